@@ -1,0 +1,120 @@
+# What ./dev needs on a machine, and how it gets what is missing. Sourced by ./dev, from the repository's root.
+# Each need_* function is quiet when its thing is there, and says what it installs when it is not.
+
+# The oldest compiler that builds Pando: Cargo.toml's rust-version.
+rust_minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+sdk_version=7.0.3
+sdk_sha256=7f1b9141f2c955d3a03b3f5da2c450bd616826e921a87fc19264a3f22b35e2fb
+sdk_jar=.dev/unboundid-ldapsdk.jar
+
+say() { printf 'dev: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "this needs root, and there is neither root nor sudo here; ask an administrator to run: $*"
+    fi
+}
+
+# apt_install PACKAGE...
+apt_install() {
+    command -v apt-get >/dev/null || die "install these by hand, this is no Debian: $*"
+    say "installing from Debian: $*"
+    if [ -z "${apt_lists_fresh:-}" ]; then
+        as_root apt-get -o DPkg::Lock::Timeout=300 -qq update
+        apt_lists_fresh=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# version_at_least WANTED FOUND
+version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+rust_version() { rustc --version 2>/dev/null | awk '{ print $2 }'; }
+
+rust_is_new_enough() { command -v cargo >/dev/null && version_at_least "$rust_minimum" "$(rust_version)"; }
+
+need_rust() {
+    # rustup's own folder is not on everybody's PATH right after it was installed.
+    if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+        PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+    fi
+    if rust_is_new_enough; then return; fi
+    say "Pando needs Rust $rust_minimum or newer, here is: $(rust_version | grep . || echo none)"
+    if ! command -v rustup >/dev/null; then install_rustup; fi
+    say "installing the stable Rust toolchain by rustup"
+    rustup toolchain install stable --profile minimal --component rustfmt --component clippy
+    rustup default stable
+    hash -r
+    rust_is_new_enough || die "cargo on the PATH is still $(rust_version): put ${CARGO_HOME:-$HOME/.cargo}/bin first"
+}
+
+# Debian 13 packages rustup; on Debian 12, whose own compiler is too old, it comes from the Rust project's installer.
+install_rustup() {
+    if apt-cache show rustup >/dev/null 2>&1; then
+        apt_install rustup
+        return
+    fi
+    command -v curl >/dev/null || apt_install curl ca-certificates
+    say "installing rustup into your home by the Rust project's installer (https://rustup.rs)"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+}
+
+need_c_compiler() {
+    # LMDB, the storage engine, is C.
+    command -v cc >/dev/null || apt_install gcc libc6-dev
+}
+
+# The clients and the peer server that the black-box tests drive.
+need_clients() {
+    local missing=()
+    command -v ldapsearch >/dev/null || missing+=(ldap-utils)
+    /usr/bin/python3 -c 'import ldap' 2>/dev/null || missing+=(python3-ldap)
+    /usr/bin/python3 -c 'import ldap3' 2>/dev/null || missing+=(python3-ldap3)
+    command -v java >/dev/null || missing+=(default-jre-headless)
+    command -v taskset >/dev/null || missing+=(util-linux)
+    if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
+    [ -x /usr/sbin/slapd ] || install_slapd
+    need_unboundid_sdk
+}
+
+# The tests start slapd themselves, in folders and on ports of their own. Debian's package would also start one for
+# the whole machine, on port 389: a policy that says no, for as long as the installation takes, keeps it from that.
+install_slapd() {
+    local policy=/usr/sbin/policy-rc.d
+    if [ -e "$policy" ]; then
+        apt_install slapd
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    local failed=no
+    (apt_install slapd) || failed=yes
+    as_root rm -f "$policy"
+    [ "$failed" = no ] || die "slapd could not be installed"
+    if [ -d /run/systemd/system ]; then as_root systemctl --quiet disable slapd || true; fi
+}
+
+# One jar that holds the LDAP SDK for Java and its command line tools.
+need_unboundid_sdk() {
+    if [ -s "$sdk_jar" ] && sdk_is_intact "$sdk_jar"; then return; fi
+    command -v mvn >/dev/null || apt_install maven
+    say "fetching the UnboundID LDAP SDK $sdk_version from Maven Central into .dev/"
+    mkdir -p .dev
+    mvn -B -q dependency:copy -Dartifact="com.unboundid:unboundid-ldapsdk:$sdk_version" -DoutputDirectory=.dev \
+        -Dmdep.overWriteReleases=true
+    mv ".dev/unboundid-ldapsdk-$sdk_version.jar" "$sdk_jar"
+    sdk_is_intact "$sdk_jar" || die "$sdk_jar is not the jar that was expected (sha256 differs)"
+}
+
+sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
