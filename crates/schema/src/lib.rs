@@ -1,0 +1,45 @@
+//! LDAP schema: what an attribute type means, and how its values compare.
+//!
+//! The crate answers three questions for the directory. *What is this name?* [`Schema`] resolves names and OIDs, in any
+//! case, to [`AttributeType`]s and [`ObjectClassDef`]s, and attribute descriptions with options to
+//! [`AttributeDescription`]s. *Is this value allowed?* [`Schema::validate_value`] checks the syntaxes of RFC 4517 and
+//! says what is wrong. *Are these two values the same?* [`MatchingRule::normalize`] turns a value into a **key**: two
+//! values match exactly when their keys are equal as bytes, and where the rule has an ordering, keys sort as values do.
+//! So an index needs no notion of LDAP: it stores keys.
+//!
+//! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, compiled in and available as
+//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 as OpenLDAP and 389 Directory
+//! Server spell it. A schema never changes once built; a changed schema is a new one, and [`changed_types`] lists what
+//! the stored values would notice.
+//!
+//! Left out on purpose: this crate reads no file by itself, knows no entry and no index, and checks no entry against its
+//! classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
+#![forbid(unsafe_code)]
+
+mod attribute_type;
+mod builder;
+mod description;
+mod error;
+mod name_key;
+mod names;
+mod object_class;
+mod publish;
+mod rule;
+mod schema;
+mod substring;
+mod syntax;
+
+pub use attribute_type::{AttributeType, AttributeUsage, TypeId};
+pub use builder::SchemaBuilder;
+pub use description::AttributeDescription;
+pub use error::{DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SyntaxError, ValueError};
+pub use object_class::{ClassId, ClassKind, ObjectClassDef};
+pub use publish::Publication;
+pub use rule::{MatchingRule, RuleAssertion, RuleUse};
+pub use schema::{Schema, TypeChange, changed_types};
+pub use substring::SubstringAssertion;
+pub use syntax::{Syntax, SyntaxId};
+
+/// Version of the keys that this crate makes. It is stored beside the data; a store whose keys carry another version
+/// must be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables do.
+pub const NORMALISATION_VERSION: u32 = 1;

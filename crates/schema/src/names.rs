@@ -1,0 +1,1 @@
+//! Look-up of names and OIDs in any case.
