@@ -1,0 +1,55 @@
+//! What can be wrong with an element.
+
+use std::fmt;
+
+use crate::Tag;
+
+/// Why bytes are not the BER element that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BerError {
+    /// The bytes end inside an element.
+    Truncated,
+    /// A length of the indefinite form, which LDAP forbids (RFC 4511 section 5.1).
+    IndefiniteLength,
+    /// The reserved length octet 0xFF (X.690 section 8.1.3.5).
+    ReservedLength,
+    /// A length above [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX).
+    LengthTooLarge,
+    /// A tag number above 30, which no LDAP element has.
+    HighTagNumber,
+    /// Another element than the one that must stand here.
+    UnexpectedTag {
+        /// What the protocol has at this place.
+        expected: Tag,
+        /// What was there.
+        found: Tag,
+    },
+    /// An INTEGER or ENUMERATED without content, above 64 bits, or with a redundant first octet, which X.690
+    /// section 8.3.2 forbids in BER as well.
+    BadInteger,
+    /// A BOOLEAN whose content is not one octet.
+    BadBoolean,
+    /// A NULL with content.
+    BadNull,
+}
+
+impl fmt::Display for BerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BerError::Truncated => f.write_str("element is cut short"),
+            BerError::IndefiniteLength => f.write_str("indefinite length"),
+            BerError::ReservedLength => f.write_str("reserved length octet 0xff"),
+            BerError::LengthTooLarge => f.write_str("length above 2147483647"),
+            BerError::HighTagNumber => f.write_str("tag number above 30"),
+            BerError::UnexpectedTag { expected, found } => {
+                write!(f, "expected tag {expected}, found {found}")
+            }
+            BerError::BadInteger => f.write_str("malformed integer"),
+            BerError::BadBoolean => f.write_str("malformed boolean"),
+            BerError::BadNull => f.write_str("null with content"),
+        }
+    }
+}
+
+impl std::error::Error for BerError {}

@@ -1,0 +1,30 @@
+//! Bounded BER, exactly as much of it as LDAP uses: X.690 with the restrictions of RFC 4511 section 5.1.
+//!
+//! LDAP allows only definite lengths and only primitive OCTET STRINGs, and all its tags fit one octet, so an
+//! element is always `tag, length, content` and can be handed out as a slice of the input. [`Reader`] walks such
+//! slices: it borrows, never allocates, never recurses, and every error is a value. [`Writer`] and the `put_*`
+//! functions append to a `Vec<u8>`; callers that know their sizes beforehand (`*_len`) encode in one pass without
+//! moving a byte. [`read_frame_len`] tells from the first few octets how long a message is going to be.
+//!
+//! What is left out on purpose: indefinite lengths, tag numbers above 30, constructed strings, REAL, OBJECT
+//! IDENTIFIER and every other type that LDAP carries as text. Deciding how much of a message to accept is the
+//! caller's: this crate only guarantees that it never looks past the slice it was given.
+#![forbid(unsafe_code)]
+
+mod error;
+mod frame;
+mod reader;
+mod tag;
+mod writer;
+
+pub use error::BerError;
+pub use frame::read_frame_len;
+pub use reader::Reader;
+pub use tag::Tag;
+pub use writer::{
+    Mark, Writer, element_len, header_len, integer_len, put_boolean, put_element, put_header, put_integer,
+};
+
+/// The longest content an element may announce: 2^31 - 1 octets, LDAP's `maxInt`. Longer lengths are refused while
+/// reading the header, so no arithmetic on lengths can overflow, on 32-bit machines either.
+pub const CONTENT_LEN_MAX: usize = 0x7fff_ffff;

@@ -1,0 +1,222 @@
+//! Writing: elements appended to a `Vec<u8>`, always in the shortest form.
+//!
+//! Two styles. Where sizes are known, add them up with [`element_len`] and [`integer_len`] and append with the
+//! `put_*` functions: one pass, no byte moves. Where they are not, [`Writer::begin`] and [`Writer::end`] fix up the
+//! length afterwards, at the cost of moving the content when it is 128 octets or more.
+
+use crate::Tag;
+
+/// Octets of the tag and the shortest length for a content of `content_len` octets.
+#[inline]
+pub const fn header_len(content_len: usize) -> usize {
+    match content_len {
+        0..0x80 => 2,
+        0x80..0x100 => 3,
+        0x100..0x1_0000 => 4,
+        0x1_0000..0x100_0000 => 5,
+        _ => 6,
+    }
+}
+
+/// Octets of a whole element with a content of `content_len` octets.
+#[inline]
+pub const fn element_len(content_len: usize) -> usize {
+    header_len(content_len) + content_len
+}
+
+/// Octets of the content of an INTEGER or ENUMERATED in its shortest form.
+#[inline]
+pub const fn integer_len(value: i64) -> usize {
+    // One sign bit is needed besides the significant ones.
+    let significant_bits = 64 - if value < 0 { (!value).leading_zeros() } else { value.leading_zeros() };
+    significant_bits as usize / 8 + 1
+}
+
+/// Appends tag and shortest length of an element whose content, `content_len` octets, the caller appends next.
+/// `content_len` is at most [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX); a longer one would not be readable.
+#[inline]
+pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
+    debug_assert!(content_len <= crate::CONTENT_LEN_MAX, "content of {content_len} octets");
+    if content_len < 0x80 {
+        out.extend_from_slice(&[tag.0, content_len as u8]);
+        return;
+    }
+    let octets = (content_len as u32).to_be_bytes();
+    let length_octet_count = header_len(content_len) - 2;
+    out.extend_from_slice(&[tag.0, 0x80 | length_octet_count as u8]);
+    out.extend_from_slice(octets.get(octets.len() - length_octet_count..).unwrap_or_default());
+}
+
+/// Appends an element with this content.
+#[inline]
+pub fn put_element(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
+    put_header(out, tag, content.len());
+    out.extend_from_slice(content);
+}
+
+/// Appends an INTEGER or ENUMERATED, as `tag` says, in its shortest form.
+#[inline]
+pub fn put_integer(out: &mut Vec<u8>, tag: Tag, value: i64) {
+    let octets = value.to_be_bytes();
+    let content_len = integer_len(value);
+    put_element(out, tag, octets.get(octets.len() - content_len..).unwrap_or_default());
+}
+
+/// Appends a BOOLEAN; TRUE is 0xFF (RFC 4511 section 5.1).
+#[inline]
+pub fn put_boolean(out: &mut Vec<u8>, tag: Tag, value: bool) {
+    put_element(out, tag, &[if value { 0xff } else { 0x00 }]);
+}
+
+/// Appends elements whose sizes are not known beforehand.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+/// Where a constructed element was begun. Give it back to [`Writer::end`], innermost first.
+#[derive(Debug)]
+#[must_use = "an element that is begun must be ended"]
+pub struct Mark {
+    content_start: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer that appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
+        Writer { out }
+    }
+
+    /// Begins a constructed element; what is appended until [`end`](Self::end) is its content.
+    pub fn begin(&mut self, tag: Tag) -> Mark {
+        put_header(self.out, tag, 0);
+        Mark { content_start: self.out.len() }
+    }
+
+    /// Ends the element begun last, giving it its length.
+    pub fn end(&mut self, mark: Mark) {
+        let content_len = self.out.len() - mark.content_start;
+        let length_start = mark.content_start - 1;
+        let octets = (content_len as u32).to_be_bytes();
+        let length_octet_count = header_len(content_len) - 2;
+        if length_octet_count == 0 {
+            if let Some(octet) = self.out.get_mut(length_start) {
+                *octet = content_len as u8;
+            }
+            return;
+        }
+        let significant = octets.iter().copied().skip(octets.len() - length_octet_count);
+        let length = std::iter::once(0x80 | length_octet_count as u8).chain(significant);
+        self.out.splice(length_start..mark.content_start, length);
+    }
+
+    /// Appends an element with this tag and content.
+    pub fn element(&mut self, tag: Tag, content: &[u8]) {
+        put_element(self.out, tag, content);
+    }
+
+    /// Appends an OCTET STRING.
+    pub fn octet_string(&mut self, content: &[u8]) {
+        put_element(self.out, Tag::OCTET_STRING, content);
+    }
+
+    /// Appends an INTEGER.
+    pub fn integer(&mut self, value: i64) {
+        put_integer(self.out, Tag::INTEGER, value);
+    }
+
+    /// Appends an ENUMERATED.
+    pub fn enumerated(&mut self, value: i64) {
+        put_integer(self.out, Tag::ENUMERATED, value);
+    }
+
+    /// Appends a BOOLEAN.
+    pub fn boolean(&mut self, value: bool) {
+        put_boolean(self.out, Tag::BOOLEAN, value);
+    }
+
+    /// Appends a NULL.
+    pub fn null(&mut self) {
+        put_header(self.out, Tag::NULL, 0);
+    }
+
+    /// Appends elements that are encoded already.
+    pub fn raw(&mut self, elements: &[u8]) {
+        self.out.extend_from_slice(elements);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reader;
+
+    /// Contents around every step of the length's own length.
+    const CONTENT_LENS: [usize; 9] = [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000, 0x100_0000];
+
+    #[test]
+    fn headers_are_as_long_as_announced_and_read_back() {
+        for content_len in CONTENT_LENS {
+            let mut out = Vec::new();
+            put_header(&mut out, Tag::OCTET_STRING, content_len);
+            assert_eq!(out.len(), header_len(content_len));
+            out.resize(out.len() + content_len, b'x');
+            assert_eq!(out.len(), element_len(content_len));
+            assert_eq!(Reader::new(&out).octet_string().map(<[u8]>::len), Ok(content_len));
+        }
+    }
+
+    #[test]
+    fn begin_and_end_write_what_known_sizes_write() {
+        for content_len in CONTENT_LENS {
+            let content = vec![b'x'; content_len];
+            let mut known = Vec::new();
+            put_header(&mut known, Tag::SEQUENCE, element_len(content_len));
+            put_element(&mut known, Tag::OCTET_STRING, &content);
+
+            let mut unknown = vec![];
+            let mut writer = Writer::new(&mut unknown);
+            let mark = writer.begin(Tag::SEQUENCE);
+            writer.octet_string(&content);
+            writer.end(mark);
+            assert_eq!(known, unknown, "content of {content_len} octets");
+        }
+    }
+
+    #[test]
+    fn integers_are_shortest_and_read_back() {
+        let check = |value: i64, content: &[u8]| {
+            let mut out = Vec::new();
+            put_integer(&mut out, Tag::INTEGER, value);
+            assert_eq!(&out[2..], content, "{value}");
+            assert_eq!(Reader::new(&out).integer(), Ok(value));
+        };
+        check(0, &[0]);
+        check(127, &[0x7f]);
+        check(128, &[0x00, 0x80]);
+        check(256, &[0x01, 0x00]);
+        check(-1, &[0xff]);
+        check(-128, &[0x80]);
+        check(-129, &[0xff, 0x7f]);
+        check(i64::from(i32::MAX), &[0x7f, 0xff, 0xff, 0xff]);
+        check(i64::MAX, &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        check(i64::MIN, &[0x80, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn small_things() {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.boolean(true);
+        writer.boolean(false);
+        writer.enumerated(3);
+        writer.null();
+        writer.raw(&[0x80, 0x00]);
+        writer.element(Tag::context(1), b"a");
+        writer.integer(-1);
+        assert_eq!(
+            out,
+            [1, 1, 0xff, 1, 1, 0, 0x0a, 1, 3, 5, 0, 0x80, 0, 0x81, 1, b'a', 2, 1, 0xff]
+        );
+    }
+}
