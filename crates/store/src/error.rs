@@ -1,0 +1,165 @@
+//! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
+//!
+//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `EmptyKey`, `KeyTooLong`,
+//! `ValueTooLong`, `WrongMapKind` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog` and
+//! `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
+
+use std::path::PathBuf;
+
+/// Why a store could not be opened.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process, or another part of this one, has the store open.
+    #[error("the data directory {} is in use by {}", directory.display(), owner(*pid))]
+    InUse {
+        /// The data directory.
+        directory: PathBuf,
+        /// The owner's process id as it wrote it into the lock file, where that could be read.
+        pid: Option<u32>,
+    },
+    /// The store was written in a format that this program does not read.
+    #[error("the store has format {found}, this program reads format {supported}")]
+    Format {
+        /// The format version in the store.
+        found: u32,
+        /// The format version that this program reads and writes.
+        supported: u32,
+    },
+    /// The directory holds a data file that is not a store of ours, or one too damaged to tell.
+    #[error("{} is not a store: {reason}", file.display())]
+    NotAStore {
+        /// The data file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
+    #[error("map {name}: {reason}")]
+    Map {
+        /// The map's name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The operating system refused a file operation.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was being done, as a verb: "create", "lock", "read".
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The engine refused after the data file was opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn owner(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    }
+}
+
+/// Why a read or a write failed.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The disk, or the map over it, has no room for the write; the batch is rolled back and the store stays usable.
+    #[error("the disk is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve")]
+    DiskFull {
+        /// Free bytes on the file system of the data directory, for an unprivileged process.
+        free_bytes: u64,
+        /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).
+        reserve_bytes: u64,
+    },
+    /// An earlier commit failed in a way that leaves the disk's state unknown. No batch begins until the store is opened anew;
+    /// reads go on.
+    #[error("writes are stopped until restart: {cause}")]
+    WritesStopped {
+        /// What the failed commit reported.
+        cause: String,
+    },
+    /// No map accepts an empty key.
+    #[error("empty key for map {map}")]
+    EmptyKey {
+        /// The map's name.
+        map: &'static str,
+    },
+    /// A key longer than [`KEY_LEN_MAX`](crate::KEY_LEN_MAX).
+    #[error("key of {length} bytes for map {map}, at most {} fit", crate::KEY_LEN_MAX)]
+    KeyTooLong {
+        /// The map's name.
+        map: &'static str,
+        /// The key's length in bytes.
+        length: usize,
+    },
+    /// A value longer than [`VALUE_LEN_MAX`](crate::VALUE_LEN_MAX).
+    #[error("value of {length} bytes for map {map}, at most {} fit", crate::VALUE_LEN_MAX)]
+    ValueTooLong {
+        /// The map's name.
+        map: &'static str,
+        /// The value's length in bytes.
+        length: usize,
+    },
+    /// An operation on ids was asked of a plain map, or the reverse.
+    #[error("map {map} is of the other kind")]
+    WrongMapKind {
+        /// The map's name.
+        map: &'static str,
+    },
+    /// A counter would leave the range of an `i64`.
+    #[error("a counter overflows")]
+    CounterOverflow,
+    /// A log record is not what was written.
+    #[error("log record {position} is damaged: {damage}")]
+    DamagedLog {
+        /// The record's position.
+        position: u64,
+        /// What is wrong with it.
+        damage: LogDamage,
+    },
+    /// A row that the store itself keeps has an impossible length.
+    #[error("damaged row in map {map}")]
+    DamagedRow {
+        /// The map's name.
+        map: &'static str,
+    },
+    /// The view is parked: [`View::renew`](crate::View::renew) it before reading.
+    #[error("read through a parked view")]
+    Parked,
+    /// As many views are open as [`Options::views_max`](crate::Options) allows.
+    #[error("too many views are open at once")]
+    TooManyViews,
+    /// Anything else that the engine reports.
+    #[error("{operation}: {message} ({code})")]
+    Engine {
+        /// The engine call.
+        operation: &'static str,
+        /// The engine's or the system's error number.
+        code: i32,
+        /// The engine's words for it.
+        message: String,
+    },
+}
+
+/// What is wrong with a log record.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LogDamage {
+    /// Shorter than a frame's head, or a key that is no position.
+    #[error("too short")]
+    Short,
+    /// Written in a frame version that this program does not read.
+    #[error("frame version {0} is unknown")]
+    Version(u8),
+    /// The checksum does not fit the bytes.
+    #[error("checksum mismatch")]
+    Checksum,
+    /// The records between the one before and this one are missing.
+    #[error("records before it are missing")]
+    Gap,
+}
