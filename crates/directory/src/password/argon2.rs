@@ -1,0 +1,34 @@
+//! Argon2 (RFC 9106) in PHC strings, as OpenLDAP's argon2 module and libargon2 write them.
+
+use ::argon2::password_hash::phc::PasswordHash;
+use ::argon2::{Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier as _, Version};
+
+use super::limits;
+
+/// Memory in KiB, passes, lanes and output in bytes of what we write; OWASP's first choice for Argon2id.
+const MEMORY_KIB: u32 = 19 * 1024;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+const OUTPUT_SIZE: usize = 32;
+
+pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
+    let mut hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
+    // No `v=` means the first version, as in libargon2; the crate would take the present one.
+    hash.version = hash.version.or(Some(Version::V0x10.into()));
+    let params = Params::try_from(&hash).ok()?;
+    let memory_kib = u64::from(params.m_cost());
+    if memory_kib > limits::MEMORY_KIB_MAX
+        || memory_kib * u64::from(params.t_cost()) > limits::ARGON2_WORK_KIB_MAX
+    {
+        return None;
+    }
+    Some(Argon2::default().verify_password(asserted, &hash).is_ok())
+}
+
+/// None when the memory cannot be had.
+pub(super) fn hash(clear: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(OUTPUT_SIZE)).ok()?;
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let hash: PasswordHash = argon2.hash_password_with_salt(clear, salt).ok()?;
+    Some(format!("{{ARGON2}}{hash}").into_bytes())
+}

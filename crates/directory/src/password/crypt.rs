@@ -1,0 +1,68 @@
+//! {CRYPT}: the strings of crypt(3), as far as maintained libraries verify them: `$5$` and `$6$` (SHA-crypt), `$2a$`,
+//! `$2b$`, `$2y$` (bcrypt) and `$y$` (yescrypt, what Debian's and Fedora's passwd writes).
+//!
+//! The cost is read here, ahead of the library, because none of the libraries bounds it.
+
+use sha_crypt::{PasswordVerifier as _, ShaCrypt};
+use yescrypt::Yescrypt;
+
+use super::limits;
+
+/// Characters of a 32-byte hash at the end of a `$y$` string.
+const YESCRYPT_HASH_LENGTH: usize = 43;
+/// `$2b$`, two digits, `$`, 22 characters of salt, 31 of hash.
+const BCRYPT_LENGTH: usize = 60;
+
+pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
+    let encoded = std::str::from_utf8(encoded).ok().filter(|text| text.is_ascii())?;
+    // crypt(3) ends a password at its first NUL, so that many passwords would match; slapd refuses them too.
+    if asserted.len() > limits::CRYPT_PASSWORD_SIZE_MAX || asserted.contains(&0) {
+        return None;
+    }
+    let (id, settings) = encoded.strip_prefix('$')?.split_once('$')?;
+    match id {
+        "5" | "6" => sha_crypt_in_bounds(settings)
+            .then(|| ShaCrypt::default().verify_password(asserted, encoded).is_ok()),
+        "2a" | "2b" | "2y" => {
+            bcrypt_in_bounds(encoded, settings).then(|| bcrypt::verify(asserted, encoded).unwrap_or(false))
+        }
+        "y" => yescrypt_in_bounds(settings)
+            .then(|| Yescrypt::default().verify_password(asserted, encoded).is_ok()),
+        _ => None,
+    }
+}
+
+/// `[rounds=N$]salt$hash`.
+fn sha_crypt_in_bounds(settings: &str) -> bool {
+    let Some(rest) = settings.strip_prefix("rounds=") else { return true };
+    let rounds = rest.split_once('$').and_then(|(rounds, _)| rounds.parse::<u32>().ok());
+    rounds.is_some_and(|rounds| rounds <= limits::SHA_CRYPT_ROUNDS_MAX)
+}
+
+/// `NN$salthash`.
+fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
+    let cost = settings.split_once('$').and_then(|(cost, _)| cost.parse::<u32>().ok());
+    encoded.len() == BCRYPT_LENGTH && cost.is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
+}
+
+/// `jNr$salt$hash`: only the native mode `j` with one character each for N and r, which is every string that crypt(3)'s
+/// gensalt makes. The format's optional fields (parallelism, extra time) are refused with everything unusual.
+fn yescrypt_in_bounds(settings: &str) -> bool {
+    let mut fields = settings.split('$');
+    let (Some(parameters), Some(_salt), Some(hash), None) =
+        (fields.next(), fields.next(), fields.next(), fields.next())
+    else {
+        return false;
+    };
+    let &[b'j', n, r] = parameters.as_bytes() else { return false };
+    let (Some(n), Some(r)) = (yescrypt_digit(n), yescrypt_digit(r)) else { return false };
+    // 128 bytes a block row; N is a power of two, at least 2.
+    let memory_kib = (u64::from(r) << n) * 128 / 1024;
+    memory_kib <= limits::MEMORY_KIB_MAX && hash.len() == YESCRYPT_HASH_LENGTH
+}
+
+/// The number, from 1, that a single character stands for; None for one that begins a longer number.
+fn yescrypt_digit(byte: u8) -> Option<u32> {
+    const DIGITS: &[u8; 48] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
+    DIGITS.iter().zip(1..).find(|(digit, _)| **digit == byte).map(|(_, number)| number)
+}

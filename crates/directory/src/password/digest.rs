@@ -1,0 +1,73 @@
+//! The one-round digests: {SHA}, {SSHA} and their relatives. Fast to verify and as fast to guess; kept because most
+//! directories in the world still hold them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha384, Sha512};
+use subtle::ConstantTimeEq as _;
+
+use super::decode_base64;
+
+/// The digests of the one-round schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// MD5, 16 bytes.
+    Md5,
+    /// SHA-1, 20 bytes.
+    Sha1,
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// SHA-384, 48 bytes.
+    Sha384,
+    /// SHA-512, 64 bytes.
+    Sha512,
+}
+
+impl DigestAlgorithm {
+    fn digest(self, password: &[u8], salt: &[u8]) -> Vec<u8> {
+        fn run<D: Digest>(password: &[u8], salt: &[u8]) -> Vec<u8> {
+            D::new().chain_update(password).chain_update(salt).finalize().to_vec()
+        }
+        match self {
+            DigestAlgorithm::Md5 => run::<Md5>(password, salt),
+            DigestAlgorithm::Sha1 => run::<Sha1>(password, salt),
+            DigestAlgorithm::Sha256 => run::<Sha256>(password, salt),
+            DigestAlgorithm::Sha384 => run::<Sha384>(password, salt),
+            DigestAlgorithm::Sha512 => run::<Sha512>(password, salt),
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            DigestAlgorithm::Md5 => 16,
+            DigestAlgorithm::Sha1 => 20,
+            DigestAlgorithm::Sha256 => 32,
+            DigestAlgorithm::Sha384 => 48,
+            DigestAlgorithm::Sha512 => 64,
+        }
+    }
+}
+
+/// A salted value must have a salt and an unsalted one must not, as in slapd: a truncated value of one kind must not
+/// pass for the other.
+pub(super) fn verify(
+    algorithm: DigestAlgorithm,
+    salted: bool,
+    encoded: &[u8],
+    asserted: &[u8],
+) -> Option<bool> {
+    let decoded = decode_base64(encoded)?;
+    let (expected, salt) = decoded.split_at_checked(algorithm.size())?;
+    if salted == salt.is_empty() {
+        return None;
+    }
+    Some(algorithm.digest(asserted, salt).ct_eq(expected).into())
+}
+
+pub(super) fn hash(prefix: &str, algorithm: DigestAlgorithm, clear: &[u8], salt: &[u8]) -> Vec<u8> {
+    let mut raw = algorithm.digest(clear, salt);
+    raw.extend_from_slice(salt);
+    format!("{prefix}{}", STANDARD.encode(raw)).into_bytes()
+}
