@@ -19,7 +19,7 @@ mod writer;
 
 pub use error::BerError;
 pub use frame::read_frame_len;
-pub use reader::Reader;
+pub use reader::{Reader, integer_content};
 pub use tag::Tag;
 pub use writer::{
     Mark, Writer, element_len, header_len, integer_len, put_boolean, put_element, put_header, put_integer,

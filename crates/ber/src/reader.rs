@@ -207,8 +207,12 @@ impl Header {
     }
 }
 
-/// The value of an INTEGER or ENUMERATED: two's complement, no redundant first octet (X.690 section 8.3).
-fn integer_content(content: &[u8]) -> Result<i64, BerError> {
+/// The value of an INTEGER's or ENUMERATED's content: two's complement, at most 64 bits, no redundant first octet
+/// (X.690 section 8.3).
+///
+/// # Errors
+/// [`BerError::BadInteger`].
+pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
     let (&first, rest) = content.split_first().ok_or(BerError::BadInteger)?;
     let redundant = rest
         .first()

@@ -1,0 +1,188 @@
+//! What can be wrong with a message, and the small readers that all decoding shares.
+
+use std::fmt;
+
+use ber::{BerError, Reader, Tag};
+
+use crate::{DecodeLimits, MessageId};
+
+/// Why a message could not be decoded, with as much of its envelope as could be read.
+///
+/// The server answers with protocolError when it has `id` and a `request_tag` it knows, and otherwise sends a notice of
+/// disconnection and closes (RFC 4511 section 4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// The message's id; `None` when it was unreadable, or 0 on a request.
+    pub id: Option<MessageId>,
+    /// The tag of the operation, whether known or not; `None` when it was unreadable.
+    pub request_tag: Option<Tag>,
+    /// The component that is wrong, by its RFC 4511 name, such as `SearchRequest.filter`.
+    pub component: &'static str,
+    /// What is wrong with it.
+    pub kind: DecodeErrorKind,
+}
+
+/// What is wrong with a component of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// It is not the BER element that belongs there.
+    Ber(BerError),
+    /// An LDAPString that is not UTF-8.
+    NotUtf8,
+    /// A number or enumeration outside the values the protocol defines.
+    OutOfRange(i64),
+    /// A set that must have members has none.
+    Empty,
+    /// A component that may stand at most once, or only first or last, does not.
+    Misplaced,
+    /// An operation this version of the protocol does not have.
+    UnknownOperation,
+    /// More of something than [`DecodeLimits`] allows.
+    LimitExceeded {
+        /// Which limit.
+        limit: Limit,
+        /// Its value.
+        max: usize,
+    },
+}
+
+/// Which of the [`DecodeLimits`] a message exceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// [`DecodeLimits::message_size_max`], octets.
+    MessageSize,
+    /// [`DecodeLimits::filter_depth_max`].
+    FilterDepth,
+    /// [`DecodeLimits::filter_terms_max`].
+    FilterTerms,
+    /// [`DecodeLimits::element_count_max`].
+    ElementCount,
+    /// [`DecodeLimits::value_count_max`].
+    ValueCount,
+    /// [`DecodeLimits::control_count_max`].
+    ControlCount,
+}
+
+impl From<BerError> for DecodeErrorKind {
+    fn from(error: BerError) -> DecodeErrorKind {
+        DecodeErrorKind::Ber(error)
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.component, self.kind)
+    }
+}
+
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeErrorKind::Ber(error) => error.fmt(f),
+            DecodeErrorKind::NotUtf8 => f.write_str("not UTF-8"),
+            DecodeErrorKind::OutOfRange(value) => write!(f, "value {value} is out of range"),
+            DecodeErrorKind::Empty => f.write_str("must not be empty"),
+            DecodeErrorKind::Misplaced => f.write_str("repeated or out of place"),
+            DecodeErrorKind::UnknownOperation => f.write_str("unknown operation"),
+            DecodeErrorKind::LimitExceeded { limit, max } => write!(f, "more than {max} {limit}"),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::MessageSize => "octets",
+            Limit::FilterDepth => "levels of nesting",
+            Limit::FilterTerms => "filter terms",
+            Limit::ElementCount => "elements",
+            Limit::ValueCount => "values",
+            Limit::ControlCount => "controls",
+        })
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// A component's name and what is wrong with it: a [`DecodeError`] before the envelope is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BodyError {
+    pub(crate) component: &'static str,
+    pub(crate) kind: DecodeErrorKind,
+}
+
+impl BodyError {
+    pub(crate) fn new(component: &'static str, kind: impl Into<DecodeErrorKind>) -> BodyError {
+        BodyError { component, kind: kind.into() }
+    }
+
+    pub(crate) fn limit(component: &'static str, limit: Limit, max: usize) -> BodyError {
+        BodyError { component, kind: DecodeErrorKind::LimitExceeded { limit, max } }
+    }
+}
+
+pub(crate) type Body<T> = Result<T, BodyError>;
+
+/// Gives a low-level error the name of the component it concerns.
+pub(crate) trait InComponent<T> {
+    fn component(self, component: &'static str) -> Body<T>;
+}
+
+impl<T, E: Into<DecodeErrorKind>> InComponent<T> for Result<T, E> {
+    #[inline]
+    fn component(self, component: &'static str) -> Body<T> {
+        self.map_err(|error| BodyError::new(component, error))
+    }
+}
+
+/// An LDAPString's content as text.
+#[inline]
+pub(crate) fn text(content: &[u8]) -> Result<&str, DecodeErrorKind> {
+    std::str::from_utf8(content).map_err(|_| DecodeErrorKind::NotUtf8)
+}
+
+/// Reads an LDAPString (RFC 4511 section 4.1.2).
+#[inline]
+pub(crate) fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeErrorKind> {
+    text(reader.octet_string()?)
+}
+
+/// Text of bytes that were checked when the message was decoded. The check is repeated because forgoing it would take
+/// unsafe code; it is a few nanoseconds.
+#[inline]
+pub(crate) fn checked_text(content: &[u8]) -> &str {
+    std::str::from_utf8(content).unwrap_or_default()
+}
+
+/// Counts down one of the [`DecodeLimits`] while a message is checked.
+pub(crate) struct Budget {
+    limit: Limit,
+    max: usize,
+    left: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: Limit, max: usize) -> Budget {
+        Budget { limit, max, left: max }
+    }
+
+    pub(crate) fn elements(limits: &DecodeLimits) -> Budget {
+        Budget::new(Limit::ElementCount, limits.element_count_max)
+    }
+
+    pub(crate) fn values(limits: &DecodeLimits) -> Budget {
+        Budget::new(Limit::ValueCount, limits.value_count_max)
+    }
+
+    pub(crate) fn take(&mut self, component: &'static str) -> Body<()> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(BodyError::limit(component, self.limit, self.max)),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Search filters on the wire (RFC 4511 section 4.5.1.7).
+//!
+//! A [`Filter`] is the encoded filter itself, validated. [`Filter::kind`] looks one level down, which is how a planner
+//! wants it, and cannot fail. The text form is in `filter_text`.
+
+use std::fmt;
+
+use ber::{Reader, Tag};
+
+use crate::decode::{Body, BodyError, Budget, InComponent, checked_text, string, text};
+use crate::{DecodeErrorKind, DecodeLimits, FILTER_DEPTH_CEILING, Limit};
+
+/// The tags of the filter's choices and their components.
+pub(crate) mod tags {
+    use ber::Tag;
+
+    pub(crate) const AND: Tag = Tag::context_constructed(0);
+    pub(crate) const OR: Tag = Tag::context_constructed(1);
+    pub(crate) const NOT: Tag = Tag::context_constructed(2);
+    pub(crate) const EQUALITY_MATCH: Tag = Tag::context_constructed(3);
+    pub(crate) const SUBSTRINGS: Tag = Tag::context_constructed(4);
+    pub(crate) const GREATER_OR_EQUAL: Tag = Tag::context_constructed(5);
+    pub(crate) const LESS_OR_EQUAL: Tag = Tag::context_constructed(6);
+    pub(crate) const PRESENT: Tag = Tag::context(7);
+    pub(crate) const APPROX_MATCH: Tag = Tag::context_constructed(8);
+    pub(crate) const EXTENSIBLE_MATCH: Tag = Tag::context_constructed(9);
+
+    pub(crate) const INITIAL: Tag = Tag::context(0);
+    pub(crate) const ANY: Tag = Tag::context(1);
+    pub(crate) const FINAL: Tag = Tag::context(2);
+
+    pub(crate) const MATCHING_RULE: Tag = Tag::context(1);
+    pub(crate) const TYPE: Tag = Tag::context(2);
+    pub(crate) const MATCH_VALUE: Tag = Tag::context(3);
+    pub(crate) const DN_ATTRIBUTES: Tag = Tag::context(4);
+}
+
+/// A filter: one validated element and all it contains. `Display` gives the text form of RFC 4515.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Filter<'a> {
+    tag: Tag,
+    content: &'a [u8],
+}
+
+/// One level of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterKind<'a> {
+    /// All of them; the empty one is TRUE (RFC 4526).
+    And(FilterList<'a>),
+    /// One of them; the empty one is FALSE (RFC 4526).
+    Or(FilterList<'a>),
+    /// Not this one.
+    Not(Filter<'a>),
+    /// A value equals this one.
+    EqualityMatch(Assertion<'a>),
+    /// A value contains these pieces in this order.
+    Substrings(Substrings<'a>),
+    /// A value is this one or later in order.
+    GreaterOrEqual(Assertion<'a>),
+    /// A value is this one or earlier in order.
+    LessOrEqual(Assertion<'a>),
+    /// The attribute of this description has a value.
+    Present(&'a str),
+    /// A value resembles this one.
+    ApproxMatch(Assertion<'a>),
+    /// A named matching rule says so.
+    ExtensibleMatch(ExtensibleMatch<'a>),
+    /// A choice that RFC 4511 does not define. It evaluates to Undefined, as everything a server cannot evaluate does
+    /// (RFC 4511 section 4.5.1.7): the choice is extensible, so it is no protocol error.
+    Unrecognized(Tag),
+}
+
+/// An attribute description with a value to hold against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assertion<'a> {
+    /// The attribute description, unparsed.
+    pub description: &'a str,
+    /// The assertion value.
+    pub value: &'a [u8],
+}
+
+/// A substrings item. At least one piece is present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Substrings<'a> {
+    /// The attribute description, unparsed.
+    pub description: &'a str,
+    /// What a value must start with.
+    pub initial: Option<&'a [u8]>,
+    /// What must follow, in this order and without overlap.
+    pub any: SubstringAny<'a>,
+    /// What a value must end with.
+    pub final_: Option<&'a [u8]>,
+}
+
+/// The inner pieces of a substrings item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SubstringAny<'a> {
+    content: &'a [u8],
+}
+
+/// An extensible match (RFC 4511 section 4.5.1.7.7). Rule or description is present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtensibleMatch<'a> {
+    /// The matching rule's name or OID; without one, the attribute's equality rule.
+    pub rule: Option<&'a str>,
+    /// The attribute description, unparsed; without one, all attributes that the rule fits.
+    pub description: Option<&'a str>,
+    /// The assertion value.
+    pub value: &'a [u8],
+    /// Whether the values in the entry's DN count too.
+    pub dn_attributes: bool,
+}
+
+/// The members of an `and` or `or`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FilterList<'a> {
+    content: &'a [u8],
+}
+
+impl<'a> FilterList<'a> {
+    /// The members in the order sent.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Filter<'a>> + Clone + use<'a> {
+        let mut reader = Reader::new(self.content);
+        std::iter::from_fn(move || reader.any().ok().map(|(tag, content)| Filter { tag, content }))
+    }
+
+    /// How many members there are. Walks them.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.content.is_empty()
+    }
+}
+
+impl<'a> SubstringAny<'a> {
+    /// The pieces in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let mut reader = Reader::new(self.content);
+        std::iter::from_fn(move || reader.any().ok())
+            .filter(|(tag, _)| *tag == tags::ANY)
+            .map(|(_, piece)| piece)
+    }
+}
+
+impl<'a> Filter<'a> {
+    /// Decodes a filter that stands by itself, as in the assertion control (RFC 4528).
+    ///
+    /// # Errors
+    /// What is wrong with it. Trailing octets are wrong too.
+    pub fn from_bytes(bytes: &'a [u8], limits: &DecodeLimits) -> Result<Filter<'a>, DecodeErrorKind> {
+        let mut reader = Reader::new(bytes);
+        let filter = Filter::decode(&mut reader, limits).map_err(|error| error.kind)?;
+        if reader.is_empty() { Ok(filter) } else { Err(DecodeErrorKind::Misplaced) }
+    }
+
+    /// What the filter is, one level deep.
+    #[inline]
+    pub fn kind(&self) -> FilterKind<'a> {
+        let content = self.content;
+        match self.tag {
+            tags::AND => FilterKind::And(FilterList { content }),
+            tags::OR => FilterKind::Or(FilterList { content }),
+            tags::NOT => match Reader::new(content).any() {
+                Ok((tag, content)) => FilterKind::Not(Filter { tag, content }),
+                Err(_) => FilterKind::Unrecognized(self.tag),
+            },
+            tags::EQUALITY_MATCH => FilterKind::EqualityMatch(Assertion::read(content)),
+            tags::GREATER_OR_EQUAL => FilterKind::GreaterOrEqual(Assertion::read(content)),
+            tags::LESS_OR_EQUAL => FilterKind::LessOrEqual(Assertion::read(content)),
+            tags::APPROX_MATCH => FilterKind::ApproxMatch(Assertion::read(content)),
+            tags::PRESENT => FilterKind::Present(checked_text(content)),
+            tags::SUBSTRINGS => FilterKind::Substrings(Substrings::read(content)),
+            tags::EXTENSIBLE_MATCH => FilterKind::ExtensibleMatch(ExtensibleMatch::read(content)),
+            tag => FilterKind::Unrecognized(tag),
+        }
+    }
+
+    /// Appends the filter as it stands on the wire.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        ber::put_element(out, self.tag, self.content);
+    }
+
+    /// Octets that [`encode`](Self::encode) appends.
+    pub const fn encoded_len(&self) -> usize {
+        ber::element_len(self.content.len())
+    }
+
+    /// Reads and checks the next element, which must be a filter.
+    pub(crate) fn decode(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Filter<'a>> {
+        let mut checker = Checker {
+            terms: Budget::new(Limit::FilterTerms, limits.filter_terms_max),
+            depth_max: limits.filter_depth_max.min(FILTER_DEPTH_CEILING),
+        };
+        checker.filter(reader, 1)
+    }
+}
+
+/// Checks a filter, depth first. It recurses, at most [`FILTER_DEPTH_CEILING`] levels: an explicit stack would have to
+/// be allocated, or be as large as the deepest recursion for every filter.
+struct Checker {
+    terms: Budget,
+    depth_max: usize,
+}
+
+const FILTER: &str = "SearchRequest.filter";
+
+impl Checker {
+    /// Checks the next element, `depth` levels down, counting from 1.
+    fn filter<'a>(&mut self, reader: &mut Reader<'a>, depth: usize) -> Body<Filter<'a>> {
+        self.terms.take(FILTER)?;
+        let (tag, content) = reader.any().component(FILTER)?;
+        match tag {
+            tags::AND | tags::OR => {
+                let mut members = self.enter(content, depth)?;
+                while !members.is_empty() {
+                    self.filter(&mut members, depth + 1)?;
+                }
+            }
+            tags::NOT => {
+                let mut member = self.enter(content, depth)?;
+                self.filter(&mut member, depth + 1)?;
+                if !member.is_empty() {
+                    return Err(BodyError::new(FILTER, DecodeErrorKind::Misplaced));
+                }
+            }
+            tags::EQUALITY_MATCH | tags::GREATER_OR_EQUAL | tags::LESS_OR_EQUAL | tags::APPROX_MATCH => {
+                check_assertion(content)?;
+            }
+            tags::PRESENT => {
+                text(content).component("Filter.present")?;
+            }
+            tags::SUBSTRINGS => self.substrings(content)?,
+            tags::EXTENSIBLE_MATCH => check_extensible_match(content)?,
+            _ => {}
+        }
+        Ok(Filter { tag, content })
+    }
+
+    /// A reader over the members of an operator at `depth`, if they may be one level deeper.
+    fn enter<'a>(&self, content: &'a [u8], depth: usize) -> Body<Reader<'a>> {
+        if depth >= self.depth_max && !content.is_empty() {
+            return Err(BodyError::limit(FILTER, Limit::FilterDepth, self.depth_max));
+        }
+        Ok(Reader::new(content))
+    }
+
+    /// At least one piece; `initial` only first, `final` only last.
+    fn substrings(&mut self, content: &[u8]) -> Body<()> {
+        const COMPONENT: &str = "SubstringFilter.substrings";
+        let mut reader = Reader::new(content);
+        string(&mut reader).component("SubstringFilter.type")?;
+        let mut pieces = reader.sequence(Tag::SEQUENCE).component(COMPONENT)?;
+        if pieces.is_empty() {
+            return Err(BodyError::new(COMPONENT, DecodeErrorKind::Empty));
+        }
+        let mut is_first = true;
+        while !pieces.is_empty() {
+            self.terms.take(COMPONENT)?;
+            let (tag, _) = pieces.any().component(COMPONENT)?;
+            let in_place = match tag {
+                tags::INITIAL => is_first,
+                tags::ANY => true,
+                tags::FINAL => pieces.is_empty(),
+                found => {
+                    let error = ber::BerError::UnexpectedTag { expected: tags::ANY, found };
+                    return Err(BodyError::new(COMPONENT, error));
+                }
+            };
+            if !in_place {
+                return Err(BodyError::new(COMPONENT, DecodeErrorKind::Misplaced));
+            }
+            is_first = false;
+        }
+        reader.skip_rest().component("SubstringFilter")
+    }
+}
+
+fn check_assertion(content: &[u8]) -> Body<()> {
+    let mut reader = Reader::new(content);
+    string(&mut reader).component("AttributeValueAssertion.attributeDesc")?;
+    reader.octet_string().component("AttributeValueAssertion.assertionValue")?;
+    reader.skip_rest().component("AttributeValueAssertion")
+}
+
+/// RFC 4511 section 4.5.1.7.7: without a rule there must be a type.
+fn check_extensible_match(content: &[u8]) -> Body<()> {
+    let mut reader = Reader::new(content);
+    let rule = reader.optional(tags::MATCHING_RULE).component("MatchingRuleAssertion.matchingRule")?;
+    rule.map(text).transpose().component("MatchingRuleAssertion.matchingRule")?;
+    let description = reader.optional(tags::TYPE).component("MatchingRuleAssertion.type")?;
+    description.map(text).transpose().component("MatchingRuleAssertion.type")?;
+    reader.element(tags::MATCH_VALUE).component("MatchingRuleAssertion.matchValue")?;
+    if reader.peek_tag() == Some(tags::DN_ATTRIBUTES) {
+        reader.boolean_tagged(tags::DN_ATTRIBUTES).component("MatchingRuleAssertion.dnAttributes")?;
+    }
+    reader.skip_rest().component("MatchingRuleAssertion")?;
+    if rule.is_none() && description.is_none() {
+        return Err(BodyError::new("MatchingRuleAssertion.type", DecodeErrorKind::Empty));
+    }
+    Ok(())
+}
+
+// The `read` functions look at content that the checks above have accepted; the defaults they fall back to are never used.
+
+impl<'a> Assertion<'a> {
+    fn read(content: &'a [u8]) -> Assertion<'a> {
+        let mut reader = Reader::new(content);
+        let description = checked_text(reader.octet_string().unwrap_or_default());
+        Assertion { description, value: reader.octet_string().unwrap_or_default() }
+    }
+}
+
+impl<'a> Substrings<'a> {
+    fn read(content: &'a [u8]) -> Substrings<'a> {
+        let mut reader = Reader::new(content);
+        let description = checked_text(reader.octet_string().unwrap_or_default());
+        let content = reader.element(Tag::SEQUENCE).unwrap_or_default();
+        let mut pieces = Reader::new(content);
+        let (mut initial, mut final_) = (None, None);
+        while let Ok((tag, piece)) = pieces.any() {
+            match tag {
+                tags::INITIAL => initial = Some(piece),
+                tags::FINAL => final_ = Some(piece),
+                _ => {}
+            }
+        }
+        Substrings { description, initial, any: SubstringAny { content }, final_ }
+    }
+}
+
+impl<'a> ExtensibleMatch<'a> {
+    fn read(content: &'a [u8]) -> ExtensibleMatch<'a> {
+        let mut reader = Reader::new(content);
+        let rule = reader.optional(tags::MATCHING_RULE).unwrap_or_default().map(checked_text);
+        let description = reader.optional(tags::TYPE).unwrap_or_default().map(checked_text);
+        let value = reader.element(tags::MATCH_VALUE).unwrap_or_default();
+        let dn_attributes = reader.boolean_tagged(tags::DN_ATTRIBUTES).unwrap_or_default();
+        ExtensibleMatch { rule, description, value, dn_attributes }
+    }
+}
+
+/// The text form of RFC 4515. A filter may hold a password; log it with care.
+impl fmt::Debug for Filter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for FilterList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for SubstringAny<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,54 @@
+//! LDAP protocol types: messages, filters, distinguished names, URLs, LDIF text (RFC 4511, 4514, 4515, 4516, 2849).
+//!
+//! Bytes in, types out, and back. A server finds a message in its buffer with [`frame_len`], decodes it with
+//! [`Message::decode`], and answers with the `encode_*` functions of [`response`]; a client does the reverse with
+//! [`Message::encode`] and [`ResponseMessage::decode`].
+//!
+//! Decoding checks a message once, against [`DecodeLimits`], and then trusts it: what repeats or nests (attributes,
+//! values, filters, controls) stays validated bytes that iterators walk. So a decoded request borrows its buffer, is
+//! `Copy`, and no allocation happens however large the message is. Encoding computes sizes first and appends to one
+//! `Vec<u8>`; nothing is written twice.
+//!
+//! What this crate does not know: sockets, the schema (a DN here is a series of names and values that may not
+//! exist; [`Dn`] compares by spelling only), and what any operation means.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod control;
+mod decode;
+mod dn;
+mod dn_text;
+mod filter;
+mod filter_text;
+mod limits;
+mod message;
+pub mod ldif;
+pub mod oids;
+mod request;
+mod request_encode;
+pub mod response;
+mod response_decode;
+mod result_code;
+mod url;
+
+pub use attributes::{
+    AttributeSelection, Attributes, AttributesBuf, Change, ChangeOperation, Changes, ChangesBuf,
+    PartialAttribute, SelectionBuf, Values,
+};
+pub use ber::{BerError, Tag, read_frame_len as frame_len};
+pub use control::{Control, Controls, ControlsBuf};
+pub use decode::{DecodeError, DecodeErrorKind, Limit};
+pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn};
+pub use dn_text::{escape_value, escaped_value};
+pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
+pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};
+pub use limits::*;
+pub use message::{Message, MessageId};
+pub use request::{
+    AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
+    ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,
+};
+pub use response::{LdapResult, ResponseOp};
+pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry, Uris};
+pub use result_code::ResultCode;
+pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};

@@ -1,0 +1,65 @@
+//! Every limit on what a peer may send, in one place.
+//!
+//! None of them reserves memory: they bound the work that one message can cause. All are checked while decoding, before
+//! anything else sees the message.
+
+/// Longest message accepted before authentication, in octets: 2 MiB.
+pub const MESSAGE_SIZE_MAX_UNAUTHENTICATED: usize = 2 << 20;
+/// Longest message accepted once bound, in octets: 16 MiB.
+pub const MESSAGE_SIZE_MAX: usize = 16 << 20;
+/// How deep `and`, `or` and `not` may nest in a filter; a single item has depth 1.
+pub const FILTER_DEPTH_MAX: usize = 64;
+/// The most [`DecodeLimits::filter_depth_max`] can be set to. Decoding and rendering descend by recursion, so this
+/// is what keeps them far from the end of any thread's stack.
+pub const FILTER_DEPTH_CEILING: usize = 256;
+/// How many items and operators a filter may have, and how many pieces all its substring items together.
+pub const FILTER_TERMS_MAX: usize = 4096;
+/// How many attributes an add, changes a modify, or selectors a search may have.
+pub const ELEMENT_COUNT_MAX: usize = 65_536;
+/// How many values the attributes of one add or modify may have together.
+pub const VALUE_COUNT_MAX: usize = 1 << 20;
+/// How many controls a message may have.
+pub const CONTROL_COUNT_MAX: usize = 64;
+
+const _: () = assert!(FILTER_DEPTH_MAX <= FILTER_DEPTH_CEILING);
+const _: () = assert!(MESSAGE_SIZE_MAX_UNAUTHENTICATED <= MESSAGE_SIZE_MAX);
+const _: () = assert!(MESSAGE_SIZE_MAX <= ber::CONTENT_LEN_MAX);
+
+/// What [`Message::decode`](crate::Message::decode) accepts. The default is what an authenticated peer may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Longest message in octets, header included.
+    pub message_size_max: usize,
+    /// Deepest nesting of a filter, at most [`FILTER_DEPTH_CEILING`] whatever is set here.
+    pub filter_depth_max: usize,
+    /// Most items, operators and substring pieces in a filter.
+    pub filter_terms_max: usize,
+    /// Most attributes, changes or selectors in a request.
+    pub element_count_max: usize,
+    /// Most values in a request.
+    pub value_count_max: usize,
+    /// Most controls on a message.
+    pub control_count_max: usize,
+}
+
+impl DecodeLimits {
+    /// The limits for peers that have not authenticated: the defaults with the smaller message size.
+    pub const UNAUTHENTICATED: DecodeLimits =
+        DecodeLimits { message_size_max: MESSAGE_SIZE_MAX_UNAUTHENTICATED, ..DecodeLimits::AUTHENTICATED };
+
+    /// The limits for peers that have authenticated: the defaults.
+    pub const AUTHENTICATED: DecodeLimits = DecodeLimits {
+        message_size_max: MESSAGE_SIZE_MAX,
+        filter_depth_max: FILTER_DEPTH_MAX,
+        filter_terms_max: FILTER_TERMS_MAX,
+        element_count_max: ELEMENT_COUNT_MAX,
+        value_count_max: VALUE_COUNT_MAX,
+        control_count_max: CONTROL_COUNT_MAX,
+    };
+}
+
+impl Default for DecodeLimits {
+    fn default() -> DecodeLimits {
+        DecodeLimits::AUTHENTICATED
+    }
+}

@@ -1,0 +1,368 @@
+//! Encoding what a server sends (RFC 4511 sections 4.1.9 and 4.5.2).
+//!
+//! Every function appends one whole message to `out`: sizes first, then bytes, each written once. For search entries,
+//! where attributes are usually copied from a store that has them encoded already, there are only the pieces:
+//!
+//! ```
+//! use ldap::{MessageId, response};
+//! let (dn, mut out) = ("dc=example", Vec::new());
+//! let values_len = response::value_len(b"example".len());
+//! let attributes_len = response::attribute_len("dc".len(), values_len);
+//! let entry = response::SearchEntryLens { dn_len: dn.len(), attributes_len, controls_len: 0 };
+//! response::put_search_entry_header(&mut out, MessageId(2), entry);
+//! out.extend_from_slice(dn.as_bytes());
+//! response::put_attributes_header(&mut out, attributes_len);
+//! response::put_attribute_header(&mut out, "dc", values_len);
+//! response::put_value(&mut out, b"example");
+//! assert_eq!(out.len(), response::search_entry_len(MessageId(2), entry));
+//! ```
+
+use ber::{Tag, element_len, header_len, integer_len, put_element, put_header, put_integer};
+
+use crate::message::CONTROLS_TAG;
+use crate::{Controls, MessageId, Request, ResultCode};
+
+/// The tags of what a server sends.
+pub mod response_tag {
+    use ber::Tag;
+
+    /// BindResponse.
+    pub const BIND: Tag = Tag::application_constructed(1);
+    /// SearchResultEntry.
+    pub const SEARCH_ENTRY: Tag = Tag::application_constructed(4);
+    /// SearchResultDone.
+    pub const SEARCH_DONE: Tag = Tag::application_constructed(5);
+    /// SearchResultReference.
+    pub const SEARCH_REFERENCE: Tag = Tag::application_constructed(19);
+    /// ModifyResponse.
+    pub const MODIFY: Tag = Tag::application_constructed(7);
+    /// AddResponse.
+    pub const ADD: Tag = Tag::application_constructed(9);
+    /// DelResponse.
+    pub const DELETE: Tag = Tag::application_constructed(11);
+    /// ModifyDNResponse.
+    pub const MODIFY_DN: Tag = Tag::application_constructed(13);
+    /// CompareResponse.
+    pub const COMPARE: Tag = Tag::application_constructed(15);
+    /// ExtendedResponse.
+    pub const EXTENDED: Tag = Tag::application_constructed(24);
+    /// IntermediateResponse.
+    pub const INTERMEDIATE: Tag = Tag::application_constructed(25);
+}
+
+/// The final response of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResponseOp {
+    /// BindResponse.
+    Bind,
+    /// SearchResultDone.
+    SearchDone,
+    /// ModifyResponse.
+    Modify,
+    /// AddResponse.
+    Add,
+    /// DelResponse.
+    Delete,
+    /// ModifyDNResponse.
+    ModifyDn,
+    /// CompareResponse.
+    Compare,
+    /// ExtendedResponse.
+    Extended,
+}
+
+impl ResponseOp {
+    /// The tag on the wire.
+    pub const fn tag(self) -> Tag {
+        match self {
+            ResponseOp::Bind => response_tag::BIND,
+            ResponseOp::SearchDone => response_tag::SEARCH_DONE,
+            ResponseOp::Modify => response_tag::MODIFY,
+            ResponseOp::Add => response_tag::ADD,
+            ResponseOp::Delete => response_tag::DELETE,
+            ResponseOp::ModifyDn => response_tag::MODIFY_DN,
+            ResponseOp::Compare => response_tag::COMPARE,
+            ResponseOp::Extended => response_tag::EXTENDED,
+        }
+    }
+
+    /// What ends the operation of this request; `None` for unbind and abandon, which have no response.
+    pub const fn answering(request: &Request<'_>) -> Option<ResponseOp> {
+        ResponseOp::answering_tag(request.tag())
+    }
+
+    /// What ends the operation of the request of this tag; `None` for unbind, abandon and unknown operations. For
+    /// requests that could not be decoded, see [`DecodeError::request_tag`](crate::DecodeError::request_tag).
+    pub const fn answering_tag(request_tag: Tag) -> Option<ResponseOp> {
+        use crate::request_tag::*;
+        match request_tag {
+            BIND => Some(ResponseOp::Bind),
+            SEARCH => Some(ResponseOp::SearchDone),
+            MODIFY => Some(ResponseOp::Modify),
+            ADD => Some(ResponseOp::Add),
+            DELETE => Some(ResponseOp::Delete),
+            MODIFY_DN => Some(ResponseOp::ModifyDn),
+            COMPARE => Some(ResponseOp::Compare),
+            EXTENDED => Some(ResponseOp::Extended),
+            _ => None,
+        }
+    }
+}
+
+/// An LDAPResult to send (RFC 4511 section 4.1.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LdapResult<'a> {
+    /// How the operation ended.
+    pub code: ResultCode,
+    /// The lowest existing entry on the way to the one named, where the code calls for it; else empty.
+    pub matched_dn: &'a str,
+    /// Words for a person; may be empty.
+    pub diagnostic: &'a str,
+    /// Where else to ask: URLs. Left out when empty.
+    pub referrals: &'a [String],
+}
+
+impl<'a> LdapResult<'a> {
+    /// Success with nothing to say.
+    pub const SUCCESS: LdapResult<'static> = LdapResult::new(ResultCode::SUCCESS, "");
+
+    /// A result without matched DN and referrals.
+    pub const fn new(code: ResultCode, diagnostic: &'a str) -> LdapResult<'a> {
+        LdapResult { code, matched_dn: "", diagnostic, referrals: &[] }
+    }
+
+    fn content_len(&self) -> usize {
+        let referral_len =
+            if self.referrals.is_empty() { 0 } else { element_len(uris_len(self.referrals)) };
+        element_len(integer_len(i64::from(self.code.0)))
+            + element_len(self.matched_dn.len())
+            + element_len(self.diagnostic.len())
+            + referral_len
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_integer(out, Tag::ENUMERATED, i64::from(self.code.0));
+        put_element(out, Tag::OCTET_STRING, self.matched_dn.as_bytes());
+        put_element(out, Tag::OCTET_STRING, self.diagnostic.as_bytes());
+        if !self.referrals.is_empty() {
+            put_header(out, REFERRAL_TAG, uris_len(self.referrals));
+            put_uris(out, self.referrals);
+        }
+    }
+}
+
+pub(crate) const REFERRAL_TAG: Tag = Tag::context_constructed(3);
+pub(crate) const SERVER_SASL_CREDENTIALS_TAG: Tag = Tag::context(7);
+pub(crate) const RESPONSE_NAME_TAG: Tag = Tag::context(10);
+pub(crate) const RESPONSE_VALUE_TAG: Tag = Tag::context(11);
+pub(crate) const INTERMEDIATE_NAME_TAG: Tag = Tag::context(0);
+pub(crate) const INTERMEDIATE_VALUE_TAG: Tag = Tag::context(1);
+
+/// Appends the final response of an operation.
+pub fn encode_result(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    op: ResponseOp,
+    result: &LdapResult<'_>,
+    controls: Controls<'_>,
+) {
+    put_result_message(out, id, op.tag(), result, [None, None], controls);
+}
+
+/// Appends a BindResponse, with the server's part of a SASL exchange if there is one.
+pub fn encode_bind_response(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    result: &LdapResult<'_>,
+    server_sasl_credentials: Option<&[u8]>,
+    controls: Controls<'_>,
+) {
+    let credentials = server_sasl_credentials.map(|octets| (SERVER_SASL_CREDENTIALS_TAG, octets));
+    put_result_message(out, id, response_tag::BIND, result, [credentials, None], controls);
+}
+
+/// Appends an ExtendedResponse. With [`MessageId::UNSOLICITED`] and a name it is an unsolicited notification.
+pub fn encode_extended_response(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    result: &LdapResult<'_>,
+    name: Option<&str>,
+    value: Option<&[u8]>,
+    controls: Controls<'_>,
+) {
+    let name = name.map(|name| (RESPONSE_NAME_TAG, name.as_bytes()));
+    let value = value.map(|value| (RESPONSE_VALUE_TAG, value));
+    put_result_message(out, id, response_tag::EXTENDED, result, [name, value], controls);
+}
+
+/// Appends a notice of disconnection (RFC 4511 section 4.4.1). Close the connection after it.
+pub fn encode_notice_of_disconnection(out: &mut Vec<u8>, code: ResultCode, diagnostic: &str) {
+    encode_extended_response(
+        out,
+        MessageId::UNSOLICITED,
+        &LdapResult::new(code, diagnostic),
+        Some(crate::oids::NOTICE_OF_DISCONNECTION),
+        None,
+        Controls::NONE,
+    );
+}
+
+/// Appends an IntermediateResponse (RFC 4511 section 4.13).
+pub fn encode_intermediate_response(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    name: Option<&str>,
+    value: Option<&[u8]>,
+    controls: Controls<'_>,
+) {
+    let parts = [
+        name.map(|name| (INTERMEDIATE_NAME_TAG, name.as_bytes())),
+        value.map(|value| (INTERMEDIATE_VALUE_TAG, value)),
+    ];
+    let content_len = optional_len(parts);
+    put_envelope(out, id, response_tag::INTERMEDIATE, content_len, controls.as_bytes().len());
+    put_optional(out, parts);
+    put_controls(out, controls);
+}
+
+/// Appends a SearchResultReference (RFC 4511 section 4.5.3). `uris` must not be empty.
+pub fn encode_search_reference(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    uris: &[String],
+    controls: Controls<'_>,
+) {
+    debug_assert!(!uris.is_empty(), "a reference needs a URI");
+    let tag = response_tag::SEARCH_REFERENCE;
+    put_envelope(out, id, tag, uris_len(uris), controls.as_bytes().len());
+    put_uris(out, uris);
+    put_controls(out, controls);
+}
+
+/// The sizes that a search entry's headers announce, in octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchEntryLens {
+    /// Of the DN's text.
+    pub dn_len: usize,
+    /// Of all attributes: the sum of their [`attribute_len`]s.
+    pub attributes_len: usize,
+    /// Of the encoded controls, [`Controls::as_bytes`]; 0 for none.
+    pub controls_len: usize,
+}
+
+impl SearchEntryLens {
+    #[inline]
+    const fn content_len(self) -> usize {
+        element_len(self.dn_len) + element_len(self.attributes_len)
+    }
+}
+
+/// Octets of the whole message of a search entry.
+pub const fn search_entry_len(id: MessageId, entry: SearchEntryLens) -> usize {
+    element_len(envelope_len(id, entry.content_len(), entry.controls_len))
+}
+
+/// Appends a search entry's message up to and including the DN's header. The caller appends next: the DN's text;
+/// [`put_attributes_header`]; the attributes, each by [`put_attribute_header`] and [`put_value`] or copied; and
+/// [`put_controls`] if there are any.
+#[inline]
+pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEntryLens) {
+    put_envelope(out, id, response_tag::SEARCH_ENTRY, entry.content_len(), entry.controls_len);
+    put_header(out, Tag::OCTET_STRING, entry.dn_len);
+}
+
+/// Appends the header of a search entry's attributes, which are `attributes_len` octets together.
+#[inline]
+pub fn put_attributes_header(out: &mut Vec<u8>, attributes_len: usize) {
+    put_header(out, Tag::SEQUENCE, attributes_len);
+}
+
+/// Octets of an attribute with a description of `description_len` octets and encoded values of `values_len`.
+#[inline]
+pub const fn attribute_len(description_len: usize, values_len: usize) -> usize {
+    element_len(element_len(description_len) + element_len(values_len))
+}
+
+/// Appends an attribute up to its values, which the caller appends next: `values_len` octets, the sum of their
+/// [`value_len`]s.
+#[inline]
+pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: usize) {
+    put_header(out, Tag::SEQUENCE, element_len(description.len()) + element_len(values_len));
+    put_element(out, Tag::OCTET_STRING, description.as_bytes());
+    put_header(out, Tag::SET, values_len);
+}
+
+/// Octets of an encoded value whose own length is `len`.
+#[inline]
+pub const fn value_len(len: usize) -> usize {
+    element_len(len)
+}
+
+/// Appends a value.
+#[inline]
+pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
+    put_element(out, Tag::OCTET_STRING, value);
+}
+
+/// Appends the controls that end a message. Nothing when there are none.
+pub fn put_controls(out: &mut Vec<u8>, controls: Controls<'_>) {
+    if !controls.is_empty() {
+        put_element(out, CONTROLS_TAG, controls.as_bytes());
+    }
+}
+
+/// Octets of a message's content.
+const fn envelope_len(id: MessageId, content_len: usize, controls_len: usize) -> usize {
+    let controls = if controls_len == 0 { 0 } else { element_len(controls_len) };
+    element_len(integer_len(id.0 as i64)) + element_len(content_len) + controls
+}
+
+/// Appends a message up to its operation's content, which is `content_len` octets.
+#[inline]
+pub(crate) fn put_envelope(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    tag: Tag,
+    content_len: usize,
+    controls_len: usize,
+) {
+    let message_len = envelope_len(id, content_len, controls_len);
+    out.reserve(header_len(message_len) + message_len);
+    put_header(out, Tag::SEQUENCE, message_len);
+    put_integer(out, Tag::INTEGER, i64::from(id.0));
+    put_header(out, tag, content_len);
+}
+
+/// Optional components: tag and content.
+type OptionalParts<'a> = [Option<(Tag, &'a [u8])>; 2];
+
+fn put_result_message(
+    out: &mut Vec<u8>,
+    id: MessageId,
+    tag: Tag,
+    result: &LdapResult<'_>,
+    parts: OptionalParts<'_>,
+    controls: Controls<'_>,
+) {
+    let content_len = result.content_len() + optional_len(parts);
+    put_envelope(out, id, tag, content_len, controls.as_bytes().len());
+    result.put(out);
+    put_optional(out, parts);
+    put_controls(out, controls);
+}
+
+fn optional_len(parts: OptionalParts<'_>) -> usize {
+    parts.iter().flatten().map(|(_, content)| element_len(content.len())).sum()
+}
+
+fn put_optional(out: &mut Vec<u8>, parts: OptionalParts<'_>) {
+    parts.iter().flatten().for_each(|(tag, content)| put_element(out, *tag, content));
+}
+
+fn uris_len(uris: &[String]) -> usize {
+    uris.iter().map(|uri| element_len(uri.len())).sum()
+}
+
+fn put_uris(out: &mut Vec<u8>, uris: &[String]) {
+    uris.iter().for_each(|uri| put_element(out, Tag::OCTET_STRING, uri.as_bytes()));
+}

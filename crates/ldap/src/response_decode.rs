@@ -1,0 +1,239 @@
+//! Decoding what a server sends: the client's half.
+
+use std::fmt;
+
+use ber::{Reader, Tag};
+
+use crate::decode::{Body, BodyError, InComponent, checked_text, string, text};
+use crate::message::Envelope;
+use crate::response::{
+    INTERMEDIATE_NAME_TAG, INTERMEDIATE_VALUE_TAG, REFERRAL_TAG, RESPONSE_NAME_TAG, RESPONSE_VALUE_TAG,
+    SERVER_SASL_CREDENTIALS_TAG, response_tag,
+};
+use crate::{
+    Attributes, Controls, DecodeError, DecodeErrorKind, DecodeLimits, MessageId, ResultCode,
+};
+
+/// A response with its envelope. Borrows the buffer it was decoded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseMessage<'a> {
+    /// The id of the request that this answers; [`MessageId::UNSOLICITED`] for notifications.
+    pub id: MessageId,
+    /// The answer.
+    pub response: Response<'a>,
+    /// The controls, in the order sent.
+    pub controls: Controls<'a>,
+}
+
+/// What a server can send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response<'a> {
+    /// BindResponse.
+    Bind {
+        /// How it ended.
+        result: ReceivedResult<'a>,
+        /// The server's part of a SASL exchange.
+        server_sasl_credentials: Option<&'a [u8]>,
+    },
+    /// SearchResultEntry.
+    SearchEntry(SearchEntry<'a>),
+    /// SearchResultReference.
+    SearchReference(Uris<'a>),
+    /// SearchResultDone.
+    SearchDone(ReceivedResult<'a>),
+    /// ModifyResponse.
+    Modify(ReceivedResult<'a>),
+    /// AddResponse.
+    Add(ReceivedResult<'a>),
+    /// DelResponse.
+    Delete(ReceivedResult<'a>),
+    /// ModifyDNResponse.
+    ModifyDn(ReceivedResult<'a>),
+    /// CompareResponse.
+    Compare(ReceivedResult<'a>),
+    /// ExtendedResponse, unsolicited notifications included.
+    Extended {
+        /// How it ended.
+        result: ReceivedResult<'a>,
+        /// The response's OID.
+        name: Option<&'a str>,
+        /// What the OID defines.
+        value: Option<&'a [u8]>,
+    },
+    /// IntermediateResponse.
+    Intermediate {
+        /// The response's OID.
+        name: Option<&'a str>,
+        /// What the OID defines.
+        value: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Response<'a> {
+    /// The result, when this response ends its operation.
+    pub const fn result(&self) -> Option<&ReceivedResult<'a>> {
+        match self {
+            Response::Bind { result, .. }
+            | Response::SearchDone(result)
+            | Response::Modify(result)
+            | Response::Add(result)
+            | Response::Delete(result)
+            | Response::ModifyDn(result)
+            | Response::Compare(result)
+            | Response::Extended { result, .. } => Some(result),
+            Response::SearchEntry(_) | Response::SearchReference(_) | Response::Intermediate { .. } => None,
+        }
+    }
+}
+
+/// An LDAPResult as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedResult<'a> {
+    /// How the operation ended.
+    pub code: ResultCode,
+    /// The lowest existing entry on the way to the one named; mostly empty.
+    pub matched_dn: &'a str,
+    /// Words for a person; may be empty.
+    pub diagnostic: &'a str,
+    /// Where else to ask.
+    pub referrals: Uris<'a>,
+}
+
+/// An entry that a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchEntry<'a> {
+    /// The entry's DN, unparsed.
+    pub object_name: &'a str,
+    /// What was asked for and may be seen of its attributes.
+    pub attributes: Attributes<'a>,
+}
+
+/// URIs of a referral or reference: validated LDAPStrings.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Uris<'a> {
+    content: &'a [u8],
+}
+
+impl<'a> Uris<'a> {
+    /// The URIs in the order sent.
+    pub fn iter(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        let mut reader = Reader::new(self.content);
+        std::iter::from_fn(move || reader.octet_string().ok().map(checked_text))
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.content.is_empty()
+    }
+
+    fn decode(content: &'a [u8]) -> Body<Uris<'a>> {
+        let mut reader = Reader::new(content);
+        while !reader.is_empty() {
+            string(&mut reader).component("Referral.uri")?;
+        }
+        Ok(Uris { content })
+    }
+}
+
+impl<'a> ResponseMessage<'a> {
+    /// Decodes one whole message, found with [`frame_len`](crate::frame_len). No allocation.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the id and the operation's tag when those could be read.
+    pub fn decode(bytes: &'a [u8], limits: &DecodeLimits) -> Result<ResponseMessage<'a>, DecodeError> {
+        let mut id = None;
+        let mut request_tag = None;
+        let mut decode = || -> Body<ResponseMessage<'a>> {
+            let envelope = Envelope::read(bytes, limits, |known_id, known_tag| {
+                id = Some(known_id);
+                request_tag = known_tag;
+            })?;
+            let response = Response::decode(envelope.tag, envelope.content, limits)?;
+            let controls = Controls::decode(envelope.controls, limits)?;
+            Ok(ResponseMessage { id: envelope.id, response, controls })
+        };
+        decode().map_err(|BodyError { component, kind }| DecodeError { id, request_tag, component, kind })
+    }
+}
+
+impl<'a> Response<'a> {
+    fn decode(tag: Tag, content: &'a [u8], limits: &DecodeLimits) -> Body<Response<'a>> {
+        let mut reader = Reader::new(content);
+        let plain = |mut reader: Reader<'a>| -> Body<ReceivedResult<'a>> {
+            let result = ReceivedResult::decode(&mut reader)?;
+            reader.skip_rest().component("LDAPResult")?;
+            Ok(result)
+        };
+        match tag {
+            response_tag::SEARCH_ENTRY => SearchEntry::decode(reader, limits).map(Response::SearchEntry),
+            response_tag::SEARCH_REFERENCE => Uris::decode(content).map(Response::SearchReference),
+            response_tag::SEARCH_DONE => plain(reader).map(Response::SearchDone),
+            response_tag::MODIFY => plain(reader).map(Response::Modify),
+            response_tag::ADD => plain(reader).map(Response::Add),
+            response_tag::DELETE => plain(reader).map(Response::Delete),
+            response_tag::MODIFY_DN => plain(reader).map(Response::ModifyDn),
+            response_tag::COMPARE => plain(reader).map(Response::Compare),
+            response_tag::BIND => {
+                let result = ReceivedResult::decode(&mut reader)?;
+                let server_sasl_credentials = reader
+                    .optional(SERVER_SASL_CREDENTIALS_TAG)
+                    .component("BindResponse.serverSaslCreds")?;
+                reader.skip_rest().component("BindResponse")?;
+                Ok(Response::Bind { result, server_sasl_credentials })
+            }
+            response_tag::EXTENDED => {
+                let result = ReceivedResult::decode(&mut reader)?;
+                let (name, value) = name_and_value(reader, RESPONSE_NAME_TAG, RESPONSE_VALUE_TAG)?;
+                Ok(Response::Extended { result, name, value })
+            }
+            response_tag::INTERMEDIATE => {
+                let (name, value) =
+                    name_and_value(reader, INTERMEDIATE_NAME_TAG, INTERMEDIATE_VALUE_TAG)?;
+                Ok(Response::Intermediate { name, value })
+            }
+            _ => Err(BodyError::new("LDAPMessage.protocolOp", DecodeErrorKind::UnknownOperation)),
+        }
+    }
+}
+
+impl<'a> ReceivedResult<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Body<ReceivedResult<'a>> {
+        let number = reader.enumerated().component("LDAPResult.resultCode")?;
+        let code = u32::try_from(number)
+            .map_err(|_| DecodeErrorKind::OutOfRange(number))
+            .component("LDAPResult.resultCode")?;
+        let matched_dn = string(reader).component("LDAPResult.matchedDN")?;
+        let diagnostic = string(reader).component("LDAPResult.diagnosticMessage")?;
+        let referrals = reader.optional(REFERRAL_TAG).component("LDAPResult.referral")?;
+        let referrals = Uris::decode(referrals.unwrap_or_default())?;
+        Ok(ReceivedResult { code: ResultCode(code), matched_dn, diagnostic, referrals })
+    }
+}
+
+impl<'a> SearchEntry<'a> {
+    fn decode(mut reader: Reader<'a>, limits: &DecodeLimits) -> Body<SearchEntry<'a>> {
+        let object_name = string(&mut reader).component("SearchResultEntry.objectName")?;
+        let attributes = Attributes::decode_partial(&mut reader, limits)?;
+        reader.skip_rest().component("SearchResultEntry")?;
+        Ok(SearchEntry { object_name, attributes })
+    }
+}
+
+/// The optional OID and value that end extended and intermediate responses.
+fn name_and_value(
+    mut reader: Reader<'_>,
+    name_tag: Tag,
+    value_tag: Tag,
+) -> Body<(Option<&str>, Option<&[u8]>)> {
+    let name = reader.optional(name_tag).component("ExtendedResponse.responseName")?;
+    let name = name.map(text).transpose().component("ExtendedResponse.responseName")?;
+    let value = reader.optional(value_tag).component("ExtendedResponse.responseValue")?;
+    reader.skip_rest().component("ExtendedResponse")?;
+    Ok((name, value))
+}
+
+impl fmt::Debug for Uris<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
