@@ -1,0 +1,327 @@
+//! A connection: requests out, answers in, matched by message id.
+
+use crate::{ClientError, Outcome, Received, Reply};
+use ldap::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control,
+    Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message, MessageId,
+    ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchRequest, SelectionBuf,
+};
+use std::collections::{HashMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long a read waits, unless [`Connection::set_timeout`] says otherwise.
+pub const READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// How much is read from the socket at a time, in octets.
+const READ_SIZE: usize = 64 * 1024;
+
+/// A connection to an LDAP server. Dropping it closes the socket without an unbind.
+pub struct Connection {
+    stream: TcpStream,
+    last_id: i32,
+    output: Vec<u8>,
+    /// Octets from the server; those before `consumed` are dealt with.
+    input: Vec<u8>,
+    consumed: usize,
+    /// Messages that were read while another was waited for.
+    waiting: HashMap<MessageId, VecDeque<Received>>,
+    /// The result of a notice of disconnection, once one came.
+    notice: Option<String>,
+}
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when nobody listens there.
+    pub fn open(address: SocketAddr) -> Result<Connection, ClientError> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
+        stream.set_write_timeout(Some(READ_TIMEOUT_DEFAULT))?;
+        Ok(Connection {
+            stream,
+            last_id: 0,
+            output: Vec::new(),
+            input: Vec::new(),
+            consumed: 0,
+            waiting: HashMap::new(),
+            notice: None,
+        })
+    }
+
+    /// Changes how long each read waits for the server's next octets.
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
+        Ok(self.stream.set_read_timeout(Some(timeout))?)
+    }
+
+    /// The server's address.
+    ///
+    /// # Panics
+    /// When the socket is no longer connected.
+    pub fn peer(&self) -> SocketAddr {
+        self.stream.peer_addr().expect("a connected socket")
+    }
+
+    /// Sends a request under the next free id, and does not wait.
+    pub fn send(&mut self, request: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
+        self.last_id += 1;
+        let id = MessageId(self.last_id);
+        self.send_as(id, request, controls)?;
+        Ok(id)
+    }
+
+    /// Sends a request under an id of the caller's choice.
+    pub fn send_as(
+        &mut self,
+        id: MessageId,
+        request: Request<'_>,
+        controls: Controls<'_>,
+    ) -> Result<(), ClientError> {
+        self.output.clear();
+        Message { id, request, controls }.encode(&mut self.output);
+        Ok(self.stream.write_all(&self.output)?)
+    }
+
+    /// Sends octets as they are, for what no well-behaved client would say.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        Ok(self.stream.write_all(bytes)?)
+    }
+
+    /// Closes the sending half of the connection.
+    pub fn finish_sending(&mut self) -> Result<(), ClientError> {
+        Ok(self.stream.shutdown(std::net::Shutdown::Write)?)
+    }
+
+    /// The next message for this id. Messages for other ids are kept for their own callers.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`], [`ClientError::Closed`], or what came was no LDAP.
+    pub fn receive(&mut self, id: MessageId) -> Result<Received, ClientError> {
+        loop {
+            if let Some(received) = self.waiting.get_mut(&id).and_then(VecDeque::pop_front) {
+                return Ok(received);
+            }
+            let received = self.read_message()?;
+            self.waiting.entry(received.id()).or_default().push_back(received);
+        }
+    }
+
+    /// The next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put aside are
+    /// not among them.
+    pub fn receive_any(&mut self) -> Result<Received, ClientError> {
+        self.read_message()
+    }
+
+    /// Everything that comes for this id up to and with its final response.
+    pub fn reply(&mut self, id: MessageId) -> Result<Reply, ClientError> {
+        let mut messages = Vec::new();
+        loop {
+            let received = self.receive(id)?;
+            let last = received.outcome().is_some();
+            messages.push(received);
+            if last {
+                return Reply::gather(messages)
+                    .ok_or_else(|| ClientError::Unexpected("a reply without a result".to_owned()));
+            }
+        }
+    }
+
+    /// Sends a request and waits for all of its reply.
+    pub fn request(&mut self, request: Request<'_>, controls: Controls<'_>) -> Result<Reply, ClientError> {
+        let id = self.send(request, controls)?;
+        self.reply(id)
+    }
+
+    /// Simple bind.
+    pub fn bind(&mut self, name: &str, password: &str) -> Result<Outcome, ClientError> {
+        let authentication = Authentication::Simple(password.as_bytes());
+        self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
+    }
+
+    /// Search for attributes (none: all user attributes), without following aliases and without limits.
+    pub fn search(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+    ) -> Result<Reply, ClientError> {
+        self.search_with(base, scope, filter, attributes, Controls::NONE)
+    }
+
+    /// The same with the ManageDsaIT control (RFC 3296): referral entries are entries like others.
+    pub fn search_managing(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+    ) -> Result<Reply, ClientError> {
+        let control = Control { oid: ldap::oids::MANAGE_DSA_IT, critical: true, value: None };
+        let controls = ControlsBuf::from_iter([control]);
+        self.search_with(base, scope, filter, attributes, controls.as_controls())
+    }
+
+    fn search_with(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+        controls: Controls<'_>,
+    ) -> Result<Reply, ClientError> {
+        let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(attributes);
+        let request = SearchRequest {
+            base_object: base,
+            scope,
+            deref_aliases: DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter: filter.as_filter(),
+            attributes: selection.as_selection(),
+        };
+        self.request(Request::Search(request), controls)
+    }
+
+    /// The one entry of this name, if it is there and may be read.
+    pub fn entry(&mut self, dn: &str, attributes: &[&str]) -> Result<Option<crate::Entry>, ClientError> {
+        let reply = self.search(dn, Scope::BaseObject, "(objectClass=*)", attributes)?;
+        Ok(reply.entries.into_iter().next())
+    }
+
+    /// Add. An attribute may be named more than once: its values are then sent together.
+    pub fn add(&mut self, entry: &str, attributes: &[(&str, &str)]) -> Result<Outcome, ClientError> {
+        let mut names: Vec<&str> = attributes.iter().map(|(name, _)| *name).collect();
+        names.dedup();
+        let mut list = AttributesBuf::new();
+        for name in names {
+            list.push(name, attributes.iter().filter(|(other, _)| *other == name).map(|(_, value)| value));
+        }
+        self.outcome(Request::Add(AddRequest { entry, attributes: list.as_attributes() }))
+    }
+
+    /// Modify.
+    pub fn modify(
+        &mut self,
+        object: &str,
+        changes: &[(ChangeOperation, &str, &[&str])],
+    ) -> Result<Outcome, ClientError> {
+        let mut list = ChangesBuf::new();
+        changes.iter().for_each(|(operation, description, values)| list.push(*operation, description, *values));
+        self.outcome(Request::Modify(ModifyRequest { object, changes: list.as_changes() }))
+    }
+
+    /// Rename, and move when there is a new superior; the old RDN's values go.
+    pub fn modify_dn(
+        &mut self,
+        entry: &str,
+        new_rdn: &str,
+        new_superior: Option<&str>,
+    ) -> Result<Outcome, ClientError> {
+        let delete_old_rdn = true;
+        self.outcome(Request::ModifyDn(ModifyDnRequest { entry, new_rdn, delete_old_rdn, new_superior }))
+    }
+
+    /// Delete.
+    pub fn delete(&mut self, entry: &str) -> Result<Outcome, ClientError> {
+        self.outcome(Request::Delete(DeleteRequest { entry }))
+    }
+
+    /// Compare.
+    pub fn compare(&mut self, entry: &str, description: &str, value: &str) -> Result<Outcome, ClientError> {
+        self.outcome(Request::Compare(CompareRequest { entry, description, value: value.as_bytes() }))
+    }
+
+    /// Extended operation.
+    pub fn extended(&mut self, name: &str, value: Option<&[u8]>) -> Result<Reply, ClientError> {
+        self.request(Request::Extended(ExtendedRequest { name, value }), Controls::NONE)
+    }
+
+    /// Asks the server to stop working on a request. There is no answer to this.
+    pub fn abandon(&mut self, id: MessageId) -> Result<(), ClientError> {
+        self.send(Request::Abandon(id), Controls::NONE).map(drop)
+    }
+
+    /// Says goodbye and waits until the server has closed the connection.
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] when the server answers instead.
+    pub fn unbind(mut self) -> Result<(), ClientError> {
+        self.send(Request::Unbind, Controls::NONE)?;
+        self.closed().map(drop)
+    }
+
+    /// Waits until the server has closed the connection: the notice of disconnection that it sent before, if any.
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] when something else comes.
+    pub fn closed(&mut self) -> Result<Option<String>, ClientError> {
+        match self.read_message() {
+            Err(ClientError::Closed { notice }) => Ok(notice),
+            // A server that closes with octets of ours unread resets the connection.
+            Err(ClientError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => Ok(self.notice.take()),
+            Ok(received) => Err(ClientError::Unexpected(format!("{received:?}"))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn outcome(&mut self, request: Request<'_>) -> Result<Outcome, ClientError> {
+        Ok(self.request(request, Controls::NONE)?.outcome)
+    }
+
+    /// Reads one message. A notice of disconnection is remembered for the error that follows it.
+    fn read_message(&mut self) -> Result<Received, ClientError> {
+        loop {
+            let unread = &self.input[self.consumed..];
+            if let Some(len) = ldap::frame_len(unread).map_err(ClientError::Framing)?
+                && len <= unread.len()
+            {
+                let bytes = unread[..len].to_vec();
+                self.consumed += len;
+                let received = Received::check(bytes).map_err(ClientError::Decode)?;
+                if !self.is_notice_of_disconnection(&received) {
+                    return Ok(received);
+                }
+                continue;
+            }
+            self.read_more()?;
+        }
+    }
+
+    fn read_more(&mut self) -> Result<(), ClientError> {
+        self.input.drain(..self.consumed);
+        self.consumed = 0;
+        let filled = self.input.len();
+        self.input.resize(filled + READ_SIZE, 0);
+        let result = self.stream.read(&mut self.input[filled..]);
+        self.input.truncate(filled + *result.as_ref().unwrap_or(&0));
+        match result {
+            Ok(0) => Err(ClientError::Closed { notice: self.notice.take() }),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(ClientError::TimedOut)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_notice_of_disconnection(&mut self, received: &Received) -> bool {
+        let message = received.message();
+        match message.response {
+            Response::Extended { result, name, .. }
+                if message.id == MessageId::UNSOLICITED
+                    && name == Some(ldap::oids::NOTICE_OF_DISCONNECTION) =>
+            {
+                self.notice = Some(format!("{}: {}", result.code, result.diagnostic));
+                true
+            }
+            _ => false,
+        }
+    }
+}

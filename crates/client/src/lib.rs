@@ -1,0 +1,20 @@
+//! A small LDAP client for tests and tools: blocking, pipelined, over one plain TCP connection.
+//!
+//! [`Connection::send`] puts a request on the wire and returns its id at once, so that many can be outstanding; the
+//! answers are taken by id, in any order, with [`Connection::receive`], [`Connection::reply`]. For one request at a time
+//! there are the helpers: [`Connection::bind`], [`Connection::search`], [`Connection::add`] and so on. What a server
+//! answers is data, whatever the result code; a [`ClientError`] means that there was no answer.
+//!
+//! Every read has a time limit, so that a server that hangs fails a test instead of hanging it.
+//!
+//! Left out on purpose: TLS, SASL, referral chasing, reconnecting, pooling. Load at scale, where thousands of connections
+//! share a thread, is the `bench` crate's.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+mod reply;
+
+pub use connection::{Connection, READ_TIMEOUT_DEFAULT};
+pub use error::ClientError;
+pub use reply::{Attribute, Entry, ExtendedReply, Outcome, Received, Reply};

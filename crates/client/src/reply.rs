@@ -1,0 +1,186 @@
+//! What comes back, owned.
+
+use ldap::{DecodeLimits, MessageId, ReceivedResult, Response, ResponseMessage, ResultCode};
+
+/// What a client accepts from a server: everything but absurd sizes.
+pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
+    message_size_max: 1 << 30,
+    element_count_max: 1 << 24,
+    value_count_max: 1 << 28,
+    ..DecodeLimits::AUTHENTICATED
+};
+
+/// One message from the server, already checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Received {
+    bytes: Vec<u8>,
+}
+
+impl Received {
+    /// Checks a whole message.
+    pub(crate) fn check(bytes: Vec<u8>) -> Result<Received, ldap::DecodeError> {
+        ResponseMessage::decode(&bytes, &LIMITS)?;
+        Ok(Received { bytes })
+    }
+
+    /// The message.
+    pub fn message(&self) -> ResponseMessage<'_> {
+        ResponseMessage::decode(&self.bytes, &LIMITS).expect("checked when it was received")
+    }
+
+    /// The id of the request that it answers.
+    pub fn id(&self) -> MessageId {
+        self.message().id
+    }
+
+    /// The result, when this message ends its operation.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.message().response.result().map(Outcome::from)
+    }
+
+    /// The octets on the wire.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl std::fmt::Debug for Received {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.message().fmt(formatter)
+    }
+}
+
+/// How an operation ended (LDAPResult, RFC 4511 section 4.1.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The result code.
+    pub code: ResultCode,
+    /// The lowest entry on the way to the one named that exists, where the code calls for it.
+    pub matched_dn: String,
+    /// Words for a person.
+    pub diagnostic: String,
+    /// Where else to ask.
+    pub referrals: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether the result code is success.
+    pub fn is_success(&self) -> bool {
+        self.code == ResultCode::SUCCESS
+    }
+}
+
+impl From<&ReceivedResult<'_>> for Outcome {
+    fn from(result: &ReceivedResult<'_>) -> Outcome {
+        Outcome {
+            code: result.code,
+            matched_dn: result.matched_dn.to_owned(),
+            diagnostic: result.diagnostic.to_owned(),
+            referrals: result.referrals.iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// An entry that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its DN, as the server spells it.
+    pub dn: String,
+    /// Its attributes, in the order sent.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An attribute with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// The attribute description, as the server spells it.
+    pub description: String,
+    /// The values, in the order sent.
+    pub values: Vec<Vec<u8>>,
+}
+
+impl Entry {
+    /// The values of an attribute, by its description in any case; empty when there is no such attribute.
+    pub fn values(&self, description: &str) -> &[Vec<u8>] {
+        let mut attributes = self.attributes.iter();
+        let found = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(description));
+        found.map(|attribute| attribute.values.as_slice()).unwrap_or_default()
+    }
+
+    /// The values of an attribute as text; what is not UTF-8 is replaced.
+    pub fn texts(&self, description: &str) -> Vec<String> {
+        self.values(description).iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+
+    /// The first value of an attribute as text.
+    pub fn text(&self, description: &str) -> Option<String> {
+        self.texts(description).into_iter().next()
+    }
+}
+
+impl From<&ldap::SearchEntry<'_>> for Entry {
+    fn from(entry: &ldap::SearchEntry<'_>) -> Entry {
+        let attributes = entry.attributes.iter().map(|attribute| Attribute {
+            description: attribute.description.to_owned(),
+            values: attribute.values.iter().map(<[u8]>::to_vec).collect(),
+        });
+        Entry { dn: entry.object_name.to_owned(), attributes: attributes.collect() }
+    }
+}
+
+/// Everything that came for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Entries, in the order sent.
+    pub entries: Vec<Entry>,
+    /// Continuation references: of each the URLs.
+    pub references: Vec<Vec<String>>,
+    /// Name and value of an extended response.
+    pub extended: ExtendedReply,
+    /// How the operation ended.
+    pub outcome: Outcome,
+    /// The last message, with its controls.
+    pub last: Option<Received>,
+}
+
+/// What an extended response carries besides its result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtendedReply {
+    /// The OID, if there is one.
+    pub name: Option<String>,
+    /// The value, if there is one.
+    pub value: Option<Vec<u8>>,
+}
+
+impl Reply {
+    /// A reply that is only an outcome.
+    pub fn from_outcome(outcome: Outcome) -> Reply {
+        Reply {
+            entries: Vec::new(),
+            references: Vec::new(),
+            extended: ExtendedReply::default(),
+            outcome,
+            last: None,
+        }
+    }
+
+    /// Puts the messages that came for one request together; the last ends the operation.
+    pub(crate) fn gather(messages: Vec<Received>) -> Option<Reply> {
+        let mut reply = Reply::from_outcome(messages.last()?.outcome()?);
+        for received in &messages {
+            match received.message().response {
+                Response::SearchEntry(entry) => reply.entries.push(Entry::from(&entry)),
+                Response::SearchReference(uris) => {
+                    reply.references.push(uris.iter().map(str::to_owned).collect());
+                }
+                Response::Extended { name, value, .. } => {
+                    let (name, value) = (name.map(str::to_owned), value.map(<[u8]>::to_vec));
+                    reply.extended = ExtendedReply { name, value };
+                }
+                _ => {}
+            }
+        }
+        reply.last = messages.into_iter().last();
+        Some(reply)
+    }
+}

@@ -1,0 +1,244 @@
+//! The same operations against Pando and against Debian's slapd, with the same schema, must have the same answers: result
+//! code, matched DN, entries with their attributes and values; and after every change the two trees must be equal.
+//!
+//! The operations are the files in `tests/differential`, described in the README there. Where Pando differs on purpose the
+//! line before the operation says how and why; such a difference that has gone fails the test as well.
+//!
+//! What is compared less than octet by octet, and why:
+//! - The order of values and entries is nobody's promise (RFC 4511 section 4.5.2), so both are sets.
+//! - slapd rewrites DNs into a spelling of its own and Pando keeps the one given, so DNs are compared as DNs; link
+//!   values (member, manager ...) without regard to case, because in Pando they show the current name of their entry.
+//! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
+
+mod support;
+
+use client::{Connection, Entry, Reply};
+use ldap::{Dn, ResultCode, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use support::corpus::{self, Difference, Operation};
+use support::slapd::Slapd;
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, clients};
+
+/// Attributes whose values are DNs.
+const DN_ATTRIBUTES: &[&str] = &[
+    "member", "owner", "manager", "secretary", "seeAlso", "roleOccupant", "documentAuthor", "aliasedObjectName",
+    "entryDN", "creatorsName", "modifiersName",
+];
+
+/// How many operations there have to be at least: the corpus may only grow.
+const OPERATION_COUNT_MIN: usize = 300;
+
+#[test]
+fn answers_are_those_of_slapd() {
+    let scratch = Scratch::new("differential");
+    let slapd = Slapd::start(&scratch, "index objectClass,uid,cn eq,sub");
+    let pando = Pando::start(&scratch);
+    let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
+    let mut ours = Side::new(pando.administrator());
+
+    let operations = read_corpus();
+    assert!(operations.len() >= OPERATION_COUNT_MIN, "{} operations", operations.len());
+    let mut report = Report::default();
+    for operation in &operations {
+        let our_answer = ours.run(operation);
+        let their_answer = theirs.run(operation);
+        report.compare(operation, &our_answer, &their_answer);
+    }
+    println!("{} operations, {} differ on purpose:", operations.len(), report.justified.len());
+    report.justified.iter().for_each(|line| println!("  {line}"));
+    let failures = report.failures.len();
+    assert!(failures == 0, "{failures} of {} answers differ:\n\n{}", operations.len(), report.failures.join("\n"));
+}
+
+fn read_corpus() -> Vec<Operation> {
+    let folder = clients::repository().join("crates/pando/tests/differential");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: BTreeSet<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "ops")).collect();
+    let read = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        corpus::parse(&name, &std::fs::read_to_string(path).unwrap())
+    };
+    files.iter().flat_map(read).collect()
+}
+
+/// One of the two servers.
+struct Side {
+    connection: Connection,
+}
+
+/// What an operation came to, in a form that can be compared.
+struct Answer {
+    code: ResultCode,
+    matched_dn: String,
+    diagnostic: String,
+    entries: Entries,
+    references: BTreeSet<String>,
+    /// The whole tree, after a change.
+    tree: Option<Entries>,
+}
+
+/// Entries by DN, attributes by description, values.
+type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+impl Side {
+    fn new(mut connection: Connection) -> Side {
+        assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+        Side { connection }
+    }
+
+    fn run(&mut self, operation: &Operation) -> Answer {
+        let reply = operation.run(&mut self.connection);
+        let tree = operation.writes.then(|| self.tree());
+        Answer::new(reply, tree)
+    }
+
+    fn tree(&mut self) -> Entries {
+        let attributes = ["*", "structuralObjectClass", "hasSubordinates"];
+        let reply = self
+            .connection
+            .search_managing(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &attributes)
+            .unwrap();
+        comparable_entries(&reply.entries)
+    }
+}
+
+impl Answer {
+    fn new(reply: Reply, tree: Option<Entries>) -> Answer {
+        let referrals = reply.outcome.referrals.into_iter().map(|url| format!("referral {url}"));
+        let references = reply.references.into_iter().map(|mut urls| {
+            urls.sort();
+            format!("reference {}", urls.join(" "))
+        });
+        Answer {
+            code: reply.outcome.code,
+            matched_dn: comparable_dn(&reply.outcome.matched_dn).to_lowercase(),
+            diagnostic: reply.outcome.diagnostic,
+            entries: comparable_entries(&reply.entries),
+            references: referrals.chain(references).collect(),
+            tree,
+        }
+    }
+}
+
+fn comparable_entries(entries: &[Entry]) -> Entries {
+    let mut comparable = Entries::new();
+    for entry in entries {
+        let attributes = entry.attributes.iter().map(|attribute| {
+            let values = attribute.values.iter().enumerate();
+            let values = values.map(|(index, value)| comparable_value(&attribute.description, index, value));
+            (attribute.description.clone(), values.collect())
+        });
+        let double = comparable.insert(comparable_dn(&entry.dn), attributes.collect());
+        assert!(double.is_none(), "{} was returned twice", entry.dn);
+    }
+    comparable
+}
+
+fn comparable_value(description: &str, index: usize, value: &[u8]) -> String {
+    let text = std::str::from_utf8(value);
+    match text {
+        _ if description == "userPassword" => format!("password {index}"),
+        Ok(dn) if DN_ATTRIBUTES.contains(&description) => comparable_dn(dn).to_lowercase(),
+        Ok(dn) if description == "uniqueMember" => match dn.rsplit_once('#') {
+            Some((dn, uid)) => format!("{}#{uid}", comparable_dn(dn).to_lowercase()),
+            None => comparable_dn(dn).to_lowercase(),
+        },
+        Ok(text) => text.to_owned(),
+        Err(_) => format!("{value:02x?}"),
+    }
+}
+
+/// A DN in one spelling: types in lower case, the values of an RDN in order, one way of escaping.
+fn comparable_dn(text: &str) -> String {
+    let Ok(dn) = Dn::parse(text) else { return format!("not a DN: {text}") };
+    let rdns = dn.rdns().map(|rdn| {
+        let avas = rdn.avas().map(|ava| {
+            let value = String::from_utf8_lossy(&ava.value).into_owned();
+            format!("{}={}", ava.attribute.to_lowercase(), ldap::escaped_value(value.as_bytes()))
+        });
+        avas.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join("+")
+    });
+    rdns.collect::<Vec<_>>().join(",")
+}
+
+/// What was found.
+#[derive(Default)]
+struct Report {
+    failures: Vec<String>,
+    justified: Vec<String>,
+    /// The last difference between the trees, so that one bad change is reported once.
+    tree_difference: String,
+}
+
+impl Report {
+    fn compare(&mut self, operation: &Operation, ours: &Answer, theirs: &Answer) {
+        let difference = self.difference(ours, theirs);
+        match (difference, &operation.differs) {
+            (None, None) => {}
+            (Some((answer, _)), Some(differs)) if answer == differs.answer => {
+                self.justified.push(format!("{}: {answer}: {}", operation.text, differs.reason));
+            }
+            (Some((answer, detail)), _) => {
+                let Operation { place, text, .. } = operation;
+                self.failures.push(format!("{place}: {text}\n    Pando: {answer}\n{detail}"));
+            }
+            (None, Some(differs)) => {
+                let Operation { place, text, .. } = operation;
+                let Difference { answer, .. } = differs;
+                self.failures.push(format!("{place}: {text}\n    no longer differs by {answer}\n"));
+            }
+        }
+    }
+
+    /// What differs first (Pando's result code, or what else), and all that does.
+    fn difference(&mut self, ours: &Answer, theirs: &Answer) -> Option<(String, String)> {
+        let mut detail = String::new();
+        let mut answer = None;
+        if ours.code != theirs.code {
+            answer = Some(ours.code.to_string());
+        }
+        if ours.code != theirs.code || ours.matched_dn != theirs.matched_dn {
+            let line = |side: &Answer| format!("{} {:?} {:?}", side.code, side.matched_dn, side.diagnostic);
+            let _ = writeln!(detail, "    ours:   {}\n    theirs: {}", line(ours), line(theirs));
+            answer = answer.or(Some("matched".to_owned()));
+        }
+        let mut found = differing_entries(&ours.entries, &theirs.entries);
+        for reference in ours.references.symmetric_difference(&theirs.references) {
+            let whose = if ours.references.contains(reference) { "only ours" } else { "only theirs" };
+            let _ = writeln!(found, "    {whose}: {reference}");
+        }
+        if let (Some(our_tree), Some(their_tree)) = (&ours.tree, &theirs.tree) {
+            let tree_difference = differing_entries(our_tree, their_tree);
+            if tree_difference != self.tree_difference && !tree_difference.is_empty() {
+                let _ = write!(found, "    the tree after it:\n{tree_difference}");
+            }
+            self.tree_difference = tree_difference;
+        }
+        if !found.is_empty() {
+            detail += &found;
+            answer = answer.or(Some("entries".to_owned()));
+        }
+        answer.map(|answer| (answer, detail))
+    }
+}
+
+fn differing_entries(ours: &Entries, theirs: &Entries) -> String {
+    let mut lines = String::new();
+    for dn in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
+        match (ours.get(dn), theirs.get(dn)) {
+            (Some(_), None) => _ = writeln!(lines, "    only ours: {dn}"),
+            (None, Some(_)) => _ = writeln!(lines, "    only theirs: {dn}"),
+            (Some(our_entry), Some(their_entry)) => {
+                for description in our_entry.keys().chain(their_entry.keys()).collect::<BTreeSet<_>>() {
+                    let (our_values, their_values) = (our_entry.get(description), their_entry.get(description));
+                    if our_values != their_values {
+                        let _ = writeln!(lines, "    {dn} {description}: ours {our_values:?}, theirs {their_values:?}");
+                    }
+                }
+            }
+            (None, None) => unreachable!("the name comes from one of the two"),
+        }
+    }
+    lines
+}

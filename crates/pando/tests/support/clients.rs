@@ -1,0 +1,122 @@
+//! The programs of others that the tests drive. A missing one fails the test that wants it, and says what installs it.
+
+use super::{ADMIN_DN, ADMIN_PASSWORD};
+use std::ffi::OsStr;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a program printed, and how it ended.
+pub struct Run {
+    /// The command line, for messages.
+    pub command: String,
+    /// Its exit code, `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Panics unless the exit code is `code`; for the ldap-utils it is the LDAP result code.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Run {
+        assert_eq!(self.code, Some(code), "exit code of {self}");
+        self
+    }
+
+    /// Panics unless standard output contains `text`.
+    #[track_caller]
+    pub fn expect_output(self, text: &str) -> Run {
+        assert!(self.stdout.contains(text), "{text:?} is missing from the output of {self}");
+        self
+    }
+
+    /// Panics unless standard error contains `text`.
+    #[track_caller]
+    pub fn expect_error(self, text: &str) -> Run {
+        assert!(self.stderr.contains(text), "{text:?} is missing from the errors of {self}");
+        self
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}\n--- stdout\n{}", self.command, self.stdout)?;
+        write!(formatter, "--- stderr\n{}\n--- exit code {:?}", self.stderr, self.code)
+    }
+}
+
+/// Runs a program to its end, with `input` on its standard input. Each of these programs has a deadline of its own
+/// for an answer of the server, so it ends whatever the server does.
+pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run {
+    let arguments: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
+    let command = format!("{program} {}", arguments.join(OsStr::new(" ")).to_string_lossy());
+    let mut child = Command::new(program)
+        .args(&arguments)
+        .env("LDAPNOINIT", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error}. ./dev test installs every client that the tests use"));
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || {
+        // A program that ends without reading everything is judged by its exit code.
+        let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Run {
+        command,
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// One of OpenLDAP's command line clients (ldapsearch, ldapadd ...), bound as the administrator, plain LDIF output.
+pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
+    let url = format!("ldap://{server}");
+    let mut all = vec!["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "nettimeout=60"];
+    if program == "ldapsearch" {
+        all.extend(["-LLL", "-o", "ldif-wrap=no"]);
+    }
+    all.extend(arguments);
+    run(program, &all, input)
+}
+
+/// One of the tools in the UnboundID LDAP SDK's jar, bound as the administrator.
+pub fn unboundid_tool(tool: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
+    let jar = unboundid_jar();
+    let port = server.port().to_string();
+    let jar_text = jar.to_str().expect("a path in UTF-8");
+    let mut all = vec!["-jar", jar_text, tool, "--hostname", "127.0.0.1", "--port", &port];
+    all.extend(["--bindDN", ADMIN_DN, "--bindPassword", ADMIN_PASSWORD]);
+    all.extend(arguments);
+    run("java", &all, input)
+}
+
+/// Runs a script of tests/clients with Debian's Python, which is the one that the Debian packages of python-ldap and
+/// ldap3 belong to, whatever other Python is first on the PATH.
+pub fn python_script(name: &str, server: SocketAddr, arguments: &[&str]) -> Run {
+    let script = repository().join("crates/pando/tests/clients").join(name);
+    let url = format!("ldap://{server}");
+    let mut all = vec![script.to_str().expect("a path in UTF-8"), &url, ADMIN_DN, ADMIN_PASSWORD];
+    all.extend(arguments);
+    run("/usr/bin/python3", &all, "")
+}
+
+fn unboundid_jar() -> PathBuf {
+    let jar = repository().join(".dev/unboundid-ldapsdk.jar");
+    assert!(jar.exists(), "{} is missing: run the tests by ./dev test, which fetches it", jar.display());
+    jar
+}
+
+/// The root of the repository.
+pub fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

@@ -1,0 +1,25 @@
+//! What every black-box test needs: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd
+//! as a peer, and the clients that people use. Nothing here waits by sleeping for a fixed time: it waits for a line,
+//! an answer or an exit, and deadlines only bound how long a failure takes.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod clients;
+pub mod corpus;
+pub mod pando;
+pub mod scratch;
+pub mod slapd;
+
+pub use pando::Pando;
+pub use scratch::Scratch;
+
+use std::time::Duration;
+
+/// How long a test waits for something that always comes when the code is right.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The suffix of the trees in these tests.
+pub const SUFFIX: &str = "dc=example,dc=com";
+/// The administrator of both servers: slapd wants its root DN below the suffix, so Pando's is there as well.
+pub const ADMIN_DN: &str = "cn=admin,dc=example,dc=com";
+/// The administrator's password.
+pub const ADMIN_PASSWORD: &str = "correct horse";

@@ -1,0 +1,97 @@
+//! Debian's slapd as a peer: its own folder, configuration, port and process.
+
+use super::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// Where Debian puts it.
+pub const PROGRAM: &str = "/usr/sbin/slapd";
+
+/// A running slapd, killed when dropped.
+pub struct Slapd {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Slapd {
+    /// Starts one over an empty mdb database in `scratch`. `extra` is added to the database's part of slapd.conf.
+    ///
+    /// # Panics
+    /// When slapd is not installed, or never answers on its port.
+    pub fn start(scratch: &Scratch, extra: &str) -> Slapd {
+        assert!(Path::new(PROGRAM).exists(), "{PROGRAM} is missing: run the tests by ./dev test, which installs it");
+        let database = scratch.join("slapd-data");
+        std::fs::create_dir_all(&database).unwrap();
+        let configuration = scratch.write("slapd.conf", configuration(&database, extra));
+        // Another process may take the port between our letting go and slapd's bind: then slapd exits, try again.
+        for _ in 0..10 {
+            let address = free_address();
+            let mut child = Command::new(PROGRAM)
+                .args(["-d", "0", "-h", &format!("ldap://{address}"), "-f"])
+                .arg(&configuration)
+                .stdin(Stdio::null())
+                .stderr(std::fs::File::create(scratch.join("slapd.log")).unwrap())
+                .spawn()
+                .unwrap();
+            if wait_until_it_listens(&mut child, address) {
+                return Slapd { child, address };
+            }
+        }
+        let log = std::fs::read_to_string(scratch.join("slapd.log")).unwrap_or_default();
+        panic!("slapd does not start:\n{log}");
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Slapd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn configuration(database: &Path, extra: &str) -> String {
+    format!(
+        "include /etc/ldap/schema/core.schema\n\
+         include /etc/ldap/schema/cosine.schema\n\
+         include /etc/ldap/schema/nis.schema\n\
+         include /etc/ldap/schema/inetorgperson.schema\n\
+         modulepath /usr/lib/ldap\n\
+         moduleload back_mdb\n\
+         database mdb\n\
+         suffix \"{SUFFIX}\"\n\
+         rootdn \"{ADMIN_DN}\"\n\
+         rootpw \"{ADMIN_PASSWORD}\"\n\
+         directory {}\n\
+         maxsize 1073741824\n\
+         access to * by * write\n\
+         {extra}\n",
+        database.display()
+    )
+}
+
+/// A loopback address that nobody listens on at this moment.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap()
+}
+
+/// True once a connection is accepted, false when the process ends first.
+fn wait_until_it_listens(child: &mut Child, address: SocketAddr) -> bool {
+    let started = Instant::now();
+    loop {
+        if TcpStream::connect(address).is_ok() {
+            return true;
+        }
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(started.elapsed() < DEADLINE, "slapd runs but does not listen on {address}");
+        std::thread::yield_now();
+    }
+}
