@@ -90,6 +90,11 @@ impl Connection {
         Ok(self.stream.write_all(bytes)?)
     }
 
+    /// The socket, for a caller that goes on by itself. What was received and not taken is lost.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Closes the sending half of the connection.
     pub fn finish_sending(&mut self) -> Result<(), ClientError> {
         Ok(self.stream.shutdown(std::net::Shutdown::Write)?)

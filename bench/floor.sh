@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# The floor: how Pando compares with slapd on one core.
+#
+# Both serve the same 100,000 people with the same equality indexes, durable on every change, each pinned to core 0 in
+# turn with the load on core 1. Two workloads, keys at random over everybody:
+#   search  64 connections, 1 outstanding: subtree (uid=...) returning the DN; wanted: server CPU per operation at most 1/3 of slapd's
+#   modify  50 connections, 1 outstanding: replace description, not indexed; wanted: at least 4 times slapd's rate
+# Rounds alternate between the servers, so that a machine that slows down or speeds up does so for both.
+# Both are asked as their administrator, so neither pays for access rules.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+people=100000 rounds=3 seconds=10 work=.dev/floor
+while [ $# -gt 0 ]; do
+    case $1 in
+    --people) people=$2 && shift 2 ;;
+    --rounds) rounds=$2 && shift 2 ;;
+    --seconds) seconds=$2 && shift 2 ;;
+    *)
+        echo "usage: bench/floor.sh [--people 100000] [--rounds 3] [--seconds 10]" >&2
+        exit 2
+        ;;
+    esac
+done
+
+suffix=dc=example,dc=com
+admin=cn=admin,$suffix
+password=floor-password
+port=13890
+results=$work/results.txt
+server_pid=
+trap '[ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true' EXIT
+
+say() { printf '%s\n' "$*" >&2; }
+load() { taskset -c 1 target/release/examples/load --server 127.0.0.1:$port --bind-dn $admin --password $password --people "$people" "$@"; }
+
+wait_for_port() {
+    local deadline=$((SECONDS + 60))
+    until (: <>/dev/tcp/127.0.0.1/$port) 2>/dev/null; do
+        kill -0 "$server_pid" 2>/dev/null || { say "the server ended: see $work/*.log" && exit 1; }
+        [ $SECONDS -lt $deadline ] || { say "the server does not listen: see $work/*.log" && exit 1; }
+        sleep 0.05
+    done
+}
+
+start_slapd() {
+    taskset -c 0 /usr/sbin/slapd -d 0 -h ldap://127.0.0.1:$port -f $work/slapd.conf 2>$work/slapd.log &
+    server_pid=$!
+    wait_for_port
+}
+
+start_pando() {
+    PANDO_ADMIN_PASSWORD=$password taskset -c 0 target/release/pando serve --data $work/pando --suffix $suffix \
+        --admin-dn $admin --listen ldap://127.0.0.1:$port >$work/pando.out 2>$work/pando.log &
+    server_pid=$!
+    wait_for_port
+}
+
+stop_server() {
+    kill "$server_pid"
+    wait "$server_pid" || true
+    server_pid=
+}
+
+# field NAME: the value of NAME=VALUE in the line on standard input
+field() { tr ' ' '\n' | sed -n "s/^$1=//p"; }
+# median of the lines of results that start with "SERVER WORKLOAD", of field NAME
+median() { grep "^$1 $2 " $results | field "$3" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+say "building"
+cargo build --release --locked -q -p pando
+cargo build --release --locked -q -p bench --example load
+
+rm -rf $work
+mkdir -p $work/slapd
+: >$results
+target/release/examples/load --people "$people" ldif >$work/people.ldif
+cat >$work/slapd.conf <<CONF
+include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/nis.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+loglevel 0
+database mdb
+suffix "$suffix"
+rootdn "$admin"
+rootpw $password
+directory $work/slapd
+maxsize 8589934592
+index objectClass,uid,cn,sn eq
+CONF
+
+say "loading $people people into slapd (slapadd -q)"
+/usr/sbin/slapadd -q -f $work/slapd.conf -l $work/people.ldif 2>$work/slapadd.log
+say "loading $people people into Pando (adds over LDAP, durable)"
+start_pando
+load --connections 64 --outstanding 16 add
+stop_server
+
+for round in $(seq "$rounds"); do
+    for server in slapd pando; do
+        "start_$server"
+        for workload in "search --connections 64" "modify --connections 50"; do
+            read -r name connections <<<"$workload"
+            # shellcheck disable=SC2086 # the options are words
+            line=$(load $connections --seconds "$seconds" --seed "$round" --process "$server_pid" "$name")
+            say "round $round: $server $name $line"
+            echo "$server $name $line" >>$results
+        done
+        stop_server
+    done
+done
+
+cpu_slapd=$(median slapd search server_cpu_us) cpu_pando=$(median pando search server_cpu_us)
+rate_slapd=$(median slapd modify rate) rate_pando=$(median pando modify rate)
+cat <<REPORT
+
+machine   $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)
+data      $people inetOrgPerson entries under ou=people,$suffix; keys uniform over all of them, seeds 1 to $rounds
+pinning   server on core 0, load on core 1; $rounds rounds of $seconds s each after 2 s of warm-up, servers in turn, medians
+slapd     $(/usr/sbin/slapd -VV 2>&1 | sed -n 's/.*slapd \([^ ]*\).*/\1/p'), mdb, index objectClass,uid,cn,sn eq, sync on every commit, log off, 16 threads
+pando     $(target/release/pando --version), defaults: sync on every commit, log at its default level
+
+                                            slapd      pando      ratio    wanted
+search, server CPU per operation (us)  $(awk -v a="$cpu_slapd" -v b="$cpu_pando" 'BEGIN { printf "%10.2f %10.2f %10.3f  <= 0.333", a, b, b / a }')
+search, operations a second            $(awk -v a="$(median slapd search rate)" -v b="$(median pando search rate)" 'BEGIN { printf "%10.0f %10.0f %10.2f", a, b, b / a }')
+modify, operations a second            $(awk -v a="$rate_slapd" -v b="$rate_pando" 'BEGIN { printf "%10.0f %10.0f %10.2f  >= 4", a, b, b / a }')
+modify, p99 latency (us)               $(awk -v a="$(median slapd modify p99_us)" -v b="$(median pando modify p99_us)" 'BEGIN { printf "%10.0f %10.0f %10.2f", a, b, b / a }')
+
+single figures: $results
+REPORT
+awk -v cs="$cpu_slapd" -v cp="$cpu_pando" -v rs="$rate_slapd" -v rp="$rate_pando" 'BEGIN { exit !(cp * 3 <= cs && rp >= 4 * rs) }' ||
+    { say "the floor is not reached" && exit 1; }
