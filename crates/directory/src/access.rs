@@ -1,0 +1,228 @@
+//! Who may do what: the one place that every operation asks.
+//!
+//! The rules of this version are fixed and few, so [`Access`] is a small copyable value made once an operation, and
+//! asking it costs a comparison:
+//!
+//! | | administrator | authenticated user | anonymous |
+//! |---|---|---|---|
+//! | root DSE and schema | read | read | read |
+//! | `cn=monitor` | read | read | no |
+//! | entries of the tree | read, change | read | read if [`Settings::anonymous_read`] |
+//! | secrets (userPassword, authPassword, pwdHistory) | read, compare, change | compare; change the own userPassword | no |
+//!
+//! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read
+//! is Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is open to every
+//! authenticated user because it tells what a bind with that name and password tells, and anyone may try that.
+//!
+//! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
+//! insufficientAccessRights for every name in it.
+
+use ldap::ResultCode;
+use schema::{Schema, TypeId};
+
+use crate::rows::EntryId;
+use crate::{OperationError, Settings};
+
+/// The identity on whose behalf an operation runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requester {
+    /// Nobody in particular.
+    Anonymous,
+    /// The administrator of the settings, who needs no entry.
+    Administrator {
+        /// The configured DN.
+        dn: String,
+    },
+    /// The user of an entry that has a userPassword.
+    User {
+        /// The entry: identity survives a rename.
+        id: EntryId,
+        /// Its DN at the time of the bind.
+        dn: String,
+    },
+}
+
+impl Requester {
+    /// The authorization identity in the form of RFC 4513 section 5.2.1.8, as "who am I?" returns it (RFC 4532): empty
+    /// for anonymous.
+    pub fn authorization_id(&self) -> String {
+        match self {
+            Requester::Anonymous => String::new(),
+            Requester::Administrator { dn } | Requester::User { dn, .. } => format!("dn:{dn}"),
+        }
+    }
+
+    /// The DN, empty for anonymous: what records and creatorsName say.
+    pub fn dn(&self) -> &str {
+        match self {
+            Requester::Anonymous => "",
+            Requester::Administrator { dn } | Requester::User { dn, .. } => dn,
+        }
+    }
+
+    /// Whether this is the administrator, whom no limit of the settings binds.
+    pub fn is_administrator(&self) -> bool {
+        matches!(self, Requester::Administrator { .. })
+    }
+}
+
+/// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
+/// (RFC 3112), and pwdHistory, which holds former passwords.
+const SECRET_TYPES: [&str; 3] = [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20"];
+const USER_PASSWORD: &str = "2.5.4.35";
+
+/// What a requester may do under the settings. Made once an operation, asked often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Anonymous { reads_tree: bool },
+    User(EntryId),
+    Administrator,
+}
+
+impl Access {
+    /// The rights of `requester`.
+    pub fn of(requester: &Requester, settings: &Settings) -> Access {
+        let standing = match requester {
+            Requester::Anonymous => Standing::Anonymous { reads_tree: settings.anonymous_read },
+            Requester::User { id, .. } => Standing::User(*id),
+            Requester::Administrator { .. } => Standing::Administrator,
+        };
+        Access { standing }
+    }
+
+    /// Whether the administrator asks.
+    pub fn is_administrator(self) -> bool {
+        self.standing == Standing::Administrator
+    }
+
+    /// Whether entries of the tree may be found and read.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_read_tree(self) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Anonymous { reads_tree: false } => {
+                Err(denied("anonymous clients see only the root DSE and the schema: bind first"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `cn=monitor` may be read. Not by anonymous clients, not even where they read the tree: it tells of other
+    /// clients' work.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_read_monitor(self) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Anonymous { .. } => Err(denied("anonymous clients do not see cn=monitor: bind first")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether values of this type may be returned and used in filters, where the entry may be read at all.
+    pub fn may_read_attribute(self, schema: &Schema, type_id: TypeId) -> bool {
+        self.is_administrator() || !is_secret(schema, type_id)
+    }
+
+    /// Whether values of this type may be compared with, where the entry may be read at all.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_compare(self, schema: &Schema, type_id: TypeId) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Anonymous { .. } if is_secret(schema, type_id) => Err(denied(format!(
+                "anonymous clients may not compare {}",
+                schema.type_by_id(type_id).name()
+            ))),
+            Standing::User(_) if is_secret(schema, type_id) && !is_user_password(schema, type_id) => Err(
+                denied(format!("only the administrator may compare {}", schema.type_by_id(type_id).name())),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether entries may be added, deleted, renamed and moved. Ask before looking for the entry.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_write_tree(self) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Administrator => Ok(()),
+            Standing::User(_) => {
+                Err(denied("only the administrator may add, delete, rename and move entries"))
+            }
+            Standing::Anonymous { .. } => {
+                Err(denied("anonymous clients may not change anything: bind first"))
+            }
+        }
+    }
+
+    /// Whether entries may be modified at all, some attributes of some entries: ask before looking for the entry.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_modify_some(self) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Anonymous { .. } => {
+                Err(denied("anonymous clients may not change anything: bind first"))
+            }
+            Standing::Administrator | Standing::User(_) => Ok(()),
+        }
+    }
+
+    /// Whether these attribute types of the entry `target` may be modified. Everyone changes the own userPassword.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub fn check_modify(
+        self,
+        schema: &Schema,
+        target: EntryId,
+        changed: impl IntoIterator<Item = TypeId>,
+    ) -> Result<(), OperationError> {
+        match self.standing {
+            Standing::Administrator => Ok(()),
+            Standing::User(own) if own == target => {
+                match changed.into_iter().find(|type_id| !is_user_password(schema, *type_id)) {
+                    None => Ok(()),
+                    Some(type_id) => Err(denied(format!(
+                        "only the administrator may change {}; users change their own userPassword",
+                        schema.type_by_id(type_id).name()
+                    ))),
+                }
+            }
+            Standing::User(_) => Err(denied("only the administrator may change the entries of others")),
+            Standing::Anonymous { .. } => {
+                Err(denied("anonymous clients may not change anything: bind first"))
+            }
+        }
+    }
+}
+
+fn denied(diagnostic: impl Into<String>) -> OperationError {
+    OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, diagnostic)
+}
+
+/// Whether a type is userPassword, whose values are verified rather than compared.
+pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
+    schema.type_by_id(type_id).oid == USER_PASSWORD
+}
+
+/// Whether values of a type are for the administrator alone.
+fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
+    let mut at = Some(type_id);
+    while let Some(type_id) = at {
+        let attribute_type = schema.type_by_id(type_id);
+        if SECRET_TYPES.contains(&attribute_type.oid.as_str()) {
+            return true;
+        }
+        at = attribute_type.sup;
+    }
+    false
+}
