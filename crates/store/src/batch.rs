@@ -1,22 +1,43 @@
 //! [`Writer`] and [`Batch`]: the one way to change a store.
+//!
+//! A batch is one engine transaction, written straight through: its rows go into copies of the pages they touch, and its commit writes those
+//! pages, syncs once, and writes the root. There is no nesting: whoever may refuse an operation decides before writing its first row.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::{MapId, Position, Read, Result};
+use crate::layout::{Map, MapKind};
+use crate::lmdb::{Failure, PutKind, Txn, TxnKind};
+use crate::log;
+use crate::scan::{Direction, Scan};
+use crate::shared::Shared;
+use crate::{MapId, Position, Read, Result, StoreError};
+
+use std::ops::Bound;
 
 /// The one writer of a store. It may change threads, a batch of it may not.
+///
+/// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is opened anew: after
+/// such a failure the system may have dropped what it could not write, and a second sync that succeeds proves nothing.
 pub struct Writer {
-    _private: (),
+    shared: Arc<Shared>,
+    /// The last frame built, kept for its allocation.
+    frame: Vec<u8>,
 }
 
 impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Writer {
+        Writer { shared, frame: Vec::new() }
+    }
+
     /// Begins a batch.
     ///
     /// # Errors
     /// `DiskFull` while less than the reserve is free, `WritesStopped` after a failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
-        todo!()
+        self.shared.check_reserve()?;
+        self.begin_in_reserve()
     }
 
     /// Begins a batch also while less than the reserve is free: for deleting and trimming, which make room.
@@ -24,18 +45,29 @@ impl Writer {
     /// # Errors
     /// `WritesStopped` after a failed commit, `Engine`.
     pub fn begin_in_reserve(&mut self) -> Result<Batch<'_>> {
-        todo!()
+        self.shared.check_writes()?;
+        let txn = Txn::begin(&self.shared.env, TxnKind::Write).map_err(|failure| match failure.code {
+            Failure::PANIC => self.shared.stop_writes(failure),
+            _ => failure.into(),
+        })?;
+        let read = Read::new(txn, self.shared.maps);
+        let last = read.position()?;
+        Ok(Batch { read, writer: self, last, broken: None, stays_on_its_thread: PhantomData })
     }
 }
 
 /// Changes that become durable and visible together. A [`Read`] that sees its own changes; dropped without
 /// [`commit`](Batch::commit) it leaves no trace.
 ///
-/// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can only be dropped;
+/// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can only be dropped:
 /// its commit gives the error again.
 pub struct Batch<'w> {
     read: Read,
-    _private: PhantomData<&'w mut Writer>,
+    writer: &'w mut Writer,
+    last: Position,
+    broken: Option<StoreError>,
+    /// The engine's writer mutex must be released by the thread that took it.
+    stays_on_its_thread: PhantomData<*mut ()>,
 }
 
 impl Batch<'_> {
@@ -44,8 +76,9 @@ impl Batch<'_> {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
     pub fn put(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
-        let _ = (map, key, value);
-        todo!()
+        let map = self.map(map).of_kind(MapKind::Plain)?;
+        map.check_value(value)?;
+        self.put_value(map, key, value, PutKind::Set).map(drop)
     }
 
     /// Removes `key` with its value or with all its ids; says whether it was there.
@@ -53,8 +86,7 @@ impl Batch<'_> {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `DiskFull`, `Engine`.
     pub fn delete(&mut self, map: MapId, key: &[u8]) -> Result<bool> {
-        let _ = (map, key);
-        todo!()
+        self.delete_value(self.map(map), key, None)
     }
 
     /// Adds `id` to the ids under `key` of an id set map; says whether it is new there.
@@ -62,8 +94,8 @@ impl Batch<'_> {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
     pub fn insert_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
-        let _ = (map, key, id);
-        todo!()
+        let map = self.map(map).of_kind(MapKind::IdSet)?;
+        self.put_value(map, key, &id.to_be_bytes(), PutKind::Insert)
     }
 
     /// Removes `id` from the ids under `key` of an id set map; says whether it was there.
@@ -71,8 +103,8 @@ impl Batch<'_> {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
     pub fn remove_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
-        let _ = (map, key, id);
-        todo!()
+        let map = self.map(map).of_kind(MapKind::IdSet)?;
+        self.delete_value(map, key, Some(&id.to_be_bytes()))
     }
 
     /// Adds `delta` to the counter `key` and returns its new value. A counter that comes back to 0 takes no room.
@@ -80,8 +112,13 @@ impl Batch<'_> {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `DiskFull`, `Engine`.
     pub fn bump(&mut self, key: &[u8], delta: i64) -> Result<i64> {
-        let _ = (key, delta);
-        todo!()
+        let count = self.count(key)?.checked_add(delta).ok_or(StoreError::CounterOverflow)?;
+        if count == 0 {
+            self.delete_value(Map::COUNTS, key, None)?;
+        } else {
+            self.put_value(Map::COUNTS, key, &count.to_be_bytes(), PutKind::Set)?;
+        }
+        Ok(count)
     }
 
     /// Appends a record to the log and returns its position, one more than that of the record before.
@@ -89,27 +126,70 @@ impl Batch<'_> {
     /// # Errors
     /// `ValueTooLong`, `DiskFull`, `Engine`.
     pub fn append_record(&mut self, record: &[u8]) -> Result<Position> {
-        let _ = record;
-        todo!()
+        let position = self.last + 1;
+        let mut frame = std::mem::take(&mut self.writer.frame);
+        log::frame(position, record, &mut frame);
+        let outcome = Map::LOG
+            .check_value(&frame)
+            .and_then(|()| self.put_value(Map::LOG, &position.to_be_bytes(), &frame, PutKind::Append));
+        self.writer.frame = frame;
+        outcome?;
+        self.last = position;
+        Ok(position)
     }
 
     /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last record always
-    /// stays. Few rows at a time keep the commit short: a long log wants many batches.
+    /// stays: it carries the position. Few rows at a time keep the commit short: a long log wants many batches.
     ///
     /// # Errors
-    /// `DamagedLog`, `DiskFull`, `Engine`.
+    /// `DamagedRow`, `DiskFull`, `Engine`.
     pub fn trim_log(&mut self, before: Position, rows_max: usize) -> Result<usize> {
-        let _ = (before, rows_max);
-        todo!()
+        let before = before.min(self.last).to_be_bytes();
+        let range = (Bound::Unbounded, Bound::Excluded(&before[..]));
+        let rows = Scan::new(&self.read, Map::LOG, range, Direction::Forward).take(rows_max);
+        let positions = rows.map(|row| log::position_of(row?.0)).collect::<Result<Vec<Position>>>()?;
+        for position in &positions {
+            self.delete_value(Map::LOG, &position.to_be_bytes(), None)?;
+        }
+        Ok(positions.len())
     }
 
     /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
     ///
     /// # Errors
-    /// `DiskFull`: nothing of the batch remains and the writer may begin the next. Any other error stops the writer: whether
-    /// the batch is there is known after the next open.
+    /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch is there is known
+    /// after the next open. The error of the write that failed, where one did: nothing of the batch remains.
     pub fn commit(self) -> Result<Position> {
-        todo!()
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        let shared = &self.writer.shared;
+        self.read.txn.commit().map_err(|failure| shared.commit_failed(failure))?;
+        shared.committed()?;
+        Ok(self.last)
+    }
+
+    fn put_value(&mut self, map: Map, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
+        map.check_key(key)?;
+        self.check_intact()?;
+        self.read.txn.put(map.index, key, value, kind).map_err(|failure| self.write_failed(failure))
+    }
+
+    fn delete_value(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        map.check_key(key)?;
+        self.check_intact()?;
+        self.read.txn.delete(map.index, key, value).map_err(|failure| self.write_failed(failure))
+    }
+
+    fn check_intact(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    #[cold]
+    fn write_failed(&mut self, failure: Failure) -> StoreError {
+        let error = self.writer.shared.write_error(failure);
+        self.broken = Some(error.clone());
+        error
     }
 }
 

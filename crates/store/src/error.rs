@@ -6,6 +6,8 @@
 
 use std::path::PathBuf;
 
+use crate::lmdb::Failure;
+
 /// Why a store could not be opened.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -162,4 +164,13 @@ pub enum LogDamage {
     /// The records between the one before and this one are missing.
     #[error("records before it are missing")]
     Gap,
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        if failure.code == Failure::READERS_FULL {
+            return StoreError::TooManyViews;
+        }
+        StoreError::Engine { operation: failure.operation, code: failure.code, message: failure.message() }
+    }
 }

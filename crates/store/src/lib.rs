@@ -4,15 +4,24 @@
 mod batch;
 mod disk;
 mod error;
+mod ids;
 mod layout;
+mod lmdb;
+mod log;
+mod open;
 mod read;
+mod scan;
+mod shared;
 mod view;
 
 pub use batch::{Batch, Writer};
-pub use disk::{Facts, Options, Store};
 pub use error::{LogDamage, OpenError, StoreError};
+pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
-pub use read::{Direction, IdCursor, KeyRange, KeyScan, LogScan, Read, Scan};
+pub use log::LogScan;
+pub use open::{Facts, Options, Store};
+pub use read::Read;
+pub use scan::{Direction, KeyRange, KeyScan, Scan};
 pub use view::View;
 
 /// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.

@@ -1,41 +1,37 @@
 //! [`Read`]: everything that can be asked, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
 
-use std::marker::PhantomData;
 use std::ops::Bound;
 
-use crate::{MapId, Position, Result};
+use crate::ids::IdCursor;
+use crate::layout::{Map, MapId, MapKind, MapSpec};
+use crate::lmdb::{Cursor, Failure, Step, Txn};
+use crate::log::{self, LogScan};
+use crate::scan::{Direction, KeyRange, KeyScan, Scan};
+use crate::{Position, Result, StoreError};
 
-/// A range of keys in memcmp order. Bounds may have any length; an empty one bounds nothing from below.
-pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
-
-/// Which way a scan goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the lowest key up.
-    Forward,
-    /// From the highest key down.
-    Backward,
-}
-
-/// The store as it is at one position. Slices and cursors borrow from it.
+/// The store as it is at one position. Slices and cursors borrow from it, so none lives across a write or a renewal.
 pub struct Read {
-    _private: PhantomData<*mut ()>,
+    pub(crate) txn: Txn,
+    maps: &'static [MapSpec],
+    pub(crate) parked: bool,
 }
 
 impl Read {
+    pub(crate) fn new(txn: Txn, maps: &'static [MapSpec]) -> Read {
+        Read { txn, maps, parked: false }
+    }
+
     /// The value of `key` in a plain map.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
     pub fn get(&self, map: MapId, key: &[u8]) -> Result<Option<&[u8]>> {
-        let _ = (map, key);
-        todo!()
+        self.value(self.map(map).of_kind(MapKind::Plain)?, key)
     }
 
     /// The rows of a plain map whose keys lie in `range`, as `(key, value)`.
     pub fn scan(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> Scan<'_> {
-        let _ = (map, range, direction);
-        todo!()
+        Scan::new(self, self.map(map), range, direction)
     }
 
     /// The ids under `key` of an id set map. A missing key gives a cursor over nothing.
@@ -43,8 +39,9 @@ impl Read {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
     pub fn ids(&self, map: MapId, key: &[u8]) -> Result<IdCursor<'_>> {
-        let _ = (map, key);
-        todo!()
+        let map = self.map(map).of_kind(MapKind::IdSet)?;
+        map.check_key(key)?;
+        IdCursor::new(self, self.cursor(map)?, key)
     }
 
     /// Whether `id` is under `key` of an id set map.
@@ -52,14 +49,14 @@ impl Read {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
     pub fn contains_id(&self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
-        let _ = (map, key, id);
-        todo!()
+        let map = self.map(map).of_kind(MapKind::IdSet)?;
+        map.check_key(key)?;
+        self.cursor(map)?.has_value(key, &id.to_be_bytes()).map_err(|failure| self.error(failure))
     }
 
     /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend on the numbers.
     pub fn scan_keys(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> KeyScan<'_> {
-        let _ = (map, range, direction);
-        todo!()
+        KeyScan::new(self, self.map(map), range, direction)
     }
 
     /// Rows of a plain map, or ids under all keys together of an id set map. Constant cost.
@@ -67,108 +64,66 @@ impl Read {
     /// # Errors
     /// `Parked`, `Engine`.
     pub fn row_count(&self, map: MapId) -> Result<u64> {
-        let _ = map;
-        todo!()
+        self.txn.row_count(self.map(map).index).map_err(|failure| self.error(failure))
     }
 
-    /// The value of a counter; 0 if it was never bumped.
+    /// The value of a counter; 0 if it was never bumped. Counters have a key space of their own, apart from every map.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `DamagedRow`, `Parked`, `Engine`.
     pub fn count(&self, key: &[u8]) -> Result<i64> {
-        let _ = key;
-        todo!()
+        match self.value(Map::COUNTS, key)?.map(<[u8; 8]>::try_from) {
+            None => Ok(0),
+            Some(Ok(bytes)) => Ok(i64::from_be_bytes(bytes)),
+            Some(Err(_)) => Err(StoreError::DamagedRow { map: Map::COUNTS.spec.name }),
+        }
     }
 
     /// The position of the last record in the log, 0 while there is none.
     ///
     /// # Errors
-    /// `DamagedLog`, `Parked`, `Engine`.
+    /// `DamagedRow`, `Parked`, `Engine`.
     pub fn position(&self) -> Result<Position> {
-        todo!()
+        Ok(self.log_end(Step::Last)?.unwrap_or(0))
     }
 
     /// The position of the oldest record that is still in the log, `None` while there is none.
     ///
     /// # Errors
-    /// `DamagedLog`, `Parked`, `Engine`.
+    /// `DamagedRow`, `Parked`, `Engine`.
     pub fn first_position(&self) -> Result<Option<Position>> {
-        todo!()
+        self.log_end(Step::First)
     }
 
     /// The log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position, bytes)`.
     /// Each is checked against its checksum, and a missing one is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
-        let _ = from;
-        todo!()
-    }
-}
-
-/// Iterator of [`Read::scan`]. An error ends it.
-pub struct Scan<'r> {
-    _private: PhantomData<&'r Read>,
-}
-
-impl<'r> Iterator for Scan<'r> {
-    type Item = Result<(&'r [u8], &'r [u8])>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        todo!()
-    }
-}
-
-/// Iterator of [`Read::scan_keys`]. An error ends it.
-pub struct KeyScan<'r> {
-    _private: PhantomData<&'r Read>,
-}
-
-impl<'r> Iterator for KeyScan<'r> {
-    type Item = Result<(&'r [u8], u64)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        todo!()
-    }
-}
-
-/// Iterator of [`Read::log_records`]. An error ends it.
-pub struct LogScan<'r> {
-    _private: PhantomData<&'r Read>,
-}
-
-impl<'r> Iterator for LogScan<'r> {
-    type Item = Result<(Position, &'r [u8])>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        todo!()
-    }
-}
-
-/// The ids under one key, ascending. It stands before the lowest at first.
-pub struct IdCursor<'r> {
-    _private: PhantomData<&'r Read>,
-}
-
-impl IdCursor<'_> {
-    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn seek(&mut self, at_least: u64) -> Result<Option<u64>> {
-        let _ = at_least;
-        todo!()
+        let low = from.to_be_bytes();
+        let range = (Bound::Included(&low[..]), Bound::Unbounded);
+        LogScan::new(self, Scan::new(self, Map::LOG, range, Direction::Forward), from)
     }
 
-    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
-        let _ = (out, limit);
-        todo!()
+    fn log_end(&self, end: Step) -> Result<Option<Position>> {
+        let row = self.cursor(Map::LOG)?.step(end).map_err(|failure| self.error(failure))?;
+        row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
-    /// How many ids the key has, wherever the cursor stands: exact, at constant cost.
-    pub fn estimate(&self) -> u64 {
-        todo!()
+    pub(crate) fn map(&self, id: MapId) -> Map {
+        Map::users(self.maps, id)
+    }
+
+    pub(crate) fn value(&self, map: Map, key: &[u8]) -> Result<Option<&[u8]>> {
+        map.check_key(key)?;
+        self.txn.get(map.index, key).map_err(|failure| self.error(failure))
+    }
+
+    pub(crate) fn cursor(&self, map: Map) -> Result<Cursor<'_>> {
+        self.txn.cursor(map.index).map_err(|failure| self.error(failure))
+    }
+
+    /// The error for a failed read.
+    #[cold]
+    pub(crate) fn error(&self, failure: Failure) -> StoreError {
+        if self.parked { StoreError::Parked } else { failure.into() }
     }
 }

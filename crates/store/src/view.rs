@@ -1,30 +1,67 @@
 //! [`View`]: a long-lived reader that moves to the newest durable state when told to.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
+use crate::lmdb::{Failure, Txn, TxnKind};
+use crate::shared::Shared;
 use crate::{Read, Result};
 
 /// A [`Read`] at one position that shows nothing that is not durable. One for each thread that reads; it may change threads.
 ///
-/// Renew it once per loop pass, never per request: that costs a few nanoseconds while nothing has changed. A view keeps the pages of
-/// its position from being reused: an idle loop's view makes the file grow while others write, so call [`park`](View::park) before
-/// a wait without end.
+/// Renew it once per loop pass, never per request: that costs next to nothing while nothing has changed. A view keeps the pages of its
+/// position from being reused: an idle loop's view makes the file grow while others write, so call [`park`](View::park) before a wait
+/// without end.
+///
+/// After a failed commit views go on at the last durable position; see [`Writer`](crate::Writer).
 pub struct View {
     read: Read,
+    shared: Arc<Shared>,
+    /// The engine's number of the transaction that is read.
+    txn_id: u64,
 }
 
 impl View {
+    pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
+        let txn = begin(shared)?;
+        let txn_id = txn.id();
+        Ok(View { read: Read::new(txn, shared.maps), shared: Arc::clone(shared), txn_id })
+    }
+
     /// Moves to the newest durable position. Also wakes a parked view.
     ///
     /// # Errors
     /// `Engine`; the view is then parked.
     pub fn renew(&mut self) -> Result<()> {
-        todo!()
+        // Renewing costs the engine little, but it then looks up every map's root anew on first use: worth avoiding.
+        if !self.read.parked && self.txn_id >= self.shared.committed_txn_id() {
+            return Ok(());
+        }
+        self.park();
+        match self.read.txn.renew() {
+            Ok(()) => {}
+            Err(failure) if failure.code == Failure::PANIC => self.read.txn = begin(&self.shared)?,
+            Err(failure) => return Err(failure.into()),
+        }
+        self.txn_id = self.read.txn.id();
+        self.read.parked = false;
+        Ok(())
     }
 
     /// Lets go of the position, so that its pages can be reused. Reads give `Parked` until [`renew`](View::renew).
     pub fn park(&mut self) {
-        todo!()
+        self.read.txn.reset();
+        self.read.parked = true;
+    }
+}
+
+/// A reading transaction of the environment, or, where that has failed for good, of the frozen one that stands in for it.
+fn begin(shared: &Shared) -> Result<Txn> {
+    match Txn::begin(&shared.env, TxnKind::Read) {
+        Err(failure) if failure.code == Failure::PANIC => {
+            Ok(Txn::begin(&shared.frozen_env()?, TxnKind::Read)?)
+        }
+        outcome => Ok(outcome?),
     }
 }
 

@@ -1,0 +1,162 @@
+//! [`IdCursor`]: the ids under one key, a page of them at a time.
+//!
+//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine hands out a page of ids as one slice (up to 510); the
+//! cursor keeps that slice and the place in it, so that most seeks and all copying cost no call at all. A key with a few ids has them all
+//! in the first slice.
+
+use crate::lmdb::{Cursor, Failure};
+use crate::{Read, Result};
+
+const ID_LEN: usize = 8;
+
+/// The ids under one key, ascending. It stands before the lowest at first.
+pub struct IdCursor<'r> {
+    read: &'r Read,
+    /// `None` where the page holds all ids.
+    pages: Option<Pages<'r>>,
+    page: &'r [u8],
+    /// How many ids of `page` are behind the cursor, at most all.
+    passed: usize,
+    count: u64,
+}
+
+/// The pages of a set that fills more than one.
+struct Pages<'r> {
+    cursor: Cursor<'r>,
+    key: &'r [u8],
+}
+
+impl<'r> IdCursor<'r> {
+    pub(crate) fn new(read: &'r Read, mut cursor: Cursor<'r>, key: &[u8]) -> Result<IdCursor<'r>> {
+        let opened = || -> std::result::Result<_, Failure> {
+            let Some((key, first)) = cursor.at_key(key)? else {
+                return Ok((None, &[][..], 0));
+            };
+            let count = cursor.value_count()?;
+            let page = if count == 1 { first } else { cursor.block()? };
+            let whole = (page.len() / ID_LEN) as u64 == count;
+            Ok(((!whole).then(|| Pages { cursor, key }), page, count))
+        };
+        let (pages, page, count) = opened().map_err(|failure| read.error(failure))?;
+        Ok(IdCursor { read, pages, page, passed: 0, count })
+    }
+
+    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek(&mut self, at_least: u64) -> Result<Option<u64>> {
+        if !self.on_page(at_least)
+            && let Some(pages) = &mut self.pages
+        {
+            self.page = pages.page_with(at_least).map_err(|failure| self.read.error(failure))?;
+            self.passed = 0;
+        }
+        self.passed = first_at_least(self.page, self.passed, at_least);
+        Ok(id_at(self.page, self.passed))
+    }
+
+    /// Whether the answer to a seek is on the page at hand whatever is on the others.
+    fn on_page(&self, at_least: u64) -> bool {
+        let last = self.page.len() / ID_LEN;
+        last > 0
+            && id_at(self.page, 0).is_some_and(|lowest| lowest <= at_least)
+            && id_at(self.page, last - 1).is_some_and(|highest| at_least <= highest)
+    }
+
+    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
+        let mut appended = 0;
+        while appended < limit {
+            let left = &self.page[self.passed * ID_LEN..];
+            if left.is_empty() {
+                if self.turn_page()? {
+                    continue;
+                }
+                break;
+            }
+            let ids = left.chunks_exact(ID_LEN).take(limit - appended);
+            let taken = ids.len();
+            out.extend(ids.map(id));
+            self.passed += taken;
+            appended += taken;
+        }
+        Ok(appended)
+    }
+
+    /// Goes to the page after the one at hand, if there is one.
+    fn turn_page(&mut self) -> Result<bool> {
+        let Some(pages) = &mut self.pages else { return Ok(false) };
+        if self.page.is_empty() {
+            return Ok(false);
+        }
+        let next = pages.cursor.next_block().map_err(|failure| self.read.error(failure))?;
+        self.page = next.unwrap_or_default();
+        self.passed = 0;
+        Ok(next.is_some())
+    }
+
+    /// How many ids the key has, wherever the cursor stands: exact, at constant cost.
+    pub fn estimate(&self) -> u64 {
+        self.count
+    }
+}
+
+impl<'r> Pages<'r> {
+    /// The page with the lowest id that is at least `at_least`; empty if there is none.
+    fn page_with(&mut self, at_least: u64) -> std::result::Result<&'r [u8], Failure> {
+        if self.cursor.at_value_or_after(self.key, &at_least.to_be_bytes())? {
+            self.cursor.block()
+        } else {
+            Ok(&[])
+        }
+    }
+}
+
+/// The id in `ID_LEN` bytes.
+fn id(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_be_bytes)
+}
+
+fn id_at(page: &[u8], index: usize) -> Option<u64> {
+    page.get(index * ID_LEN..(index + 1) * ID_LEN).map(id)
+}
+
+/// The index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often is where seeks go forward.
+fn first_at_least(page: &[u8], near: usize, at_least: u64) -> usize {
+    let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
+    let (mut low, mut high) = (0, page.len() / ID_LEN);
+    if near < high && below(near) {
+        low = near + 1;
+    } else if near == 0 || below(near - 1) {
+        return near;
+    } else {
+        high = near - 1;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if below(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_at_least_finds_the_place_from_anywhere() {
+        let ids = [2u64, 3, 5, 8, 13, 21];
+        let page: Vec<u8> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();
+        for at_least in 0..25 {
+            let expected = ids.partition_point(|&id| id < at_least);
+            for near in 0..=ids.len() {
+                assert_eq!(first_at_least(&page, near, at_least), expected, "{at_least} from {near}");
+            }
+        }
+        assert_eq!(first_at_least(&[], 0, 1), 0);
+    }
+}

@@ -1,0 +1,459 @@
+//! The engine: a safe face on the part of LMDB that the store uses. The only module of the crate with `unsafe` in it.
+//!
+//! What LMDB asks of its caller, and how the types here see to it:
+//!
+//! - *A transaction is used by one thread at a time.* [`Txn`] is `Send` (the environment is opened with `MDB_NOTLS`) and not `Sync`:
+//!   even a read changes the transaction's cache of map roots.
+//! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the `Txn`; ending,
+//!   resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`].
+//! - *The environment outlives its transactions.* A `Txn` holds an `Arc` of its [`Env`].
+//! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file) and lets go of it after closing.
+//! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
+//!
+//! LMDB trusts the bytes of its file: its pages carry no checksum. That is why the file is private to one process and why the rows that
+//! matter carry their own checksum one level up. No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`,
+//! `MDB_MAPASYNC`) is ever set. `MDB_NOMEMINIT` is not set either: it would write stale heap memory, passwords included, into the file.
+
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use lmdb_master_sys as ffi;
+
+/// An error number that an engine call returned: negative for LMDB's own, else the system's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) operation: &'static str,
+    pub(crate) code: i32,
+}
+
+impl Failure {
+    pub(crate) const CORRUPTED: i32 = ffi::MDB_CORRUPTED;
+    pub(crate) const INVALID: i32 = ffi::MDB_INVALID;
+    pub(crate) const MAP_FULL: i32 = ffi::MDB_MAP_FULL;
+    pub(crate) const NOT_FOUND: i32 = ffi::MDB_NOTFOUND;
+    pub(crate) const PANIC: i32 = ffi::MDB_PANIC;
+    pub(crate) const READERS_FULL: i32 = ffi::MDB_READERS_FULL;
+    pub(crate) const VERSION_MISMATCH: i32 = ffi::MDB_VERSION_MISMATCH;
+
+    /// The engine's or the system's words for the code.
+    pub(crate) fn message(self) -> String {
+        if self.code > 0 {
+            return std::io::Error::from_raw_os_error(self.code).to_string();
+        }
+        // SAFETY: for codes that are not the system's, mdb_strerror returns a string constant.
+        let text = unsafe { CStr::from_ptr(ffi::mdb_strerror(self.code)) };
+        text.to_string_lossy().into_owned()
+    }
+}
+
+type Result<T> = std::result::Result<T, Failure>;
+
+fn check(operation: &'static str, code: i32) -> Result<()> {
+    if code == ffi::MDB_SUCCESS { Ok(()) } else { Err(Failure { operation, code }) }
+}
+
+/// As [`check`], with "not found" as `false`.
+fn found(operation: &'static str, code: i32) -> Result<bool> {
+    if code == ffi::MDB_NOTFOUND { Ok(false) } else { check(operation, code).map(|()| true) }
+}
+
+const EMPTY: ffi::MDB_val = ffi::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
+
+/// `bytes` as an argument. LMDB does not write through the pointer, its type is merely not const.
+fn value_of(bytes: &[u8]) -> ffi::MDB_val {
+    ffi::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr() as *mut _ }
+}
+
+/// The bytes of a result.
+///
+/// # Safety
+/// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed for `'t`.
+unsafe fn bytes_of<'t>(value: ffi::MDB_val) -> &'t [u8] {
+    if value.mv_size == 0 {
+        return &[];
+    }
+    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, that nobody changes while the
+    // transaction stands as it is (contract of this function).
+    unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
+}
+
+/// How to open an environment.
+pub(crate) struct EnvOptions<'a> {
+    pub(crate) data_file: &'a Path,
+    pub(crate) map_bytes: usize,
+    pub(crate) readers_max: u32,
+    pub(crate) maps_max: u32,
+    /// Read only and outside LMDB's own locking: sound only while nobody writes.
+    pub(crate) frozen: bool,
+}
+
+/// A map to open: its name, and whether it holds sorted sets of 8-byte values.
+pub(crate) struct EnvMap {
+    pub(crate) name: &'static str,
+    pub(crate) id_set: bool,
+}
+
+/// An open data file with its maps.
+pub(crate) struct Env {
+    raw: NonNull<ffi::MDB_env>,
+    maps: Vec<ffi::MDB_dbi>,
+    /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: an MDB_env may be used from any thread; LMDB guards what is shared in it with its own mutexes and atomics. `maps` changes only
+// through `&mut`.
+unsafe impl Send for Env {}
+// SAFETY: as above.
+unsafe impl Sync for Env {}
+
+/// Figures about an environment.
+pub(crate) struct EnvFacts {
+    pub(crate) map_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) reader_slots: u32,
+    pub(crate) last_txn_id: u64,
+}
+
+impl Env {
+    /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
+    ///
+    /// The caller sees to it that nobody else has the file open, in this process or another, unless all have it `frozen`.
+    pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Env> {
+        let path = CString::new(options.data_file.as_os_str().as_bytes())
+            .map_err(|_| Failure { operation: "mdb_env_open", code: ffi::MDB_INVALID })?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: `raw` is a valid place for the new environment.
+        check("mdb_env_create", unsafe { ffi::mdb_env_create(&mut raw) })?;
+        let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: ffi::MDB_PROBLEM })?;
+        // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
+        let env = Env { raw, maps: Vec::new(), _held: held };
+        let mut flags = ffi::MDB_NOSUBDIR | ffi::MDB_NORDAHEAD | ffi::MDB_NOTLS;
+        if options.frozen {
+            flags |= ffi::MDB_RDONLY | ffi::MDB_NOLOCK;
+        }
+        // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is copied.
+        unsafe {
+            check("mdb_env_set_mapsize", ffi::mdb_env_set_mapsize(raw.as_ptr(), options.map_bytes))?;
+            check("mdb_env_set_maxreaders", ffi::mdb_env_set_maxreaders(raw.as_ptr(), options.readers_max))?;
+            check("mdb_env_set_maxdbs", ffi::mdb_env_set_maxdbs(raw.as_ptr(), options.maps_max))?;
+            check("mdb_env_open", ffi::mdb_env_open(raw.as_ptr(), path.as_ptr(), flags, 0o600))?;
+        }
+        Ok(env)
+    }
+
+    /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with another kind.
+    pub(crate) fn open_maps(&mut self, maps: &[EnvMap], create: bool) -> Result<Option<&'static str>> {
+        let begin_flags = if create { 0 } else { ffi::MDB_RDONLY };
+        let mut txn = ptr::null_mut();
+        // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid place.
+        check("mdb_txn_begin", unsafe {
+            ffi::mdb_txn_begin(self.raw.as_ptr(), ptr::null_mut(), begin_flags, &mut txn)
+        })?;
+        let outcome = maps.iter().try_fold(None, |mismatch, map| {
+            // SAFETY: `txn` is the transaction just begun; nobody else uses it.
+            let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
+            self.maps.push(dbi);
+            Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
+        });
+        match outcome {
+            // Handles become the environment's by the commit, also by that of a reading transaction.
+            // SAFETY: `txn` is open and not used after this.
+            Ok(None) => check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(txn) }).map(|()| None),
+            other => {
+                // SAFETY: as above.
+                unsafe { ffi::mdb_txn_abort(txn) };
+                other
+            }
+        }
+    }
+
+    /// Figures about the environment: constant cost.
+    pub(crate) fn facts(&self) -> Result<EnvFacts> {
+        // SAFETY: both are plain C structures for which all zeroes is a valid value.
+        let (mut info, mut stat): (ffi::MDB_envinfo, ffi::MDB_stat) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: the environment is open; `info` and `stat` are valid places.
+        unsafe {
+            check("mdb_env_info", ffi::mdb_env_info(self.raw.as_ptr(), &mut info))?;
+            check("mdb_env_stat", ffi::mdb_env_stat(self.raw.as_ptr(), &mut stat))?;
+        }
+        Ok(EnvFacts {
+            map_bytes: info.me_mapsize as u64,
+            used_bytes: (info.me_last_pgno as u64 + 1) * u64::from(stat.ms_psize),
+            reader_slots: info.me_numreaders,
+            last_txn_id: info.me_last_txnid as u64,
+        })
+    }
+}
+
+/// Opens one map; says whether it is of the kind asked for.
+///
+/// # Safety
+/// `txn` is an open transaction that nobody else uses.
+unsafe fn open_map(txn: *mut ffi::MDB_txn, map: &EnvMap, create: bool) -> Result<(ffi::MDB_dbi, bool)> {
+    let name = CString::new(map.name)
+        .map_err(|_| Failure { operation: "mdb_dbi_open", code: ffi::MDB_BAD_VALSIZE })?;
+    let kind_flags = if map.id_set { ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED } else { 0 };
+    let flags = if create { kind_flags | ffi::MDB_CREATE } else { kind_flags };
+    let (mut dbi, mut found_flags) = (0, 0);
+    // SAFETY: the contract of this function; `name` ends with a NUL and is copied; `dbi` and `found_flags` are valid places.
+    unsafe {
+        check("mdb_dbi_open", ffi::mdb_dbi_open(txn, name.as_ptr(), flags, &mut dbi))?;
+        check("mdb_dbi_flags", ffi::mdb_dbi_flags(txn, dbi, &mut found_flags))?;
+    }
+    Ok((dbi, found_flags == kind_flags))
+}
+
+impl Drop for Env {
+    fn drop(&mut self) {
+        // SAFETY: every transaction holds an `Arc` of this environment, so none is left; nothing uses `raw` afterwards.
+        unsafe { ffi::mdb_env_close(self.raw.as_ptr()) }
+    }
+}
+
+/// Which kind of transaction to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TxnKind {
+    Read,
+    /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took it, so a writing
+    /// transaction must end on the thread where it began; to break that rule costs a dead writer, not memory safety.
+    Write,
+}
+
+/// How to put a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutKind {
+    /// Set the value, replacing one that is there.
+    Set,
+    /// Add a value to the key's set unless it is in there.
+    Insert,
+    /// Set the value of a key above all others.
+    Append,
+}
+
+/// A transaction. Dropped, it is aborted.
+pub(crate) struct Txn {
+    raw: NonNull<ffi::MDB_txn>,
+    ended: bool,
+    env: Arc<Env>,
+}
+
+// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`
+// is not `Sync`, so that one thread at a time uses it.
+unsafe impl Send for Txn {}
+
+impl Txn {
+    pub(crate) fn begin(env: &Arc<Env>, kind: TxnKind) -> Result<Txn> {
+        let flags = if kind == TxnKind::Read { ffi::MDB_RDONLY } else { 0 };
+        let mut raw = ptr::null_mut();
+        // SAFETY: the environment is open; `raw` is a valid place.
+        check("mdb_txn_begin", unsafe {
+            ffi::mdb_txn_begin(env.raw.as_ptr(), ptr::null_mut(), flags, &mut raw)
+        })?;
+        let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: ffi::MDB_PROBLEM })?;
+        Ok(Txn { raw, ended: false, env: Arc::clone(env) })
+    }
+
+    /// The id of the committed transaction that is read, or that a commit will give.
+    pub(crate) fn id(&self) -> u64 {
+        // SAFETY: `raw` is a transaction until it ends, and nothing can be called on it afterwards.
+        unsafe { ffi::mdb_txn_id(self.raw.as_ptr()) as u64 }
+    }
+
+    /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
+    pub(crate) fn reset(&mut self) {
+        // SAFETY: as in `id`; `&mut self` says that nothing borrows from the transaction.
+        unsafe { ffi::mdb_txn_reset(self.raw.as_ptr()) }
+    }
+
+    /// After [`reset`](Txn::reset): reads the newest committed state.
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        // SAFETY: as in `reset`. LMDB refuses a transaction that is not reset.
+        check("mdb_txn_renew", unsafe { ffi::mdb_txn_renew(self.raw.as_ptr()) })
+    }
+
+    /// Commits: durable when this returns. A failure aborts.
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.ended = true;
+        // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from aborting it.
+        check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(self.raw.as_ptr()) })
+    }
+
+    fn map(&self, map: usize) -> ffi::MDB_dbi {
+        self.env.maps[map]
+    }
+
+    /// The value of `key`; in a map of sets, the lowest.
+    pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (mut key, mut value) = (value_of(key), EMPTY);
+        // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending need more than `&self`.
+        unsafe {
+            let code = ffi::mdb_get(self.raw.as_ptr(), self.map(map), &mut key, &mut value);
+            Ok(found("mdb_get", code)?.then(|| bytes_of(value)))
+        }
+    }
+
+    /// Values in a map, all those of a set counted.
+    pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut stat: ffi::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as in `id`; `stat` is a valid place.
+        check("mdb_stat", unsafe { ffi::mdb_stat(self.raw.as_ptr(), self.map(map), &mut stat) })?;
+        Ok(stat.ms_entries as u64)
+    }
+
+    /// Puts a value. `false`: it was to be inserted and is there already.
+    pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
+        let flags = match kind {
+            PutKind::Set => 0,
+            PutKind::Insert => ffi::MDB_NODUPDATA,
+            PutKind::Append => ffi::MDB_APPEND,
+        };
+        let (mut key, mut value) = (value_of(key), value_of(value));
+        // SAFETY: as in `reset`; LMDB copies key and value, and writes through neither without MDB_RESERVE.
+        let code = unsafe { ffi::mdb_put(self.raw.as_ptr(), self.map(map), &mut key, &mut value, flags) };
+        if code == ffi::MDB_KEYEXIST && kind == PutKind::Insert {
+            return Ok(false);
+        }
+        check("mdb_put", code).map(|()| true)
+    }
+
+    /// Removes a key with all its values, or one value of its set. `false`: it was not there.
+    pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let mut key = value_of(key);
+        let mut value = value.map(value_of);
+        let value = value.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: as in `reset`; LMDB only reads key and value, and a null value stands for all.
+        let code = unsafe { ffi::mdb_del(self.raw.as_ptr(), self.map(map), &mut key, value) };
+        found("mdb_del", code)
+    }
+
+    pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: as in `id`; `raw` is a valid place.
+        check("mdb_cursor_open", unsafe {
+            ffi::mdb_cursor_open(self.raw.as_ptr(), self.map(map), &mut raw)
+        })?;
+        let raw =
+            NonNull::new(raw).ok_or(Failure { operation: "mdb_cursor_open", code: ffi::MDB_PROBLEM })?;
+        Ok(Cursor { raw, txn: PhantomData })
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        if !self.ended {
+            // SAFETY: the transaction is open or reset, and not used after this.
+            unsafe { ffi::mdb_txn_abort(self.raw.as_ptr()) }
+        }
+    }
+}
+
+/// Where a cursor goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    First,
+    Last,
+    NextKey,
+    PreviousKey,
+}
+
+/// A key and a value, as long as the transaction stands as it is.
+pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
+
+/// A place in a map. What it returns outlives it: that borrows from the transaction.
+pub(crate) struct Cursor<'t> {
+    raw: NonNull<ffi::MDB_cursor>,
+    txn: PhantomData<&'t Txn>,
+}
+
+impl<'t> Cursor<'t> {
+    pub(crate) fn step(&mut self, step: Step) -> Result<Option<Row<'t>>> {
+        let operation = match step {
+            Step::First => ffi::MDB_FIRST,
+            Step::Last => ffi::MDB_LAST,
+            Step::NextKey => ffi::MDB_NEXT_NODUP,
+            Step::PreviousKey => ffi::MDB_PREV_NODUP,
+        };
+        self.row(operation, EMPTY)
+    }
+
+    /// Goes to `key`, at its lowest value.
+    pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
+        self.row(ffi::MDB_SET_KEY, value_of(key))
+    }
+
+    /// Goes to the lowest key that is at least `key`, which is not empty.
+    pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
+        self.row(ffi::MDB_SET_RANGE, value_of(key))
+    }
+
+    /// In a map of sets, goes to the lowest value of `key` that is at least `value`; says whether there is one.
+    pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.go(ffi::MDB_GET_BOTH_RANGE, &mut value_of(key), &mut value_of(value))
+    }
+
+    /// In a map of sets, whether `key` has `value`.
+    pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.go(ffi::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
+    }
+
+    /// In a map of sets, the whole page of values around the place, lower ones too. Empty if the key has one value only.
+    pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
+        Ok(self.values(ffi::MDB_GET_MULTIPLE)?.unwrap_or_default())
+    }
+
+    /// After [`block`](Cursor::block): the next page of values of the same key.
+    pub(crate) fn next_block(&mut self) -> Result<Option<&'t [u8]>> {
+        self.values(ffi::MDB_NEXT_MULTIPLE)
+    }
+
+    /// In a map of sets, the number of values of the key at the place.
+    pub(crate) fn value_count(&mut self) -> Result<u64> {
+        let mut count = 0;
+        // SAFETY: the cursor is open and its transaction borrowed; `count` is a valid place.
+        check("mdb_cursor_count", unsafe { ffi::mdb_cursor_count(self.raw.as_ptr(), &mut count) })?;
+        Ok(count as u64)
+    }
+
+    /// An operation that on success sets both key and value.
+    fn row(&mut self, operation: ffi::MDB_cursor_op, mut key: ffi::MDB_val) -> Result<Option<Row<'t>>> {
+        let mut value = EMPTY;
+        let found = self.go(operation, &mut key, &mut value)?;
+        // SAFETY: both were set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
+        Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
+    }
+
+    /// An operation that needs no key and on success sets the value or leaves it.
+    fn values(&mut self, operation: ffi::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
+        let mut value = EMPTY;
+        let found = self.go(operation, &mut { EMPTY }, &mut value)?;
+        // SAFETY: the value is `EMPTY` or was set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
+        Ok(found.then(|| unsafe { bytes_of(value) }))
+    }
+
+    fn go(
+        &mut self,
+        operation: ffi::MDB_cursor_op,
+        key: &mut ffi::MDB_val,
+        value: &mut ffi::MDB_val,
+    ) -> Result<bool> {
+        // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only the two themselves.
+        found("mdb_cursor_get", unsafe { ffi::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the cursor is open, its transaction still borrowed, and it is not used after this.
+        unsafe { ffi::mdb_cursor_close(self.raw.as_ptr()) }
+    }
+}

@@ -1,0 +1,150 @@
+//! The log's records: the frame around each, and the scan that checks them.
+//!
+//! A record is a row of the map `store.log`, its position the key. The frame is there because the engine's pages carry no checksum, and
+//! the log is what everything else can be rebuilt from: a damaged record must be refused, never applied. The position is part of what
+//! the checksum covers, so that a record under another's key is damage too, and positions go up by one, so that a missing one is.
+//!
+//! ```text
+//! offset  size
+//!      0     1  frame version, 1
+//!      1     4  crc32c (Castagnoli), little-endian: of the position (u64, big-endian), the frame version, and the record
+//!      5     n  the record
+//! ```
+
+use crate::error::LogDamage;
+use crate::layout::Map;
+use crate::scan::Scan;
+use crate::{Position, Read, Result, StoreError};
+
+const FRAME_VERSION: u8 = 1;
+const HEAD_LEN: usize = 5;
+
+fn checksum(position: Position, record: &[u8]) -> u32 {
+    let mut covered_head = [0; 9];
+    covered_head[..8].copy_from_slice(&position.to_be_bytes());
+    covered_head[8] = FRAME_VERSION;
+    crc32c::crc32c_append(crc32c::crc32c(&covered_head), record)
+}
+
+/// The framed record into `frame`, whose content is replaced.
+pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
+    frame.clear();
+    frame.reserve(HEAD_LEN + record.len());
+    frame.push(FRAME_VERSION);
+    frame.extend_from_slice(&checksum(position, record).to_le_bytes());
+    frame.extend_from_slice(record);
+}
+
+/// The record in a frame.
+fn unframe(position: Position, frame: &[u8]) -> std::result::Result<&[u8], LogDamage> {
+    let (head, record) = frame.split_first_chunk::<HEAD_LEN>().ok_or(LogDamage::Short)?;
+    let [version, stored @ ..] = *head;
+    if version != FRAME_VERSION {
+        return Err(LogDamage::Version(version));
+    }
+    if u32::from_le_bytes(stored) != checksum(position, record) {
+        return Err(LogDamage::Checksum);
+    }
+    Ok(record)
+}
+
+/// The position that is a key of the log.
+pub(crate) fn position_of(key: &[u8]) -> Result<Position> {
+    match key.try_into() {
+        Ok(bytes) => Ok(Position::from_be_bytes(bytes)),
+        Err(_) => Err(StoreError::DamagedRow { map: Map::LOG.spec.name }),
+    }
+}
+
+/// Iterator of [`Read::log_records`]. An error ends it.
+pub struct LogScan<'r> {
+    read: &'r Read,
+    rows: Scan<'r>,
+    from: Position,
+    /// The position that must come next, once one has come.
+    expected: Option<Position>,
+    ended: bool,
+}
+
+impl<'r> LogScan<'r> {
+    /// `rows` are those of the log from position `from` on.
+    pub(crate) fn new(read: &'r Read, rows: Scan<'r>, from: Position) -> LogScan<'r> {
+        LogScan { read, rows, from, expected: None, ended: false }
+    }
+
+    fn record(&mut self, key: &'r [u8], framed: &'r [u8]) -> Result<(Position, &'r [u8])> {
+        let position = position_of(key)?;
+        let damaged = |damage| StoreError::DamagedLog { position, damage };
+        let missing = match self.expected {
+            Some(expected) => position != expected,
+            // The log may begin after `from`, but then there is nothing before it either.
+            None => position != self.from && self.read.first_position()? != Some(position),
+        };
+        if missing {
+            return Err(damaged(LogDamage::Gap));
+        }
+        self.expected = position.checked_add(1);
+        Ok((position, unframe(position, framed).map_err(damaged)?))
+    }
+}
+
+impl<'r> Iterator for LogScan<'r> {
+    type Item = Result<(Position, &'r [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.rows.next()?.and_then(|(key, framed)| self.record(key, framed));
+        self.ended = item.is_err();
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(position: Position, record: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame(position, record, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_gives_its_record_back() {
+        for record in [&b""[..], b"a", &[7; 10_000]] {
+            assert_eq!(unframe(42, &framed(42, record)), Ok(record));
+        }
+    }
+
+    #[test]
+    fn the_frame_is_as_drawn() {
+        let bytes = framed(1, b"abc");
+        assert_eq!(bytes[0], 1);
+        let covered = [0, 0, 0, 0, 0, 0, 0, 1, 1, b'a', b'b', b'c'];
+        assert_eq!(bytes[1..5], crc32c::crc32c(&covered).to_le_bytes());
+        assert_eq!(&bytes[5..], b"abc");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let whole = framed(9, b"record");
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let expected = if bit < 8 { LogDamage::Version(bytes[0]) } else { LogDamage::Checksum };
+            assert_eq!(unframe(9, &bytes), Err(expected), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_torn_or_misplaced_frame_is_noticed() {
+        let whole = framed(9, b"record");
+        for length in 0..whole.len() {
+            let expected = if length < HEAD_LEN { LogDamage::Short } else { LogDamage::Checksum };
+            assert_eq!(unframe(9, &whole[..length]), Err(expected), "length {length}");
+        }
+        assert_eq!(unframe(10, &whole), Err(LogDamage::Checksum));
+    }
+}
