@@ -1,0 +1,241 @@
+//! The sample organisation: what `pando serve --sample` loads, the same on every machine and at every start.
+//!
+//! "Sample Works" has a thousand people in twelve departments, and somewhere in it an example of most things that
+//! directories hold: nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options,
+//! portraits, certificates, SSH keys, hosts, service accounts, an alias and a referral. It is there to be looked at with
+//! any LDAP client, and to be searched by tests that want answers they can rely on.
+//!
+//! Everybody's password is [`PASSWORD`], service accounts' too: **never load this where it could be reached by others**.
+//! The passwords come as {SSHA}, not as Pando's Argon2id, so that a thousand of them cost no time to load.
+//!
+//! ```text
+//! <suffix>
+//!   ou=departments   one organizationalUnit each, teams below; seeAlso names the head
+//!   ou=groups        a groupOfNames per department, all-staff, nested groups, groupOfUniqueNames, groupOfURLs
+//!   ou=unix groups   posixGroup with memberUid
+//!   ou=people        1,000 inetOrgPerson, posixAccount, shadowAccount; manager and secretary link them
+//!   ou=contractors   a few with multi-valued and escaped RDNs
+//!   ou=hosts         devices with ipHost and ieee802Device
+//!   ou=services      account with simpleSecurityObject
+//!   ou=aliases       alias entries (RFC 4512 section 2.6)
+//!   ou=partners      a referral (RFC 3296): add it with the ManageDsaIT control
+//! ```
+//!
+//! Parents come before children, nothing else is promised: department groups precede their members and name people who
+//! do not exist yet, other groups follow them.
+
+mod groups;
+mod infrastructure;
+mod names;
+mod people;
+#[cfg(test)]
+mod tests;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ldap::Dn;
+use sha1::{Digest as _, Sha1};
+
+use crate::Seeded;
+use names::DEPARTMENTS;
+use people::Person;
+
+/// The password of everyone in the sample.
+pub const PASSWORD: &str = "password";
+
+/// Changing it changes every sample anybody remembers.
+const SEED: u64 = 20_261_120;
+
+const ORGANISATION_NAME: &str = "Sample Works";
+
+/// An entry to add: its DN, and attribute descriptions with their values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleEntry {
+    /// The DN as text (RFC 4514).
+    pub dn: String,
+    /// Descriptions, with options where there are any, and at least one value each; objectClass first.
+    pub attributes: Vec<(String, Vec<Vec<u8>>)>,
+}
+
+/// Why there is no sample for a suffix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedSuffix {
+    /// It is not a DN, or the empty one.
+    #[error("\"{0}\" is not a DN that a sample can be put below")]
+    NotADn(String),
+    /// Its first RDN is of a type that we have no object class for.
+    #[error("no sample for a suffix named by {0}: choose one that begins with dc, o, ou, c, l or st")]
+    NamingAttribute(String),
+}
+
+/// The sample organisation below `suffix`, which is its first entry; 1,106 entries, made at once (2 MB).
+///
+/// # Errors
+/// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
+pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + use<>, UnsupportedSuffix> {
+    let dn = Dn::parse(suffix).map_err(|_| UnsupportedSuffix::NotADn(suffix.to_owned()))?;
+    let first = suffix_entry(suffix, &dn)?;
+    let mut seeded = Seeded::new(SEED);
+    let people = people::roster(&mut seeded);
+    let sample = Sample { suffix: suffix.to_owned(), mail_domain: mail_domain(&dn), people };
+
+    let mut entries = vec![first];
+    entries.extend(sample.containers());
+    entries.extend(sample.departments());
+    entries.extend(sample.department_groups());
+    entries.extend((0..sample.people.len()).map(|index| sample.person(index, &mut seeded)));
+    entries.extend(sample.company_groups());
+    entries.extend(sample.unix_groups());
+    entries.extend(sample.contractors(&mut seeded));
+    entries.extend(sample.hosts());
+    entries.extend(sample.services(&mut seeded));
+    entries.extend(sample.aliases());
+    entries.push(sample.referral());
+    Ok(entries.into_iter())
+}
+
+/// Everything the parts need to name each other.
+struct Sample {
+    suffix: String,
+    mail_domain: String,
+    people: Vec<Person>,
+}
+
+impl Sample {
+    fn person_dn(&self, index: usize) -> String {
+        format!("uid={},ou=people,{}", self.people[index].uid, self.suffix)
+    }
+
+    fn group_dn(&self, name: &str) -> String {
+        format!("cn={name},ou=groups,{}", self.suffix)
+    }
+
+    fn service_dn(&self, uid: &str) -> String {
+        format!("uid={uid},ou=services,{}", self.suffix)
+    }
+
+    fn containers(&self) -> impl Iterator<Item = SampleEntry> {
+        const CONTAINERS: &[(&str, &str)] = &[
+            ("departments", "How Sample Works is organised"),
+            ("groups", "Groups of names: who may do what"),
+            ("unix groups", "POSIX groups for the hosts"),
+            ("people", "Everyone who works here; the password of each is \"password\""),
+            ("contractors", "People who work with us for a while"),
+            ("hosts", "Machines"),
+            ("services", "Accounts of programs; the password of each is \"password\""),
+            ("aliases", "Other names of entries elsewhere"),
+        ];
+        CONTAINERS.iter().map(|(name, description)| {
+            Builder::new(format!("ou={name},{}", self.suffix), &["top", "organizationalUnit"])
+                .text("ou", name)
+                .text("description", description)
+                .done()
+        })
+    }
+
+    /// Departments and, below each, its teams.
+    fn departments(&self) -> Vec<SampleEntry> {
+        let mut entries = Vec::new();
+        for (number, department) in DEPARTMENTS.iter().enumerate() {
+            let dn = format!(
+                "ou={},ou=departments,{}",
+                ldap::escaped_value(department.name.as_bytes()),
+                self.suffix
+            );
+            let head = people::head_of(number);
+            entries.push(
+                Builder::new(dn.clone(), &["top", "organizationalUnit"])
+                    .text("ou", department.name)
+                    .text("seeAlso", &self.person_dn(head))
+                    .text("businessCategory", if number == 0 { "Management" } else { "Department" })
+                    .text("telephoneNumber", &format!("+41 44 555 00 {number:02}"))
+                    .done(),
+            );
+            entries.extend(department.teams.iter().enumerate().map(|(team, name)| {
+                Builder::new(
+                    format!("ou={},{dn}", ldap::escaped_value(name.as_bytes())),
+                    &["top", "organizationalUnit"],
+                )
+                .text("ou", name)
+                .text("seeAlso", &self.person_dn(people::lead_of(number, team)))
+                .text("businessCategory", "Team")
+                .done()
+            }));
+        }
+        entries
+    }
+}
+
+/// The suffix's own entry, of the class that its naming attribute asks for.
+fn suffix_entry(suffix: &str, dn: &Dn<'_>) -> Result<SampleEntry, UnsupportedSuffix> {
+    let Some(naming) = dn.rdn().and_then(|rdn| rdn.avas.first()) else {
+        return Err(UnsupportedSuffix::NotADn(suffix.to_owned()));
+    };
+    let classes: &[&str] = match naming.attribute.to_ascii_lowercase().as_str() {
+        "dc" | "domaincomponent" => &["top", "organization", "dcObject"],
+        "o" | "organizationname" => &["top", "organization"],
+        "ou" | "organizationalunitname" => &["top", "organizationalUnit"],
+        "c" | "countryname" => &["top", "country"],
+        "l" | "localityname" | "st" | "stateorprovincename" => &["top", "locality"],
+        _ => return Err(UnsupportedSuffix::NamingAttribute(naming.attribute.to_owned())),
+    };
+    let mut builder = Builder::new(suffix.to_owned(), classes);
+    for ava in dn.rdn().into_iter().flat_map(|rdn| rdn.avas) {
+        builder = builder.octets(ava.attribute, vec![ava.value.to_vec()]);
+    }
+    if classes.contains(&"dcObject") {
+        builder = builder.text("o", ORGANISATION_NAME);
+    }
+    Ok(builder.text("description", "The sample organisation: nothing here is real").done())
+}
+
+/// `dc=example,dc=com` mails from example.com, everything else does too.
+fn mail_domain(suffix: &Dn<'_>) -> String {
+    let labels: Option<Vec<String>> = suffix
+        .rdns()
+        .flat_map(|rdn| rdn.avas)
+        .map(|ava| match (ava.attribute.eq_ignore_ascii_case("dc"), std::str::from_utf8(&ava.value)) {
+            (true, Ok(label)) if label.is_ascii() => Some(label.to_owned()),
+            _ => None,
+        })
+        .collect();
+    labels.map_or_else(|| "example.com".to_owned(), |labels| labels.join("."))
+}
+
+/// {SSHA} of [`PASSWORD`], with a salt from the generator.
+fn password_value(seeded: &mut Seeded) -> String {
+    let salt: [u8; 8] = seeded.bytes();
+    let mut raw = Sha1::new().chain_update(PASSWORD).chain_update(salt).finalize().to_vec();
+    raw.extend_from_slice(&salt);
+    format!("{{SSHA}}{}", STANDARD.encode(raw))
+}
+
+/// Puts an entry together, value by value.
+struct Builder(SampleEntry);
+
+impl Builder {
+    fn new(dn: String, classes: &[&str]) -> Builder {
+        Builder(SampleEntry { dn, attributes: Vec::new() }).texts("objectClass", classes)
+    }
+
+    fn text(self, description: &str, value: &str) -> Builder {
+        self.octets(description, vec![value.as_bytes().to_vec()])
+    }
+
+    fn texts<T: AsRef<str>>(self, description: &str, values: &[T]) -> Builder {
+        let values = values.iter().map(|value| value.as_ref().as_bytes().to_vec()).collect();
+        self.octets(description, values)
+    }
+
+    /// No values, no attribute.
+    fn octets(mut self, description: &str, values: Vec<Vec<u8>>) -> Builder {
+        if !values.is_empty() {
+            self.0.attributes.push((description.to_owned(), values));
+        }
+        self
+    }
+
+    fn done(self) -> SampleEntry {
+        self.0
+    }
+}

@@ -1,0 +1,93 @@
+//! What is not people: contractors with odd names apart, hosts, service accounts, an alias, a referral.
+
+use super::{Builder, Sample, SampleEntry, password_value};
+use crate::Seeded;
+
+impl Sample {
+    /// RDNs that need care (RFC 4514 section 2.4): several values, commas, a plus sign, a leading `#`, a space at the end.
+    pub(super) fn contractors(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
+        const CONTRACTORS: &[(&str, &str, &str)] = &[
+            ("Smith, John", "Smith", "700001"),
+            ("O'Neill + Daughter", "O'Neill", "700002"),
+            ("#1 Plumbing", "Plumbing", "700003"),
+            ("Weiß & Söhne \"Glas\"", "Weiß", "700004"),
+            ("C:\\Temp Staff <agency>; Ltd", "Staff", "700005"),
+        ];
+        let entry = |&(name, surname, number): &(&str, &str, &str)| {
+            let rdn = format!("cn={}+employeeNumber={number}", ldap::escaped_value(name.as_bytes()));
+            let classes = ["top", "person", "organizationalPerson", "inetOrgPerson"];
+            Builder::new(format!("{rdn},ou=contractors,{}", self.suffix), &classes)
+                .text("cn", name)
+                .text("sn", surname)
+                .text("employeeNumber", number)
+                .text("employeeType", "contractor")
+                .text("manager", &self.person_dn(8))
+                .text("userPassword", &password_value(seeded))
+                .done()
+        };
+        CONTRACTORS.iter().map(entry).collect()
+    }
+
+    /// Addresses from the ranges for documentation (RFC 5737, RFC 3849, RFC 7042).
+    pub(super) fn hosts(&self) -> Vec<SampleEntry> {
+        const PURPOSES: &[(&str, usize)] = &[("build", 8), ("web", 6), ("db", 4), ("mail", 2)];
+        let names = PURPOSES
+            .iter()
+            .flat_map(|&(purpose, count)| (1..=count).map(move |n| format!("{purpose}-{n:02}")));
+        names
+            .zip(1..)
+            .map(|(name, number)| {
+                let classes = ["top", "device", "ipHost", "ieee802Device"];
+                Builder::new(format!("cn={name},ou=hosts,{}", self.suffix), &classes)
+                    .texts("cn", &[name.clone(), format!("{name}.{}", self.mail_domain)])
+                    .texts("ipHostNumber", &[format!("192.0.2.{number}"), format!("2001:db8::{number:x}")])
+                    .text("macAddress", &format!("00:00:5e:00:53:{number:02x}"))
+                    .text("serialNumber", &format!("SW-{:05}", 7919 * number % 100_000))
+                    .text("owner", &self.person_dn(390 + number))
+                    .text("l", "Zürich")
+                    .done()
+            })
+            .collect()
+    }
+
+    pub(super) fn services(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
+        const SERVICES: &[(&str, &str)] = &[
+            ("backup", "Copies everything every night"),
+            ("mail", "Looks up addresses"),
+            ("monitoring", "Checks that all is well"),
+            ("wiki", "Lets people log in to the wiki"),
+        ];
+        let entry = |&(uid, description): &(&str, &str)| {
+            let classes = ["top", "account", "simpleSecurityObject"];
+            Builder::new(self.service_dn(uid), &classes)
+                .text("uid", uid)
+                .text("description", description)
+                .text("userPassword", &password_value(seeded))
+                .done()
+        };
+        SERVICES.iter().map(entry).collect()
+    }
+
+    /// One alias of an entry and one of a subtree. The class has no naming attribute of its own, hence extensibleObject.
+    pub(super) fn aliases(&self) -> Vec<SampleEntry> {
+        let alias = |rdn: (&str, &str), target: String| {
+            let dn = format!("{}={},ou=aliases,{}", rdn.0, rdn.1, self.suffix);
+            Builder::new(dn, &["top", "alias", "extensibleObject"])
+                .text(rdn.0, rdn.1)
+                .text("aliasedObjectName", &target)
+                .done()
+        };
+        vec![
+            alias(("cn", "chief"), self.person_dn(0)),
+            alias(("ou", "it"), format!("ou=Operations,ou=departments,{}", self.suffix)),
+        ]
+    }
+
+    /// RFC 3296. The host does not exist (RFC 2606), so clients that chase referrals go nowhere.
+    pub(super) fn referral(&self) -> SampleEntry {
+        Builder::new(format!("ou=partners,{}", self.suffix), &["top", "referral", "extensibleObject"])
+            .text("ou", "partners")
+            .text("ref", "ldap://ldap.partner.example/ou=people,dc=partner,dc=example")
+            .done()
+    }
+}
