@@ -37,8 +37,7 @@ impl<'a> Reader<'a> {
     /// Any length or tag problem of the header, or [`BerError::Truncated`].
     #[inline]
     pub fn any(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
-        let Header { tag, header_len, content_len } =
-            Header::read(self.bytes)?.ok_or(BerError::Truncated)?;
+        let Header { tag, header_len, content_len } = Header::read(self.bytes)?.ok_or(BerError::Truncated)?;
         let rest = self.bytes.get(header_len..).ok_or(BerError::Truncated)?;
         let (content, rest) = rest.split_at_checked(content_len).ok_or(BerError::Truncated)?;
         self.bytes = rest;

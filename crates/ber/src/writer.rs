@@ -57,9 +57,15 @@ pub fn put_element(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
 /// Appends an INTEGER or ENUMERATED, as `tag` says, in its shortest form.
 #[inline]
 pub fn put_integer(out: &mut Vec<u8>, tag: Tag, value: i64) {
+    put_header(out, tag, integer_len(value));
+    put_integer_content(out, value);
+}
+
+/// Appends the [`integer_len`] content octets of an INTEGER or ENUMERATED in its shortest form.
+#[inline]
+pub fn put_integer_content(out: &mut Vec<u8>, value: i64) {
     let octets = value.to_be_bytes();
-    let content_len = integer_len(value);
-    put_element(out, tag, octets.get(octets.len() - content_len..).unwrap_or_default());
+    out.extend_from_slice(octets.get(octets.len() - integer_len(value)..).unwrap_or_default());
 }
 
 /// Appends a BOOLEAN; TRUE is 0xFF (RFC 4511 section 5.1).
@@ -214,9 +220,6 @@ mod tests {
         writer.raw(&[0x80, 0x00]);
         writer.element(Tag::context(1), b"a");
         writer.integer(-1);
-        assert_eq!(
-            out,
-            [1, 1, 0xff, 1, 1, 0, 0x0a, 1, 3, 5, 0, 0x80, 0, 0x81, 1, b'a', 2, 1, 0xff]
-        );
+        assert_eq!(out, [1, 1, 0xff, 1, 1, 0, 0x0a, 1, 3, 5, 0, 0x80, 0, 0x81, 1, b'a', 2, 1, 0xff]);
     }
 }

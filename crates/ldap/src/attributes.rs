@@ -243,10 +243,7 @@ impl<'a> AttributeSelection<'a> {
         self.content
     }
 
-    pub(crate) fn decode(
-        reader: &mut Reader<'a>,
-        limits: &DecodeLimits,
-    ) -> Body<AttributeSelection<'a>> {
+    pub(crate) fn decode(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<AttributeSelection<'a>> {
         let content = reader.element(Tag::SEQUENCE).component("SearchRequest.attributes")?;
         let mut elements = Budget::elements(limits);
         let mut list = Reader::new(content);

@@ -1,25 +1,40 @@
 //! Distinguished names as text (RFC 4514), taken apart.
+//!
+//! Parsing accepts RFC 4514 in full and the older spellings that clients still send: spaces around `=`, `,` and `+`, and
+//! `;` for `,` (RFC 2253 section 4), values in double quotes (same), and `OID.2.5.4.3` (RFC 1779). It knows no schema:
+//! whether a name exists, and whether two values are equal, is for the `schema` crate.
+//!
+//! Every request parses a DN, so the common case, nothing escaped, borrows everything and allocates one `Vec`.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A distinguished name, parsed.
-#[derive(Clone, Debug)]
+use crate::DN_AVA_COUNT_MAX;
+use crate::dn_text::{escape_value, hex_pair};
+
+/// A distinguished name, parsed. `Display` renders it anew in the form RFC 4514 prescribes.
+#[derive(Clone, Debug, Default)]
 pub struct Dn<'a> {
     text: &'a str,
     avas: Vec<Ava<'a>>,
 }
 
-/// One attribute value assertion of an RDN: a name and a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One attribute value assertion of an RDN: a name and a value. Equal when both are, byte for byte.
+#[derive(Clone, Debug)]
 pub struct Ava<'a> {
-    /// The attribute's name or OID as written, without the `OID.` prefix of LDAPv2.
+    /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with all escapes undone.
+    /// The value with escapes undone. A `#` value is BER: of a string type its octets are here, of any other type the
+    /// whole encoding.
     pub value: Cow<'a, [u8]>,
+    /// Where it stands in the DN's text, quotes and escapes included.
+    start: usize,
+    end: usize,
+    /// Whether the RDN ends with it.
+    ends_rdn: bool,
 }
 
-/// One relative distinguished name: one or more AVAs.
+/// One relative distinguished name: one or more AVAs. `Display` renders it anew.
 #[derive(Clone, Copy, Debug)]
 pub struct Rdn<'d, 'a> {
     /// The AVAs in the order written; at least one.
@@ -41,65 +56,566 @@ pub struct DnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DnErrorKind {
-    /// No attribute name or OID where one must be.
+    /// No attribute name or OID where one must be: also between two commas or after the last.
     BadAttribute,
+    /// No `=` after the attribute.
+    MissingEquals,
+    /// A backslash before something that is neither a special character nor two hexadecimal digits.
+    BadEscape,
+    /// A character that must be escaped in a value.
+    UnescapedSpecial(char),
+    /// A quoted value without its closing quote.
+    UnterminatedQuote,
+    /// `#` without pairs of hexadecimal digits after it, or with ones that are not BER.
+    BadHexValue,
+    /// Something between a quoted or `#` value and the next separator.
+    TrailingText,
+    /// More AVAs than [`DN_AVA_COUNT_MAX`].
+    TooLong,
 }
 
 impl<'a> Dn<'a> {
     /// The empty DN: the root.
     pub const ROOT: Dn<'static> = Dn { text: "", avas: Vec::new() };
 
-    /// Parses a DN.
+    /// Parses a DN. A text of nothing, or nothing but spaces, is the root.
     ///
     /// # Errors
     /// Where and why it is none.
     pub fn parse(text: &'a str) -> Result<Dn<'a>, DnError> {
-        todo!("{text}")
+        let mut parser = Parser { text, position: 0 };
+        parser.skip_spaces();
+        let mut avas = Vec::new();
+        if parser.peek().is_some() {
+            avas.reserve(TYPICAL_AVA_COUNT);
+            while parser.ava(&mut avas)? {}
+        }
+        Ok(Dn { text, avas })
+    }
+
+    /// Parses one RDN, as the new name of a modify DN request. The result has exactly one RDN; see
+    /// [`rdn`](Self::rdn).
+    ///
+    /// # Errors
+    /// Where and why it is none; a second RDN is [`DnErrorKind::TrailingText`], and nothing at all
+    /// [`DnErrorKind::BadAttribute`].
+    pub fn parse_rdn(text: &'a str) -> Result<Dn<'a>, DnError> {
+        let dn = Dn::parse(text)?;
+        match dn.len() {
+            0 => Err(DnError { offset: text.len(), kind: DnErrorKind::BadAttribute }),
+            1 => Ok(dn),
+            _ => {
+                let offset = text.len() - dn.text_from(1).len();
+                Err(DnError { offset, kind: DnErrorKind::TrailingText })
+            }
+        }
     }
 
     /// The text it was parsed from.
-    pub fn text(&self) -> &'a str {
+    pub const fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The RDNs, leaf first.
-    pub fn rdns(&self) -> impl DoubleEndedIterator<Item = Rdn<'_, 'a>> + ExactSizeIterator {
-        todo!("{:?}", self.avas);
-        #[allow(unreachable_code)]
-        Vec::new().into_iter()
+    /// The RDNs, leaf first; reversible.
+    pub fn rdns(&self) -> impl DoubleEndedIterator<Item = Rdn<'_, 'a>> + Clone {
+        self.avas.split_inclusive(|ava| ava.ends_rdn).map(|avas| Rdn::new(self.text, avas))
     }
 
     /// The first RDN, the entry's own; `None` for the root.
     pub fn rdn(&self) -> Option<Rdn<'_, 'a>> {
-        todo!()
+        self.rdns().next()
     }
 
-    /// How many RDNs there are.
+    /// How many RDNs there are: 0 for the root.
     pub fn len(&self) -> usize {
-        todo!()
+        self.avas.iter().filter(|ava| ava.ends_rdn).count()
     }
 
     /// Whether this is the root.
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.avas.is_empty()
     }
 
     /// The DN without its first RDN; `None` for the root.
     pub fn parent(&self) -> Option<Dn<'a>> {
-        todo!()
+        if self.is_empty() { None } else { Some(self.ancestor(1)) }
+    }
+
+    /// The DN without its first `rdn_count` RDNs; the root when it does not have more.
+    pub fn ancestor(&self, rdn_count: usize) -> Dn<'a> {
+        let text = self.text_from(rdn_count);
+        let removed = self.text.len() - text.len();
+        let mut avas = self.avas_from(rdn_count).to_vec();
+        for ava in &mut avas {
+            ava.start -= removed;
+            ava.end -= removed;
+        }
+        Dn { text, avas }
+    }
+
+    /// The text of [`ancestor`](Self::ancestor), without parsing or allocating: what follows the first `rdn_count` RDNs.
+    pub fn text_from(&self, rdn_count: usize) -> &'a str {
+        let start = self.avas_from(rdn_count).first().map_or(self.text.len(), |ava| ava.start);
+        self.text.get(start..).unwrap_or_default()
+    }
+
+    fn avas_from(&self, rdn_count: usize) -> &[Ava<'a>] {
+        let skipped: usize =
+            self.avas.split_inclusive(|ava| ava.ends_rdn).take(rdn_count).map(<[_]>::len).sum();
+        self.avas.get(skipped..).unwrap_or_default()
     }
 }
 
+impl<'d, 'a> Rdn<'d, 'a> {
+    fn new(text: &'a str, avas: &'d [Ava<'a>]) -> Rdn<'d, 'a> {
+        let start = avas.first().map_or(0, |ava| ava.start);
+        let end = avas.last().map_or(0, |ava| ava.end);
+        Rdn { avas, text: text.get(start..end).unwrap_or_default() }
+    }
+}
+
+impl PartialEq for Ava<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.attribute == other.attribute && self.value == other.value
+    }
+}
+
+impl Eq for Ava<'_> {}
+
+/// Room for this many AVAs is made at once; few directories are deeper.
+const TYPICAL_AVA_COUNT: usize = 8;
+
+/// What an octet means in an unquoted value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Plain,
+    Space,
+    Separator,
+    Escape,
+    /// May only stand escaped.
+    Special,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Plain; 256];
+    classes[b' ' as usize] = Class::Space;
+    classes[b',' as usize] = Class::Separator;
+    classes[b';' as usize] = Class::Separator;
+    classes[b'+' as usize] = Class::Separator;
+    classes[b'\\' as usize] = Class::Escape;
+    classes[b'"' as usize] = Class::Special;
+    classes[b'<' as usize] = Class::Special;
+    classes[b'>' as usize] = Class::Special;
+    classes[0] = Class::Special;
+    classes
+};
+
+struct Parser<'a> {
+    text: &'a str,
+    position: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.position).copied()
+    }
+
+    fn skip_spaces(&mut self) {
+        while self.peek() == Some(b' ') {
+            self.position += 1;
+        }
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    fn error<T>(&self, kind: DnErrorKind) -> Result<T, DnError> {
+        Err(DnError { offset: self.position, kind })
+    }
+
+    /// Parses one AVA and the separator behind it. Returns whether another must follow.
+    fn ava(&mut self, avas: &mut Vec<Ava<'a>>) -> Result<bool, DnError> {
+        if avas.len() == DN_AVA_COUNT_MAX {
+            return self.error(DnErrorKind::TooLong);
+        }
+        self.skip_spaces();
+        let start = self.position;
+        let attribute = self.attribute()?;
+        self.skip_spaces();
+        if self.peek() != Some(b'=') {
+            return self.error(DnErrorKind::MissingEquals);
+        }
+        self.position += 1;
+        self.skip_spaces();
+        let (value, end) = match self.peek() {
+            Some(b'#') => self.hex_value()?,
+            Some(b'"') => self.quoted_value()?,
+            _ => self.plain_value()?,
+        };
+        self.skip_spaces();
+        let separator = self.peek();
+        match separator {
+            None | Some(b',' | b';' | b'+') => self.position += 1,
+            Some(_) => return self.error(DnErrorKind::TrailingText),
+        }
+        avas.push(Ava { attribute, value, start, end, ends_rdn: separator != Some(b'+') });
+        Ok(separator.is_some())
+    }
+
+    /// A descriptor or numeric OID (RFC 4512 section 1.4), or RFC 1779's OID with a prefix. Underscores pass: other
+    /// servers' schemas have them in names.
+    fn attribute(&mut self) -> Result<&'a str, DnError> {
+        let mut start = self.position;
+        let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
+        while self.peek().is_some_and(is_name_octet) {
+            self.position += 1;
+        }
+        let has_prefix = self
+            .slice(start, self.position)
+            .get(..4)
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("oid."));
+        if has_prefix {
+            start += 4;
+        }
+        let attribute = self.slice(start, self.position);
+        let is_valid = if attribute.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            !has_prefix && !attribute.contains('.')
+        } else {
+            is_numeric_oid(attribute)
+        };
+        if is_valid {
+            Ok(attribute)
+        } else {
+            self.position = start;
+            self.error(DnErrorKind::BadAttribute)
+        }
+    }
+
+    /// A value without quotes, and where it ends. Spaces at its end do not belong to it unless escaped.
+    fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
+        let bytes = self.text.as_bytes();
+        let start = self.position;
+        let mut end = start;
+        while let Some(octet) = self.peek() {
+            match CLASSES[usize::from(octet)] {
+                Class::Plain => {
+                    self.position += 1;
+                    end = self.position;
+                }
+                Class::Space => self.position += 1,
+                Class::Separator => break,
+                Class::Special => return self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
+                Class::Escape => return self.escaped_value(start),
+            }
+        }
+        Ok((Cow::Borrowed(bytes.get(start..end).unwrap_or_default()), end))
+    }
+
+    /// Goes on where [`plain_value`](Self::plain_value) met the first escape.
+    fn escaped_value(&mut self, start: usize) -> Result<(Cow<'a, [u8]>, usize), DnError> {
+        let before = self.slice(start, self.position).as_bytes();
+        let mut value = Vec::with_capacity(before.len() + 32);
+        value.extend_from_slice(before);
+        let mut significant_len = value.len();
+        let mut end = self.position;
+        while let Some(octet) = self.peek() {
+            match CLASSES[usize::from(octet)] {
+                Class::Separator => break,
+                Class::Special => return self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
+                Class::Escape => value.push(self.escape()?),
+                Class::Plain | Class::Space => {
+                    self.position += 1;
+                    value.push(octet);
+                }
+            }
+            if octet != b' ' {
+                significant_len = value.len();
+                end = self.position;
+            }
+        }
+        value.truncate(significant_len);
+        Ok((Cow::Owned(value), end))
+    }
+
+    /// A value in quotes (RFC 2253 section 4): only quotes and backslashes are escaped in it, and spaces count.
+    fn quoted_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
+        let opening = self.position;
+        self.position += 1;
+        let mut value = Vec::new();
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => value.push(self.escape()?),
+                Some(0) => return self.error(DnErrorKind::UnescapedSpecial('\0')),
+                Some(octet) => {
+                    value.push(octet);
+                    self.position += 1;
+                }
+                None => {
+                    self.position = opening;
+                    return self.error(DnErrorKind::UnterminatedQuote);
+                }
+            }
+        }
+        self.position += 1;
+        Ok((Cow::Owned(value), self.position))
+    }
+
+    /// A backslash with a special character or two hexadecimal digits; returns the octet they stand for.
+    fn escape(&mut self) -> Result<u8, DnError> {
+        let bytes = self.text.as_bytes();
+        match bytes.get(self.position + 1) {
+            Some(&special @ (b' ' | b'"' | b'#' | b'+' | b',' | b';' | b'<' | b'=' | b'>' | b'\\')) => {
+                self.position += 2;
+                Ok(special)
+            }
+            _ => match bytes.get(self.position + 1..).and_then(hex_pair) {
+                Some(octet) => {
+                    self.position += 3;
+                    Ok(octet)
+                }
+                None => self.error(DnErrorKind::BadEscape),
+            },
+        }
+    }
+
+    /// `#` and the BER encoding of a value in hexadecimal digits (RFC 4514 section 2.4).
+    fn hex_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
+        let start = self.position;
+        self.position += 1;
+        let mut encoding = Vec::new();
+        while let Some(octet) = self.text.as_bytes().get(self.position..).and_then(hex_pair) {
+            encoding.push(octet);
+            self.position += 2;
+        }
+        match string_content(&encoding) {
+            Some(content) => Ok((Cow::Owned(content), self.position)),
+            None => {
+                self.position = start;
+                self.error(DnErrorKind::BadHexValue)
+            }
+        }
+    }
+}
+
+/// The octets of a BER-encoded string; the encoding itself when it is of another type; `None` when it is not BER.
+fn string_content(encoding: &[u8]) -> Option<Vec<u8>> {
+    const UTF8_STRING: u8 = 0x0c;
+    const NUMERIC_STRING: u8 = 0x12;
+    const PRINTABLE_STRING: u8 = 0x13;
+    const TELETEX_STRING: u8 = 0x14;
+    const IA5_STRING: u8 = 0x16;
+    const VISIBLE_STRING: u8 = 0x1a;
+    let mut reader = ber::Reader::new(encoding);
+    let (tag, content) = reader.any().ok()?;
+    if !reader.is_empty() {
+        return None;
+    }
+    Some(match tag.0 {
+        UTF8_STRING | NUMERIC_STRING | PRINTABLE_STRING | TELETEX_STRING | IA5_STRING | VISIBLE_STRING => {
+            content.to_vec()
+        }
+        _ if tag == ber::Tag::OCTET_STRING => content.to_vec(),
+        _ => encoding.to_vec(),
+    })
+}
+
+/// `number 1*( DOT number )` without leading zeros (RFC 4512 section 1.4).
+pub(crate) fn is_numeric_oid(text: &str) -> bool {
+    let is_number = |part: &str| {
+        part.bytes().all(|octet| octet.is_ascii_digit())
+            && (part == "0" || part.starts_with(|first: char| first != '0'))
+    };
+    text.contains('.') && text.split('.').all(is_number)
+}
+
 impl fmt::Display for Dn<'_> {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        todo!()
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, rdn) in self.rdns().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            rdn.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rdn<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut value = String::new();
+        for (index, ava) in self.avas.iter().enumerate() {
+            value.clear();
+            escape_value(&ava.value, &mut value);
+            let separator = if index > 0 { "+" } else { "" };
+            write!(f, "{separator}{}={value}", ava.attribute)?;
+        }
+        Ok(())
     }
 }
 
 impl fmt::Display for DnError {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        todo!()
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at octet {}", self.kind, self.offset)
+    }
+}
+
+impl fmt::Display for DnErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DnErrorKind::BadAttribute => f.write_str("attribute name or OID expected"),
+            DnErrorKind::MissingEquals => f.write_str("'=' expected"),
+            DnErrorKind::BadEscape => {
+                f.write_str("'\\' must be followed by a special character or two hex digits")
+            }
+            DnErrorKind::UnescapedSpecial(special) => write!(f, "{special:?} must be escaped"),
+            DnErrorKind::UnterminatedQuote => f.write_str("quote is not closed"),
+            DnErrorKind::BadHexValue => f.write_str("'#' must be followed by BER in hex digits"),
+            DnErrorKind::TrailingText => f.write_str("',' or '+' expected"),
+            DnErrorKind::TooLong => write!(f, "more than {DN_AVA_COUNT_MAX} names and values"),
+        }
     }
 }
 
 impl std::error::Error for DnError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The AVAs as `attribute=value` with `+` and `,`, the value lossily as text.
+    fn shape(text: &str) -> Result<String, (usize, DnErrorKind)> {
+        let dn = Dn::parse(text).map_err(|error| (error.offset, error.kind))?;
+        let rdn_shape = |rdn: Rdn<'_, '_>| {
+            let ava_shape =
+                |ava: &Ava<'_>| format!("{}={}", ava.attribute, String::from_utf8_lossy(&ava.value));
+            rdn.avas.iter().map(ava_shape).collect::<Vec<_>>().join(" + ")
+        };
+        Ok(dn.rdns().map(rdn_shape).collect::<Vec<_>>().join(" | "))
+    }
+
+    #[test]
+    fn rfc_4514_examples() {
+        let check = |text: &str, expected: &str| assert_eq!(shape(text).as_deref(), Ok(expected), "{text}");
+        check("UID=jsmith,DC=example,DC=net", "UID=jsmith | DC=example | DC=net");
+        check("OU=Sales+CN=J.  Smith,DC=example,DC=net", "OU=Sales + CN=J.  Smith | DC=example | DC=net");
+        check(
+            r#"CN=James \"Jim\" Smith\, III,DC=example,DC=net"#,
+            r#"CN=James "Jim" Smith, III | DC=example | DC=net"#,
+        );
+        check(r"CN=Before\0dAfter,DC=example,DC=net", "CN=Before\rAfter | DC=example | DC=net");
+        check("1.3.6.1.4.1.1466.0=#04024869", "1.3.6.1.4.1.1466.0=Hi");
+        check(r"CN=Lu\C4\8Di\C4\87", "CN=Lučić");
+    }
+
+    #[test]
+    fn unusual_but_valid() {
+        let check = |text: &str, expected: &str| assert_eq!(shape(text).as_deref(), Ok(expected), "{text}");
+        check("", "");
+        check("  ", "");
+        check("cn=", "cn=");
+        check("cn=,dc=x", "cn= | dc=x");
+        check("cn = Babs Jensen , o = x", "cn=Babs Jensen | o=x");
+        check("cn=a + sn=b;dc=c", "cn=a + sn=b | dc=c");
+        check(r"cn=a\ ,dc=c", "cn=a  | dc=c");
+        check(r"cn=a\20 ,dc=c", "cn=a  | dc=c");
+        check(r"cn=\ a\  ", "cn= a ");
+        check(r"cn=\#a#b=c", "cn=#a#b=c");
+        check(r"cn=\23a", "cn=#a");
+        check(r#"cn="a, b+c;\"<># ",dc=x"#, r#"cn=a, b+c;"<>#  | dc=x"#);
+        check(r#"cn="" ,dc=x"#, "cn= | dc=x");
+        check("OID.2.5.4.3=a,oid.2.5.4.10=b", "2.5.4.3=a | 2.5.4.10=b");
+        check("oid=1,OID-x=2", "oid=1 | OID-x=2");
+        check("cn=#0C0141", "cn=A");
+        check("cn=#020141 , dc=x", "cn=\u{2}\u{1}A | dc=x");
+        check("x-my_type=ä b", "x-my_type=ä b");
+        check("cn=a\nb", "cn=a\nb");
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let check = |text: &str, offset: usize, kind: DnErrorKind| {
+            assert_eq!(shape(text), Err((offset, kind)), "{text}");
+        };
+        check("cn", 2, DnErrorKind::MissingEquals);
+        check("cn x=a", 3, DnErrorKind::MissingEquals);
+        check("=a", 0, DnErrorKind::BadAttribute);
+        check("cn=a,", 5, DnErrorKind::BadAttribute);
+        check("cn=a,,dc=b", 5, DnErrorKind::BadAttribute);
+        check(",dc=b", 0, DnErrorKind::BadAttribute);
+        check("cn=a+", 5, DnErrorKind::BadAttribute);
+        check("-cn=a", 0, DnErrorKind::BadAttribute);
+        check("1=a", 0, DnErrorKind::BadAttribute);
+        check("1.02=a", 0, DnErrorKind::BadAttribute);
+        check("1..2=a", 0, DnErrorKind::BadAttribute);
+        check("OID.cn=a", 4, DnErrorKind::BadAttribute);
+        check("cn.x=a", 0, DnErrorKind::BadAttribute);
+        check("cn;lang-en=a", 2, DnErrorKind::MissingEquals);
+        check(r"cn=a\", 4, DnErrorKind::BadEscape);
+        check(r"cn=a\4", 4, DnErrorKind::BadEscape);
+        check(r"cn=a\zz", 4, DnErrorKind::BadEscape);
+        check("cn=a\"b", 4, DnErrorKind::UnescapedSpecial('"'));
+        check("cn=a<b", 4, DnErrorKind::UnescapedSpecial('<'));
+        check("cn=a\0b", 4, DnErrorKind::UnescapedSpecial('\0'));
+        check("cn=\"ab", 3, DnErrorKind::UnterminatedQuote);
+        check("cn=\"a\"b", 6, DnErrorKind::TrailingText);
+        check("cn=#", 3, DnErrorKind::BadHexValue);
+        check("cn=#0", 3, DnErrorKind::BadHexValue);
+        check("cn=#04024", 3, DnErrorKind::BadHexValue);
+        check("cn=#040141xy", 10, DnErrorKind::TrailingText);
+    }
+
+    #[test]
+    fn common_names_borrow() {
+        let dn = Dn::parse("uid=user.1,ou=People,dc=example,dc=com").unwrap();
+        let borrows = |ava: &Ava<'_>| matches!(ava.value, Cow::Borrowed(_));
+        assert!(dn.rdns().all(|rdn| rdn.avas.iter().all(borrows)));
+    }
+
+    #[test]
+    fn parts_of_the_text() {
+        let dn = Dn::parse(r" cn=a\ +sn= \41 , ou = b , dc=c ").unwrap();
+        let texts: Vec<_> = dn.rdns().map(|rdn| rdn.text).collect();
+        assert_eq!(texts, [r"cn=a\ +sn= \41", "ou = b", "dc=c"]);
+        assert_eq!(dn.len(), 3);
+        assert_eq!(dn.text_from(1), "ou = b , dc=c ");
+        assert_eq!(dn.text_from(9), "");
+        let parent = dn.parent().unwrap();
+        assert_eq!(parent.to_string(), "ou=b,dc=c");
+        assert_eq!(parent.rdn().unwrap().text, "ou = b");
+        assert_eq!(dn.ancestor(2).rdn().unwrap().text, "dc=c");
+        assert!(dn.ancestor(3).is_empty());
+        assert!(Dn::ROOT.parent().is_none());
+        assert_eq!(dn.rdns().next_back().unwrap().text, "dc=c");
+    }
+
+    #[test]
+    fn display_is_rfc_4514() {
+        let check = |text: &str, expected: &str| {
+            let rendered = Dn::parse(text).unwrap().to_string();
+            assert_eq!(rendered, expected);
+            assert_eq!(shape(&rendered), shape(text));
+        };
+        check("cn = a ; o = \"b, c\" + ou=d", r"cn=a,o=b\, c+ou=d");
+        check(r"cn=\20\23x\20", r"cn=\ #x\ ");
+        check(r"OID.1.2=\ff\00", r"1.2=\FF\00");
+        check("1.2=#04024869", "1.2=Hi");
+    }
+
+    #[test]
+    fn one_rdn() {
+        assert_eq!(Dn::parse_rdn("cn=a+sn=b").unwrap().rdn().unwrap().avas.len(), 2);
+        assert_eq!(Dn::parse_rdn("").unwrap_err().kind, DnErrorKind::BadAttribute);
+        let error = Dn::parse_rdn("cn=a,dc=b").unwrap_err();
+        assert_eq!(error, DnError { offset: 5, kind: DnErrorKind::TrailingText });
+    }
+
+    #[test]
+    fn length_is_bounded() {
+        let mut text = vec!["dc=x"; DN_AVA_COUNT_MAX].join(",");
+        assert_eq!(Dn::parse(&text).unwrap().len(), DN_AVA_COUNT_MAX);
+        text.push_str(",dc=x");
+        assert_eq!(Dn::parse(&text).unwrap_err().kind, DnErrorKind::TooLong);
+    }
+}

@@ -164,10 +164,7 @@ impl<'a> Filter<'a> {
         match self.tag {
             tags::AND => FilterKind::And(FilterList { content }),
             tags::OR => FilterKind::Or(FilterList { content }),
-            tags::NOT => match Reader::new(content).any() {
-                Ok((tag, content)) => FilterKind::Not(Filter { tag, content }),
-                Err(_) => FilterKind::Unrecognized(self.tag),
-            },
+            tags::NOT => FilterKind::Not(Filter::read(&mut Reader::new(content))),
             tags::EQUALITY_MATCH => FilterKind::EqualityMatch(Assertion::read(content)),
             tags::GREATER_OR_EQUAL => FilterKind::GreaterOrEqual(Assertion::read(content)),
             tags::LESS_OR_EQUAL => FilterKind::LessOrEqual(Assertion::read(content)),
@@ -187,6 +184,13 @@ impl<'a> Filter<'a> {
     /// Octets that [`encode`](Self::encode) appends.
     pub const fn encoded_len(&self) -> usize {
         ber::element_len(self.content.len())
+    }
+
+    /// Reads the next element, which has been checked to be a filter.
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
+        // Nothing that was checked gets to the default: a choice nobody defines.
+        let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
+        Filter { tag, content }
     }
 
     /// Reads and checks the next element, which must be a filter.
@@ -359,5 +363,66 @@ impl fmt::Debug for FilterList<'_> {
 impl fmt::Debug for SubstringAny<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes with small limits and says what came out: text, or component and kind.
+    fn decode(bytes: &[u8]) -> Result<String, DecodeErrorKind> {
+        let limits = DecodeLimits { filter_depth_max: 3, filter_terms_max: 6, ..DecodeLimits::default() };
+        Filter::from_bytes(bytes, &limits).map(|filter| filter.to_string())
+    }
+
+    #[test]
+    fn valid_encodings() {
+        let check = |bytes: &[u8], expected: &str| assert_eq!(decode(bytes).as_deref(), Ok(expected));
+        check(b"\x87\x02cn", "(cn=*)");
+        check(b"\xa3\x07\x04\x02cn\x04\x01a", "(cn=a)");
+        check(b"\xa0\x00", "(&)");
+        check(b"\xa1\x00", "(|)");
+        check(b"\xa2\x04\x87\x02cn", "(!(cn=*))");
+        check(b"\xa2\x06\xa2\x04\x87\x02cn", "(!(!(cn=*)))");
+        check(b"\xa4\x0f\x04\x02cn\x30\x09\x80\x01a\x81\x01b\x82\x01c", "(cn=a*b*c)");
+        check(b"\xa9\x0b\x81\x03r-1\x83\x01a\x84\x01\x01", "(:dn:r-1:=a)");
+        check(b"\xa9\x07\x82\x02cn\x83\x01a", "(cn:=a)");
+        // Components that a later version may add are ignored; choices it may add are Undefined.
+        check(b"\xa3\x0a\x04\x02cn\x04\x01a\x8f\x01x", "(cn=a)");
+        check(b"\xa0\x06\x87\x02cn\x8a\x00", "(&(cn=*)(?=undefined))");
+    }
+
+    #[test]
+    fn invalid_encodings() {
+        let check = |bytes: &[u8], expected: DecodeErrorKind| assert_eq!(decode(bytes), Err(expected));
+        let ber = DecodeErrorKind::Ber;
+        let truncated = ber(ber::BerError::Truncated);
+        check(b"", truncated);
+        check(b"\x87\x02c", truncated);
+        check(b"\x87\x02cn\x00", DecodeErrorKind::Misplaced);
+        check(b"\x87\x02\xffn", DecodeErrorKind::NotUtf8);
+        check(b"\xa3\x04\x04\x02cn", truncated);
+        check(b"\xa2\x00", truncated);
+        check(b"\xa2\x08\x87\x02cn\x87\x02cn", DecodeErrorKind::Misplaced);
+        check(b"\xa4\x06\x04\x02cn\x30\x00", DecodeErrorKind::Empty);
+        check(b"\xa4\x0c\x04\x02cn\x30\x06\x81\x01a\x80\x01b", DecodeErrorKind::Misplaced);
+        check(b"\xa4\x0c\x04\x02cn\x30\x06\x82\x01a\x81\x01b", DecodeErrorKind::Misplaced);
+        check(b"\xa4\x0c\x04\x02cn\x30\x06\x80\x01a\x80\x01b", DecodeErrorKind::Misplaced);
+        check(b"\xa9\x03\x83\x01a", DecodeErrorKind::Empty);
+        let unexpected = ber::BerError::UnexpectedTag { expected: tags::ANY, found: Tag::context(3) };
+        check(b"\xa4\x09\x04\x02cn\x30\x03\x83\x01a", ber(unexpected));
+    }
+
+    #[test]
+    fn limits() {
+        let check = |bytes: &[u8], limit: Limit, max: usize| {
+            assert_eq!(decode(bytes), Err(DecodeErrorKind::LimitExceeded { limit, max }));
+        };
+        check(b"\xa2\x08\xa2\x06\xa2\x04\x87\x02cn", Limit::FilterDepth, 3);
+        let six_members = [b"\xa0\x18".as_slice(), &b"\x87\x02cn".repeat(6)].concat();
+        check(&six_members, Limit::FilterTerms, 6);
+        let six_pieces = [b"\xa4\x18\x04\x02cn\x30\x12".as_slice(), &b"\x81\x01a".repeat(6)].concat();
+        check(&six_pieces, Limit::FilterTerms, 6);
     }
 }

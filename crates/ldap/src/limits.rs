@@ -20,6 +20,11 @@ pub const ELEMENT_COUNT_MAX: usize = 65_536;
 pub const VALUE_COUNT_MAX: usize = 1 << 20;
 /// How many controls a message may have.
 pub const CONTROL_COUNT_MAX: usize = 64;
+/// How many names and values a DN may have; each takes some 60 octets when parsed.
+pub const DN_AVA_COUNT_MAX: usize = 1024;
+/// Longest LDIF record, in octets as written, unless the reader is told otherwise: 256 MiB, which holds a group of some
+/// four million members.
+pub const LDIF_RECORD_SIZE_MAX: usize = 256 << 20;
 
 const _: () = assert!(FILTER_DEPTH_MAX <= FILTER_DEPTH_CEILING);
 const _: () = assert!(MESSAGE_SIZE_MAX_UNAUTHENTICATED <= MESSAGE_SIZE_MAX);

@@ -105,3 +105,115 @@ impl<'a> Envelope<'a> {
         Ok(Envelope { id, tag, content, controls })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Authentication, BerError};
+
+    fn decode(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
+        let limits = DecodeLimits {
+            message_size_max: 100,
+            element_count_max: 2,
+            value_count_max: 3,
+            control_count_max: 1,
+            ..DecodeLimits::default()
+        };
+        Message::decode(bytes, &limits)
+    }
+
+    /// A message with id 5 around an operation's octets and what follows it.
+    fn message(operation: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x30, operation.len() as u8 + 3, 0x02, 0x01, 0x05];
+        bytes.extend_from_slice(operation);
+        bytes
+    }
+
+    #[test]
+    fn a_bind_as_openldap_sends_it() {
+        let bytes = message(b"\x60\x0f\x02\x01\x03\x04\x04cn=a\x80\x04pass");
+        let Message { id, request, controls } = decode(&bytes).unwrap();
+        assert_eq!(id, MessageId(5));
+        let Request::Bind(bind) = request else { panic!("{request:?}") };
+        assert_eq!((bind.version, bind.name), (3, "cn=a"));
+        assert_eq!(bind.authentication, Authentication::Simple(b"pass"));
+        assert!(controls.is_empty());
+        assert!(!format!("{request:?}").contains("pass"));
+    }
+
+    #[test]
+    fn unknown_trailing_components_are_ignored() {
+        // Behind the operation, behind the controls, within a bind, and within a control.
+        for operation in [
+            &b"\x4a\x04cn=a\x8a\x01x"[..],
+            b"\x4a\x04cn=a\xa0\x07\x30\x05\x04\x031.2\x8a\x01x",
+            b"\x60\x0c\x02\x01\x03\x04\x00\x80\x01p\x8b\x02xx",
+            b"\x4a\x04cn=a\xa0\x0a\x30\x08\x04\x031.2\x8c\x01x",
+        ] {
+            assert!(decode(&message(operation)).is_ok(), "{operation:02x?}");
+        }
+    }
+
+    #[test]
+    fn errors_carry_the_envelope() {
+        let check = |bytes: &[u8], id: Option<i32>, tag: Option<u8>, kind: DecodeErrorKind| {
+            let error = decode(bytes).unwrap_err();
+            let expected = (id.map(MessageId), tag.map(Tag), kind);
+            assert_eq!((error.id, error.request_tag, error.kind), expected, "{bytes:02x?} {error}");
+        };
+        let truncated = DecodeErrorKind::Ber(BerError::Truncated);
+        check(b"", None, None, truncated);
+        check(b"\x30\x05\x02\x01\x05", None, None, truncated);
+        check(b"\x30\x02\x02\x01", None, None, truncated);
+        check(b"\x30\x03\x02\x01\x05", Some(5), None, truncated);
+        check(b"\x30\x05\x02\x01\x00\x42\x00", None, Some(0x42), DecodeErrorKind::OutOfRange(0));
+        check(b"\x30\x05\x02\x01\xff\x42\x00", None, None, DecodeErrorKind::OutOfRange(-1));
+        let too_large_id = b"\x30\x09\x02\x05\x00\x80\x00\x00\x00\x42\x00";
+        check(too_large_id, None, None, DecodeErrorKind::OutOfRange(0x8000_0000));
+        check(b"\x30\x05\x02\x01\x05\x42\x00\x00", None, None, DecodeErrorKind::Misplaced);
+        check(
+            &[0x30; 101],
+            None,
+            None,
+            DecodeErrorKind::LimitExceeded { limit: Limit::MessageSize, max: 100 },
+        );
+        check(&message(b"\x4a\x04cn="), Some(5), Some(0x4a), truncated);
+        check(&message(b"\x4a\x01\xff"), Some(5), Some(0x4a), DecodeErrorKind::NotUtf8);
+        check(&message(b"\x7d\x00"), Some(5), Some(0x7d), DecodeErrorKind::UnknownOperation);
+        check(&message(b"\x61\x00"), Some(5), Some(0x61), DecodeErrorKind::UnknownOperation);
+        check(
+            &message(b"\x60\x07\x02\x01\x00\x04\x00\x80\x00"),
+            Some(5),
+            Some(0x60),
+            DecodeErrorKind::OutOfRange(0),
+        );
+        check(&message(b"\x50\x01\xff"), Some(5), Some(0x50), DecodeErrorKind::OutOfRange(-1));
+        check(&message(b"\x4a\x01x\xa0\x01\x30"), Some(5), Some(0x4a), truncated);
+    }
+
+    #[test]
+    fn an_add_needs_values_and_a_modify_does_not() {
+        let add = message(b"\x68\x0c\x04\x00\x30\x08\x30\x06\x04\x02cn\x31\x00");
+        assert_eq!(decode(&add).unwrap_err().kind, DecodeErrorKind::Empty);
+        let modify = message(b"\x66\x11\x04\x00\x30\x0d\x30\x0b\x0a\x01\x01\x30\x06\x04\x02cn\x31\x00");
+        assert!(decode(&modify).is_ok());
+        let unknown = message(b"\x66\x11\x04\x00\x30\x0d\x30\x0b\x0a\x01\x04\x30\x06\x04\x02cn\x31\x00");
+        assert_eq!(decode(&unknown).unwrap_err().kind, DecodeErrorKind::OutOfRange(4));
+    }
+
+    #[test]
+    fn counts_are_limited() {
+        let check = |operation: &[u8], limit: Limit, max: usize| {
+            let kind = decode(&message(operation)).unwrap_err().kind;
+            assert_eq!(kind, DecodeErrorKind::LimitExceeded { limit, max });
+        };
+        let two_controls = b"\x4a\x00\xa0\x0a\x30\x03\x04\x011\x30\x03\x04\x012";
+        check(two_controls, Limit::ControlCount, 1);
+        let three_attributes =
+            [&b"\x68\x22\x04\x00\x30\x1e"[..], &b"\x30\x08\x04\x01a\x31\x03\x04\x01x".repeat(3)].concat();
+        check(&three_attributes, Limit::ElementCount, 2);
+        let four_values =
+            b"\x68\x13\x04\x00\x30\x0f\x30\x0d\x04\x01a\x31\x08\x04\x00\x04\x00\x04\x00\x04\x00";
+        check(four_values, Limit::ValueCount, 3);
+    }
+}

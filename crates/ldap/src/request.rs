@@ -3,9 +3,7 @@
 use ber::{Reader, Tag};
 
 use crate::decode::{Body, BodyError, InComponent, string, text};
-use crate::{
-    AttributeSelection, Attributes, Changes, DecodeErrorKind, DecodeLimits, Filter, MessageId,
-};
+use crate::{AttributeSelection, Attributes, Changes, DecodeErrorKind, DecodeLimits, Filter, MessageId};
 
 /// The tags of the operations a client can ask for.
 pub mod request_tag {
@@ -231,8 +229,8 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> BindRequest<'a> {
-    const SIMPLE: Tag = Tag::context(0);
-    const SASL: Tag = Tag::context_constructed(3);
+    pub(crate) const SIMPLE: Tag = Tag::context(0);
+    pub(crate) const SASL: Tag = Tag::context_constructed(3);
 
     fn decode(mut reader: Reader<'a>) -> Body<BindRequest<'a>> {
         let version = reader.integer().component("BindRequest.version")?;

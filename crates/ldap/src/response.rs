@@ -132,8 +132,7 @@ impl<'a> LdapResult<'a> {
     }
 
     fn content_len(&self) -> usize {
-        let referral_len =
-            if self.referrals.is_empty() { 0 } else { element_len(uris_len(self.referrals)) };
+        let referral_len = if self.referrals.is_empty() { 0 } else { element_len(uris_len(self.referrals)) };
         element_len(integer_len(i64::from(self.code.0)))
             + element_len(self.matched_dn.len())
             + element_len(self.diagnostic.len())
@@ -226,12 +225,7 @@ pub fn encode_intermediate_response(
 }
 
 /// Appends a SearchResultReference (RFC 4511 section 4.5.3). `uris` must not be empty.
-pub fn encode_search_reference(
-    out: &mut Vec<u8>,
-    id: MessageId,
-    uris: &[String],
-    controls: Controls<'_>,
-) {
+pub fn encode_search_reference(out: &mut Vec<u8>, id: MessageId, uris: &[String], controls: Controls<'_>) {
     debug_assert!(!uris.is_empty(), "a reference needs a URI");
     let tag = response_tag::SEARCH_REFERENCE;
     put_envelope(out, id, tag, uris_len(uris), controls.as_bytes().len());

@@ -10,9 +10,7 @@ use crate::response::{
     INTERMEDIATE_NAME_TAG, INTERMEDIATE_VALUE_TAG, REFERRAL_TAG, RESPONSE_NAME_TAG, RESPONSE_VALUE_TAG,
     SERVER_SASL_CREDENTIALS_TAG, response_tag,
 };
-use crate::{
-    Attributes, Controls, DecodeError, DecodeErrorKind, DecodeLimits, MessageId, ResultCode,
-};
+use crate::{Attributes, Controls, DecodeError, DecodeErrorKind, DecodeLimits, MessageId, ResultCode};
 
 /// A response with its envelope. Borrows the buffer it was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,9 +173,8 @@ impl<'a> Response<'a> {
             response_tag::COMPARE => plain(reader).map(Response::Compare),
             response_tag::BIND => {
                 let result = ReceivedResult::decode(&mut reader)?;
-                let server_sasl_credentials = reader
-                    .optional(SERVER_SASL_CREDENTIALS_TAG)
-                    .component("BindResponse.serverSaslCreds")?;
+                let server_sasl_credentials =
+                    reader.optional(SERVER_SASL_CREDENTIALS_TAG).component("BindResponse.serverSaslCreds")?;
                 reader.skip_rest().component("BindResponse")?;
                 Ok(Response::Bind { result, server_sasl_credentials })
             }
@@ -187,8 +184,7 @@ impl<'a> Response<'a> {
                 Ok(Response::Extended { result, name, value })
             }
             response_tag::INTERMEDIATE => {
-                let (name, value) =
-                    name_and_value(reader, INTERMEDIATE_NAME_TAG, INTERMEDIATE_VALUE_TAG)?;
+                let (name, value) = name_and_value(reader, INTERMEDIATE_NAME_TAG, INTERMEDIATE_VALUE_TAG)?;
                 Ok(Response::Intermediate { name, value })
             }
             _ => Err(BodyError::new("LDAPMessage.protocolOp", DecodeErrorKind::UnknownOperation)),
@@ -235,5 +231,136 @@ fn name_and_value(
 impl fmt::Debug for Uris<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::*;
+    use crate::{Control, ControlsBuf, LdapResult, ResponseOp};
+
+    fn decode(bytes: &[u8]) -> ResponseMessage<'_> {
+        assert_eq!(crate::frame_len(bytes), Ok(Some(bytes.len())));
+        ResponseMessage::decode(bytes, &DecodeLimits::default()).unwrap()
+    }
+
+    #[test]
+    fn results_decode_to_what_was_encoded() {
+        let referrals = ["ldap://a/".to_string(), format!("ldap://{}/", "b".repeat(200))];
+        let controls: ControlsBuf =
+            [Control { oid: "1.2.3", critical: false, value: Some(b"v") }].into_iter().collect();
+        let controls = controls.as_controls();
+        let sent = LdapResult {
+            code: ResultCode::REFERRAL,
+            matched_dn: "dc=example",
+            diagnostic: "elsewhere",
+            referrals: &referrals,
+        };
+        for op in [
+            ResponseOp::Bind,
+            ResponseOp::SearchDone,
+            ResponseOp::Modify,
+            ResponseOp::Add,
+            ResponseOp::Delete,
+            ResponseOp::ModifyDn,
+            ResponseOp::Compare,
+            ResponseOp::Extended,
+        ] {
+            let mut out = Vec::new();
+            encode_result(&mut out, MessageId(300), op, &sent, controls);
+            let message = decode(&out);
+            assert_eq!((message.id, message.controls), (MessageId(300), controls));
+            let received = message.response.result().unwrap();
+            assert_eq!((received.code, received.matched_dn), (sent.code, sent.matched_dn));
+            assert_eq!(received.diagnostic, sent.diagnostic);
+            assert!(received.referrals.iter().eq(referrals.iter()));
+        }
+    }
+
+    #[test]
+    fn the_shortest_result() {
+        let mut out = Vec::new();
+        encode_result(&mut out, MessageId(1), ResponseOp::Add, &LdapResult::SUCCESS, Controls::NONE);
+        assert_eq!(out, b"\x30\x0c\x02\x01\x01\x69\x07\x0a\x01\x00\x04\x00\x04\x00");
+        // The code that needs three octets of content.
+        out.clear();
+        let result = LdapResult::new(ResultCode(0xffff), "");
+        encode_result(&mut out, MessageId(1), ResponseOp::Add, &result, Controls::NONE);
+        assert_eq!(decode(&out).response.result().unwrap().code, ResultCode(0xffff));
+    }
+
+    #[test]
+    fn responses_with_parts_of_their_own() {
+        let mut out = Vec::new();
+        let in_progress = LdapResult::new(ResultCode::SASL_BIND_IN_PROGRESS, "");
+        encode_bind_response(&mut out, MessageId(1), &in_progress, Some(b"challenge"), Controls::NONE);
+        let Response::Bind { server_sasl_credentials, .. } = decode(&out).response else { panic!() };
+        assert_eq!(server_sasl_credentials, Some(&b"challenge"[..]));
+
+        out.clear();
+        let (name, value) = (Some("1.2.3"), Some(&b"x"[..]));
+        encode_extended_response(&mut out, MessageId(1), &LdapResult::SUCCESS, name, value, Controls::NONE);
+        let Response::Extended { name: got_name, value: got_value, .. } = decode(&out).response else {
+            panic!()
+        };
+        assert_eq!((got_name, got_value), (name, value));
+
+        out.clear();
+        encode_intermediate_response(&mut out, MessageId(1), name, value, Controls::NONE);
+        assert_eq!(decode(&out).response, Response::Intermediate { name, value });
+
+        out.clear();
+        let uris = ["ldap://a/".to_string(), "ldap://b/".to_string()];
+        encode_search_reference(&mut out, MessageId(1), &uris, Controls::NONE);
+        let Response::SearchReference(received) = decode(&out).response else { panic!() };
+        assert!(received.iter().eq(uris.iter()));
+
+        out.clear();
+        encode_notice_of_disconnection(&mut out, ResultCode::PROTOCOL_ERROR, "why");
+        let notice = decode(&out);
+        assert_eq!(notice.id, MessageId::UNSOLICITED);
+        let Response::Extended { result, name, .. } = notice.response else { panic!() };
+        assert_eq!((result.code, result.diagnostic), (ResultCode::PROTOCOL_ERROR, "why"));
+        assert_eq!(name, Some(crate::oids::NOTICE_OF_DISCONNECTION));
+    }
+
+    #[test]
+    fn search_entries_from_pieces() {
+        let controls: ControlsBuf =
+            [Control { oid: "1.2.3", critical: false, value: None }].into_iter().collect();
+        let photo = vec![0xff; 70_000];
+        for controls in [Controls::NONE, controls.as_controls()] {
+            let values_len = value_len(1) + value_len(photo.len());
+            let attributes_len = attribute_len(5, values_len) + attribute_len(2, 0);
+            let entry =
+                SearchEntryLens { dn_len: 4, attributes_len, controls_len: controls.as_bytes().len() };
+            let mut out = Vec::new();
+            put_search_entry_header(&mut out, MessageId(7), entry);
+            out.extend_from_slice(b"cn=");
+            out.extend_from_slice(b"a");
+            put_attributes_header(&mut out, attributes_len);
+            put_attribute_header(&mut out, "photo", values_len);
+            put_value(&mut out, b"x");
+            put_value(&mut out, &photo);
+            put_attribute_header(&mut out, "sn", 0);
+            put_controls(&mut out, controls);
+            assert_eq!(out.len(), search_entry_len(MessageId(7), entry));
+
+            let message = decode(&out);
+            assert_eq!(message.controls, controls);
+            let Response::SearchEntry(entry) = message.response else { panic!() };
+            assert_eq!(entry.object_name, "cn=a");
+            let attributes: Vec<_> = entry.attributes.iter().collect();
+            assert_eq!(attributes[0].values.iter().collect::<Vec<_>>(), [&b"x"[..], &photo]);
+            assert_eq!((attributes[1].description, attributes[1].values.len()), ("sn", 0));
+        }
+    }
+
+    #[test]
+    fn requests_are_no_responses() {
+        let error = ResponseMessage::decode(b"\x30\x05\x02\x01\x05\x42\x00", &DecodeLimits::default());
+        let error = error.unwrap_err();
+        assert_eq!((error.id, error.kind), (Some(MessageId(5)), DecodeErrorKind::UnknownOperation));
     }
 }
