@@ -1,9 +1,10 @@
 //! A tree of people of any size, the same for every server and every run.
 //!
-//! `dc=example,dc=com` with `ou=people` and in it `uid=user.0` to `uid=user.N-1`, inetOrgPerson entries of about 800 octets
-//! like those that directory benchmarks have used for twenty years: names from short lists, numbers from a seed.
+//! `dc=example,dc=com` with `ou=people` and in it `uid=user.0` to `uid=user.N-1`, inetOrgPerson entries of 19
+//! attributes and about 800 octets like those that directory benchmarks have used for twenty years: names from short
+//! lists, numbers from a seed. Passwords come as {SSHA} of [`sample::PASSWORD`], which every server verifies as it is.
 
-use crate::Seeded;
+use crate::{Seeded, sample};
 use std::io::{self, Write};
 
 /// The tree's suffix.
@@ -13,13 +14,14 @@ pub const SUFFIX: &str = "dc=example,dc=com";
 pub const INDEXED: [&str; 4] = ["objectClass", "uid", "cn", "sn"];
 
 const GIVEN_NAMES: [&str; 16] = [
-    "Ada", "Bela", "Chiara", "Dario", "Elin", "Farid", "Gesine", "Hugo", "Ines", "Jonas", "Katja", "Liam", "Mila", "Nils",
-    "Olga", "Pavel",
+    "Ada", "Bela", "Chiara", "Dario", "Elin", "Farid", "Gesine", "Hugo", "Ines", "Jonas", "Katja", "Liam",
+    "Mila", "Nils", "Olga", "Pavel",
 ];
 const SURNAMES: [&str; 16] = [
-    "Acker", "Bruun", "Costa", "Dvorak", "Engel", "Fuchs", "Garcia", "Holm", "Ivanov", "Jansen", "Kowal", "Lund", "Moreau",
-    "Novak", "Okafor", "Petit",
+    "Acker", "Bruun", "Costa", "Dvorak", "Engel", "Fuchs", "Garcia", "Holm", "Ivanov", "Jansen", "Kowal",
+    "Lund", "Moreau", "Novak", "Okafor", "Petit",
 ];
+const STATES: [&str; 4] = ["North", "South", "East", "West"];
 const TOWNS: [&str; 8] = ["Aarhus", "Bergen", "Cadiz", "Dresden", "Espoo", "Faro", "Gent", "Haarlem"];
 
 /// The DN of a person.
@@ -58,18 +60,23 @@ pub fn person(index: u32) -> Person {
         ("mobile", format!("+1 {} {} {}", digits(3), digits(3), digits(4))),
         ("street", street.clone()),
         ("l", town.to_owned()),
+        ("st", STATES[index as usize / TOWNS.len() % STATES.len()].to_owned()),
         ("postalCode", postal_code.clone()),
         ("postalAddress", format!("{name}${street}${town} {postal_code}")),
         ("description", format!("This is the description of {name}.")),
+        ("userPassword", sample::password_value(&mut seeded)),
     ];
     (dn(index), attributes)
 }
 
 /// The entries above the people.
 pub fn parents() -> Vec<Person> {
-    let suffix = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    let suffix =
+        [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
     let people = [("objectClass", "organizationalUnit"), ("ou", "people")];
-    let own = |pairs: &[(&'static str, &str)]| pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let own = |pairs: &[(&'static str, &str)]| {
+        pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+    };
     vec![(SUFFIX.to_owned(), own(&suffix)), (format!("ou=people,{SUFFIX}"), own(&people))]
 }
 
@@ -93,6 +100,13 @@ mod tests {
     fn the_same_index_is_the_same_person() {
         assert_eq!(person(17), person(17));
         assert_ne!(person(17).1, person(18).1);
+    }
+
+    #[test]
+    fn a_person_has_nineteen_attributes() {
+        let (_, attributes) = person(99_999);
+        let names: std::collections::HashSet<_> = attributes.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), 19);
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn mail_domain(suffix: &Dn<'_>) -> String {
 }
 
 /// {SSHA} of [`PASSWORD`], with a salt from the generator.
-fn password_value(seeded: &mut Seeded) -> String {
+pub(crate) fn password_value(seeded: &mut Seeded) -> String {
     let salt: [u8; 8] = seeded.bytes();
     let mut raw = Sha1::new().chain_update(PASSWORD).chain_update(salt).finalize().to_vec();
     raw.extend_from_slice(&salt);
