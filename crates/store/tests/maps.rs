@@ -1,0 +1,182 @@
+//! Plain maps, counters, scans, and the errors that are the caller's own.
+
+mod scratch;
+
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+
+use scratch::{ROWS, SETS, Scratch};
+use store::{Direction, KEY_LEN_MAX, Read, StoreError};
+
+#[test]
+fn a_batch_sees_its_own_writes_and_leaves_no_trace_when_dropped() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    batch.put(ROWS, b"kept", b"1").unwrap();
+    batch.put(ROWS, b"kept", b"2").unwrap();
+    assert_eq!(batch.get(ROWS, b"kept").unwrap(), Some(&b"2"[..]));
+    batch.commit().unwrap();
+
+    let mut batch = writer.begin().unwrap();
+    assert!(batch.delete(ROWS, b"kept").unwrap());
+    assert!(!batch.delete(ROWS, b"kept").unwrap());
+    batch.put(ROWS, b"dropped", b"x").unwrap();
+    batch.bump(b"dropped", 1).unwrap();
+    batch.append_record(b"dropped").unwrap();
+    assert_eq!(batch.get(ROWS, b"kept").unwrap(), None);
+    drop(batch);
+
+    let view = store.view().unwrap();
+    assert_eq!(view.get(ROWS, b"kept").unwrap(), Some(&b"2"[..]));
+    assert_eq!(view.get(ROWS, b"dropped").unwrap(), None);
+    assert_eq!((view.count(b"dropped").unwrap(), view.position().unwrap()), (0, 0));
+    assert_eq!(view.row_count(ROWS).unwrap(), 1);
+}
+
+#[test]
+fn values_of_every_size_come_back() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let sizes = [0, 1, 100, 2_029, 2_030, 4_096, 100_000, 5_000_000];
+    let mut batch = writer.begin().unwrap();
+    for size in sizes {
+        batch.put(ROWS, &u32::to_be_bytes(size as u32), &vec![size as u8; size]).unwrap();
+    }
+    batch.commit().unwrap();
+    let view = store.view().unwrap();
+    for size in sizes {
+        let expected = vec![size as u8; size];
+        assert_eq!(view.get(ROWS, &u32::to_be_bytes(size as u32)).unwrap(), Some(&expected[..]), "{size}");
+    }
+}
+
+#[test]
+fn counters_come_back_to_nothing_at_zero() {
+    let scratch = Scratch::new();
+    let (_store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    assert_eq!(batch.count(b"c").unwrap(), 0);
+    assert_eq!(batch.bump(b"c", 3).unwrap(), 3);
+    assert_eq!(batch.bump(b"c", -5).unwrap(), -2);
+    assert_eq!(batch.count(b"c").unwrap(), -2);
+    assert_eq!(batch.bump(b"c", 2).unwrap(), 0);
+    assert_eq!(batch.bump(b"c", i64::MAX).unwrap(), i64::MAX);
+    assert_eq!(batch.bump(b"c", 1), Err(StoreError::CounterOverflow));
+    assert_eq!(batch.count(b"c").unwrap(), i64::MAX);
+    batch.commit().unwrap();
+}
+
+#[test]
+fn bad_keys_and_kinds_are_errors_that_leave_the_batch_usable() {
+    let scratch = Scratch::new();
+    let (_store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    let long = vec![b'k'; KEY_LEN_MAX + 1];
+    let empty = |map| StoreError::EmptyKey { map };
+    let too_long = |map| StoreError::KeyTooLong { map, length: 512 };
+    assert_eq!(batch.put(ROWS, b"", b"v"), Err(empty("rows")));
+    assert_eq!(batch.put(ROWS, &long, b"v"), Err(too_long("rows")));
+    assert_eq!(batch.get(ROWS, b""), Err(empty("rows")));
+    assert_eq!(batch.get(ROWS, &long), Err(too_long("rows")));
+    assert_eq!(batch.delete(ROWS, b""), Err(empty("rows")));
+    assert_eq!(batch.delete(SETS, &long), Err(too_long("sets")));
+    assert_eq!(batch.insert_id(SETS, b"", 1), Err(empty("sets")));
+    assert_eq!(batch.insert_id(SETS, &long, 1), Err(too_long("sets")));
+    assert_eq!(batch.remove_id(SETS, b"", 1), Err(empty("sets")));
+    assert_eq!(batch.contains_id(SETS, &long, 1), Err(too_long("sets")));
+    assert_eq!(batch.ids(SETS, b"").err(), Some(empty("sets")));
+    assert_eq!(batch.count(b""), Err(empty("store.counts")));
+    assert_eq!(batch.bump(&long, 1), Err(too_long("store.counts")));
+
+    let wrong = |map| StoreError::WrongMapKind { map };
+    assert_eq!(batch.put(SETS, b"k", b"v"), Err(wrong("sets")));
+    assert_eq!(batch.get(SETS, b"k"), Err(wrong("sets")));
+    assert_eq!(batch.insert_id(ROWS, b"k", 1), Err(wrong("rows")));
+    assert_eq!(batch.remove_id(ROWS, b"k", 1), Err(wrong("rows")));
+    assert_eq!(batch.ids(ROWS, b"k").err(), Some(wrong("rows")));
+    let all = (Unbounded, Unbounded);
+    let scanned: Vec<_> = batch.scan(SETS, all, Direction::Forward).collect();
+    assert_eq!(scanned, [Err(wrong("sets"))]);
+    let scanned: Vec<_> = batch.scan_keys(ROWS, all, Direction::Forward).collect();
+    assert_eq!(scanned, [Err(wrong("rows"))]);
+
+    batch.put(ROWS, &long[1..], b"fits").unwrap();
+    assert_eq!(batch.get(ROWS, &long[1..]).unwrap(), Some(&b"fits"[..]));
+    batch.commit().unwrap();
+}
+
+/// The keys of both kinds of scan, which must agree.
+fn keys(read: &Read, range: store::KeyRange<'_>, direction: Direction) -> Vec<String> {
+    let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+    let rows: Vec<_> = read.scan(ROWS, range, direction).map(|row| text(row.unwrap().0)).collect();
+    let sets: Vec<_> = read.scan_keys(SETS, range, direction).map(|row| text(row.unwrap().0)).collect();
+    assert_eq!(rows, sets);
+    rows
+}
+
+#[test]
+fn scans_keep_to_their_bounds_in_both_directions() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    let present = ["b", "bb", "d", "f"];
+    for key in present {
+        batch.put(ROWS, key.as_bytes(), b"v").unwrap();
+        for id in 0..3 {
+            batch.insert_id(SETS, key.as_bytes(), id).unwrap();
+        }
+    }
+    batch.commit().unwrap();
+    let view = store.view().unwrap();
+    let long = "z".repeat(600);
+    let points = ["", "a", "b", "ba", "bb", "c", "d", "e", "f", "g", &long];
+    let bounds = || {
+        let at = points.iter().map(|point| point.as_bytes());
+        at.clone().map(Included).chain(at.map(Excluded)).chain([Unbounded])
+    };
+    for (low, high) in bounds().flat_map(|low| bounds().map(move |high| (low, high))) {
+        let above = |key: &str, bound: Bound<&[u8]>| match bound {
+            Included(low) => key.as_bytes() >= low,
+            Excluded(low) => key.as_bytes() > low,
+            Unbounded => true,
+        };
+        let below = |key: &str, bound: Bound<&[u8]>| match bound {
+            Included(high) => key.as_bytes() <= high,
+            Excluded(high) => key.as_bytes() < high,
+            Unbounded => true,
+        };
+        let mut expected = present.to_vec();
+        expected.retain(|key| above(key, low) && below(key, high));
+        assert_eq!(keys(&view, (low, high), Direction::Forward), expected, "{low:?} {high:?}");
+        expected.reverse();
+        assert_eq!(keys(&view, (low, high), Direction::Backward), expected, "{low:?} {high:?}");
+    }
+}
+
+#[test]
+fn scans_of_nothing_and_of_many_pages() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let view = store.view().unwrap();
+    let all = (Unbounded, Unbounded);
+    for direction in [Direction::Forward, Direction::Backward] {
+        assert_eq!(keys(&view, all, direction), Vec::<String>::new());
+    }
+    let mut batch = writer.begin().unwrap();
+    for number in 0..5_000 {
+        let key = format!("{number:05}");
+        batch.put(ROWS, key.as_bytes(), key.as_bytes()).unwrap();
+        for id in 0..number % 7 + 1 {
+            batch.insert_id(SETS, key.as_bytes(), id).unwrap();
+        }
+    }
+    // Within the batch, before it is committed, and afterwards.
+    let expected: Vec<String> = (0..5_000).map(|number| format!("{number:05}")).collect();
+    assert_eq!(keys(&batch, all, Direction::Forward), expected);
+    batch.commit().unwrap();
+    let view = store.view().unwrap();
+    assert_eq!(keys(&view, all, Direction::Forward), expected);
+    let counts: Vec<u64> = view.scan_keys(SETS, all, Direction::Backward).map(|row| row.unwrap().1).collect();
+    assert_eq!(counts, (0..5_000).rev().map(|number| number % 7 + 1).collect::<Vec<u64>>());
+    assert_eq!(view.row_count(SETS).unwrap(), counts.iter().sum::<u64>());
+}

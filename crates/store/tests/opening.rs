@@ -1,0 +1,128 @@
+//! Opening: who has it, what is in it, what a crash left behind.
+
+mod scratch;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use scratch::{MAPS, ROWS, Scratch};
+use store::{MapKind, MapSpec, OpenError, Options, Store};
+
+fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
+    match Store::open(scratch.path(), maps, &Options::default()) {
+        Ok(_) => panic!("the store opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_second_open_says_who_has_the_store() {
+    let scratch = Scratch::new();
+    let opened = scratch.open();
+    let error = open_error(&scratch, MAPS);
+    assert!(matches!(error, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
+    let text = error.to_string();
+    assert!(text.contains("is in use by process"), "{text}");
+    drop(opened);
+    scratch.open();
+}
+
+#[test]
+fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("lock"), "4194304\nleft over").unwrap();
+    let _opened = scratch.open();
+    let text = fs::read_to_string(scratch.path().join("lock")).unwrap();
+    assert_eq!(text, format!("{}\n", std::process::id()));
+}
+
+#[test]
+fn the_directory_is_made_and_only_its_owner_may_look() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().join("deep/data");
+    let _opened = Store::open(&directory, MAPS, &Options::default()).unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(directory.clone()), 0o700);
+    assert_eq!(mode(directory.join("data.mdb")), 0o600);
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["data.mdb", "data.mdb-lock", "lock"]);
+}
+
+#[test]
+fn what_an_interrupted_creation_left_is_made_anew() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("data.new"), "torn").unwrap();
+    fs::write(scratch.path().join("data.new-lock"), "torn").unwrap();
+    scratch.open();
+    assert!(!scratch.path().join("data.new").exists());
+}
+
+#[test]
+fn another_format_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    drop(scratch.open());
+    let file = scratch.path().join("data.mdb");
+    let mut bytes = fs::read(&file).unwrap();
+    let row = b"format\0\0\0\x01";
+    for at in 0..bytes.len() - row.len() {
+        if bytes[at..].starts_with(row) {
+            bytes[at + row.len() - 1] = 77;
+        }
+    }
+    fs::write(&file, &bytes).unwrap();
+    let error = open_error(&scratch, MAPS);
+    assert!(matches!(error, OpenError::Format { found: 77, supported: 1 }), "{error:?}");
+    assert_eq!(error.to_string(), "the store has format 77, this program reads format 1");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    for content in [&b"not a store"[..], &[0; 8_192], b""] {
+        let scratch = Scratch::new();
+        fs::write(scratch.path().join("data.mdb"), content).unwrap();
+        let error = open_error(&scratch, MAPS);
+        assert!(matches!(error, OpenError::NotAStore { .. }), "{error:?}");
+        assert!(error.to_string().contains("data.mdb is not a store"), "{error}");
+    }
+}
+
+#[test]
+fn maps_may_be_added_but_not_change_their_kind() {
+    static MORE: [MapSpec; 3] = [
+        MapSpec { name: "sets", kind: MapKind::IdSet },
+        MapSpec { name: "more", kind: MapKind::Plain },
+        MapSpec { name: "rows", kind: MapKind::Plain },
+    ];
+    static CHANGED: [MapSpec; 1] = [MapSpec { name: "rows", kind: MapKind::IdSet }];
+    static RESERVED: [MapSpec; 1] = [MapSpec { name: "store.log", kind: MapKind::Plain }];
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    batch.put(ROWS, b"k", b"v").unwrap();
+    batch.commit().unwrap();
+    drop((store, writer));
+    let (store, writer) = Store::open(scratch.path(), &MORE, &Options::default()).unwrap();
+    assert_eq!(store.view().unwrap().get(store::MapId::new(2), b"k").unwrap(), Some(&b"v"[..]));
+    drop((store, writer));
+    let error = open_error(&scratch, &CHANGED);
+    assert!(matches!(&error, OpenError::Map { name, .. } if name == "rows"), "{error:?}");
+    let error = open_error(&scratch, &RESERVED);
+    assert!(matches!(&error, OpenError::Map { name, .. } if name == "store.log"), "{error:?}");
+    scratch.open();
+}
+
+#[test]
+fn facts_are_plausible() {
+    let scratch = Scratch::new();
+    let (store, _writer) = scratch.open();
+    let facts = store.facts().unwrap();
+    assert!(facts.map_bytes >= facts.disk_bytes.max(1 << 30), "{facts:?}");
+    assert!(facts.used_bytes >= 2 * 4096 && facts.used_bytes < 1 << 20, "{facts:?}");
+    assert!(facts.disk_free_bytes > 0 && facts.disk_free_bytes <= facts.disk_bytes, "{facts:?}");
+    assert!(!facts.writes_stopped);
+}

@@ -1,0 +1,43 @@
+//! A directory for one test, removed afterwards, and the maps that the tests use.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use store::{MapId, MapKind, MapSpec, Options, Store, Writer};
+
+pub(crate) const MAPS: &[MapSpec] =
+    &[MapSpec { name: "rows", kind: MapKind::Plain }, MapSpec { name: "sets", kind: MapKind::IdSet }];
+pub(crate) const ROWS: MapId = MapId::new(0);
+pub(crate) const SETS: MapId = MapId::new(1);
+
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("store-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn open(&self) -> (Store, Writer) {
+        self.open_with(&Options::default())
+    }
+
+    pub(crate) fn open_with(&self, options: &Options) -> (Store, Writer) {
+        Store::open(self.path(), MAPS, options).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

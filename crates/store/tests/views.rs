@@ -1,0 +1,161 @@
+//! What a view shows, and when.
+
+mod scratch;
+
+use scratch::{ROWS, Scratch};
+use store::{Options, StoreError, View, Writer};
+
+fn put(writer: &mut Writer, value: &[u8]) {
+    let mut batch = writer.begin().unwrap();
+    batch.put(ROWS, b"k", value).unwrap();
+    batch.append_record(value).unwrap();
+    batch.commit().unwrap();
+}
+
+fn value(view: &View) -> Option<Vec<u8>> {
+    view.get(ROWS, b"k").unwrap().map(<[u8]>::to_vec)
+}
+
+#[test]
+fn a_view_shows_nothing_uncommitted_and_nothing_later_until_renewed() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut view = store.view().unwrap();
+    let mut batch = writer.begin().unwrap();
+    batch.put(ROWS, b"k", b"1").unwrap();
+    view.renew().unwrap();
+    assert_eq!(value(&view), None, "uncommitted");
+    assert_eq!(value(&store.view().unwrap()), None);
+    batch.commit().unwrap();
+    assert_eq!(value(&view), None, "not renewed");
+    assert_eq!(value(&store.view().unwrap()), Some(b"1".to_vec()));
+    view.renew().unwrap();
+    assert_eq!(value(&view), Some(b"1".to_vec()));
+    for number in 0..50 {
+        put(&mut writer, &[number]);
+        assert_ne!(value(&view), Some(vec![number]));
+        view.renew().unwrap();
+        assert_eq!(value(&view), Some(vec![number]));
+        view.renew().unwrap();
+        assert_eq!(value(&view), Some(vec![number]));
+    }
+}
+
+#[test]
+fn an_old_view_keeps_its_state_while_pages_are_reused() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    for number in 0..2_000u32 {
+        batch.put(ROWS, &number.to_be_bytes(), &[1; 100]).unwrap();
+    }
+    batch.commit().unwrap();
+    let old = store.view().unwrap();
+    for round in 2..12 {
+        let mut batch = writer.begin().unwrap();
+        for number in 0..2_000u32 {
+            batch.put(ROWS, &number.to_be_bytes(), &[round; 100]).unwrap();
+        }
+        batch.commit().unwrap();
+    }
+    for number in 0..2_000u32 {
+        assert_eq!(old.get(ROWS, &number.to_be_bytes()).unwrap(), Some(&[1; 100][..]));
+    }
+}
+
+#[test]
+fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    put(&mut writer, b"1");
+    let mut view = store.view().unwrap();
+    view.park();
+    assert_eq!(view.get(ROWS, b"k"), Err(StoreError::Parked));
+    assert_eq!(view.position(), Err(StoreError::Parked));
+    assert_eq!(view.log_records(1).next(), Some(Err(StoreError::Parked)));
+    view.park();
+    view.renew().unwrap();
+    assert_eq!(value(&view), Some(b"1".to_vec()));
+    view.park();
+    let grown_by = |writer: &mut Writer, batches: usize| {
+        let before = store.facts().unwrap().used_bytes;
+        for _ in 0..batches {
+            let mut batch = writer.begin().unwrap();
+            batch.put(ROWS, b"k", &[0; 100_000]).unwrap();
+            batch.commit().unwrap();
+        }
+        store.facts().unwrap().used_bytes - before
+    };
+    grown_by(&mut writer, 10);
+    assert_eq!(grown_by(&mut writer, 20), 0, "parked: every batch reuses the pages of earlier ones");
+    view.renew().unwrap();
+    assert!(grown_by(&mut writer, 20) >= 18 * 100_000, "reading: the pages pile up");
+}
+
+#[test]
+fn a_view_may_change_threads() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    put(&mut writer, b"1");
+    let mut view = store.view().unwrap();
+    let view = std::thread::spawn(move || {
+        assert_eq!(value(&view), Some(b"1".to_vec()));
+        view.renew().unwrap();
+        view
+    })
+    .join()
+    .unwrap();
+    assert_eq!(value(&view), Some(b"1".to_vec()));
+}
+
+#[test]
+fn readers_on_other_threads_see_whole_batches_in_order() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    put(&mut writer, &[0]);
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let mut view = store.view().unwrap();
+            std::thread::spawn(move || {
+                let mut seen = 0;
+                while seen < 200 {
+                    view.renew().unwrap();
+                    let value = value(&view).unwrap()[0];
+                    // The row and the record were written by one batch.
+                    assert_eq!(view.position().unwrap(), u64::from(value) + 1);
+                    assert!(value >= seen, "back from {seen} to {value}");
+                    seen = value;
+                }
+            })
+        })
+        .collect();
+    for number in 1..=200 {
+        put(&mut writer, &[number]);
+    }
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn more_views_than_allowed_are_refused_and_their_slots_come_back() {
+    let scratch = Scratch::new();
+    let (store, _writer) = scratch.open_with(&Options { views_max: 3, ..Options::default() });
+    let mut views: Vec<View> = (0..3).map(|_| store.view().unwrap()).collect();
+    assert_eq!(store.view().err(), Some(StoreError::TooManyViews));
+    views.pop();
+    store.view().unwrap();
+}
+
+#[test]
+fn a_view_outlives_store_and_writer_and_keeps_the_directory_locked() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    put(&mut writer, b"1");
+    let view = store.view().unwrap();
+    drop((store, writer));
+    assert_eq!(value(&view), Some(b"1".to_vec()));
+    assert!(store::Store::open(scratch.path(), scratch::MAPS, &Options::default()).is_err());
+    drop(view);
+    scratch.open();
+}
