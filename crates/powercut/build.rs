@@ -1,0 +1,24 @@
+//! Compiles the preloaded library beside the crate's other output and tells the crate where it is.
+
+use std::path::PathBuf;
+use std::process::exit;
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/interpose.c");
+    let Some(out) = std::env::var_os("OUT_DIR") else {
+        eprintln!("OUT_DIR is not set: build with cargo");
+        exit(1);
+    };
+    let library = PathBuf::from(out).join("libpowercut.so");
+    // `cc` finds the compiler and its flags; making a shared library is left to us.
+    let mut command =
+        cc::Build::new().pic(true).warnings(true).extra_warnings(true).get_compiler().to_command();
+    command.arg("-shared").arg("-o").arg(&library).arg("src/interpose.c").args(["-ldl", "-pthread"]);
+    match command.status() {
+        Ok(status) if status.success() => println!("cargo:rustc-env=POWERCUT_LIBRARY={}", library.display()),
+        outcome => {
+            eprintln!("{command:?}: {outcome:?}");
+            exit(1);
+        }
+    }
+}

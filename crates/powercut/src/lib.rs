@@ -1,0 +1,112 @@
+//! For tests: cuts the power under a process, and discards what it had not synced.
+//!
+//! Killing a process proves little about durability: what it wrote stays in the page cache and reaches the disk after all. This crate
+//! loses it. A small library (src/interpose.c, built by this crate's build script) is preloaded into the process under test. It passes every
+//! file call on, and remembers for each 512-byte sector written below one directory what the disk held when the file was last synced. At a
+//! chosen call it writes that down in a journal and ends the process. [`discard_unsynced`] then takes back what was not synced, or any part
+//! of it, as a disk may: whole files, single pages, or sectors of a page. What the process may rely on is what is left.
+//!
+//! The same library makes the Nth write or sync fail with an error of choice.
+//!
+//! ```no_run
+//! use powercut::PowerCut;
+//! use std::path::Path;
+//! use std::process::Command;
+//!
+//! let (data, journal) = (Path::new("/tmp/t/data"), Path::new("/tmp/t/journal"));
+//! let mut command = Command::new("the-process-under-test");
+//! PowerCut::new(data, journal).cut_at(137).apply(&mut command);
+//! let status = command.status().unwrap();
+//! if status.code() == Some(powercut::EXIT_STATUS) {
+//!     powercut::discard_unsynced(journal, 42).unwrap();
+//! }
+//! // Start it again on the same data and see what it has.
+//! ```
+//!
+//! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment variables are:
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `LD_PRELOAD` | [`library`] |
+//! | `POWERCUT_DIRECTORY` | absolute path without symbolic links; files below it are watched |
+//! | `POWERCUT_JOURNAL` | file to write at the cut, not below the directory |
+//! | `POWERCUT_AT` | number of the call at which the power goes, from 1; writes, truncations and syncs of watched files count |
+//! | `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO` | `write` or `sync`, the number of such a call, and the error it gives |
+//!
+//! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor opened with `O_DSYNC` counts
+//! as a write and as a sync. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
+//!
+//! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that bypass the C library
+//! (rustix makes such), `O_TRUNC`. Renaming and removing files counts as durable at once, so it finds no missing sync of a directory.
+
+#![forbid(unsafe_code)]
+
+mod journal;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub use journal::{Discarded, discard_unsynced};
+
+/// How a process ends that lost its power.
+pub const EXIT_STATUS: i32 = 86;
+
+/// The library to preload.
+pub fn library() -> &'static Path {
+    Path::new(env!("POWERCUT_LIBRARY"))
+}
+
+/// A kind of call that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailKind {
+    /// A write, truncation or allocation. With `EIO` the bytes are in memory and never reach the disk; with other errors nothing happens.
+    Write,
+    /// A sync, or a write through a descriptor opened with `O_DSYNC`.
+    Sync,
+}
+
+/// What is to happen to a process.
+#[derive(Debug, Clone)]
+pub struct PowerCut {
+    directory: PathBuf,
+    journal: PathBuf,
+    cut_at: Option<u64>,
+    failure: Option<(FailKind, u64, i32)>,
+}
+
+impl PowerCut {
+    /// Watches the files below `directory`; at the cut writes `journal`, which lies elsewhere. Both exist or can be created at these paths, and
+    /// `directory` is absolute and without symbolic links.
+    pub fn new(directory: &Path, journal: &Path) -> PowerCut {
+        PowerCut { directory: directory.to_owned(), journal: journal.to_owned(), cut_at: None, failure: None }
+    }
+
+    /// Cuts the power at the `call`th call, counted from 1.
+    pub fn cut_at(mut self, call: u64) -> PowerCut {
+        self.cut_at = Some(call);
+        self
+    }
+
+    /// Makes the `call`th call of a kind, counted from 1, fail with a system error number, and only that one.
+    pub fn fail_at(mut self, kind: FailKind, call: u64, errno: i32) -> PowerCut {
+        self.failure = Some((kind, call, errno));
+        self
+    }
+
+    /// Sets the environment of a process to be started.
+    pub fn apply(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", library());
+        command.env("POWERCUT_DIRECTORY", &self.directory).env("POWERCUT_JOURNAL", &self.journal);
+        if let Some(call) = self.cut_at {
+            command.env("POWERCUT_AT", call.to_string());
+        }
+        if let Some((kind, call, errno)) = self.failure {
+            let kind = match kind {
+                FailKind::Write => "write",
+                FailKind::Sync => "sync",
+            };
+            command.env("POWERCUT_FAIL_KIND", kind);
+            command.env("POWERCUT_FAIL_AT", call.to_string()).env("POWERCUT_FAIL_ERRNO", errno.to_string());
+        }
+    }
+}

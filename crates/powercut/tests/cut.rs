@@ -1,0 +1,162 @@
+//! The library itself: what is synced stays, what is not may go, and errors come where they are asked for.
+//!
+//! The process under test is this binary again, with [`SCRIPT`] set.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use powercut::{Discarded, FailKind, PowerCut, discard_unsynced};
+
+const SCRIPT: &str = "POWERCUT_TEST_SCRIPT";
+const O_DSYNC: i32 = 0o10000;
+const EIO: i32 = 5;
+
+/// Runs as the process under test, or not at all.
+#[test]
+fn script() {
+    let Some(file) = std::env::var_os(SCRIPT) else { return };
+    let file = PathBuf::from(file);
+    let mut plain =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file).unwrap();
+    let synced = OpenOptions::new().write(true).custom_flags(O_DSYNC).open(&file).unwrap();
+    let say = |what: &str, outcome: std::io::Result<()>| {
+        println!("{what} {}", outcome.map_or_else(|error| format!("{error:?}"), |()| "ok".to_owned()));
+    };
+    plain.write_all(&[b'a'; 8192]).unwrap(); // 1
+    say("sync", plain.sync_data()); // 2
+    plain.write_all_at(&[b'b'; 4096], 0).unwrap(); // 3
+    synced.write_all_at(&[b'c'; 512], 512).unwrap(); // 4
+    plain.write_all_at(&[b'd'; 7680], 4608).unwrap(); // 5, which leaves sector 8 as it was
+    say("sync", plain.sync_all()); // 6
+    plain.set_len(4096).unwrap(); // 7
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("powercut-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("data")).unwrap();
+        Scratch(path.canonicalize().unwrap())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("data/file")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+
+    fn run(&self, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["script", "--exact", "--nocapture"]).env(SCRIPT, self.file());
+        plan(PowerCut::new(&self.0.join("data"), &self.journal())).apply(&mut command);
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every content that the file can have after a cut at `call`, over many seeds, as the first letter of each sector.
+fn contents(call: u64) -> (Vec<String>, Discarded) {
+    let scratch = Scratch::new(&format!("contents-{call}"));
+    let output = scratch.run(|plan| plan.cut_at(call));
+    assert_eq!(output.status.code(), Some(powercut::EXIT_STATUS), "{output:?}");
+    let after_cut = fs::read(scratch.file()).unwrap();
+    let mut found = Vec::new();
+    let mut discarded = Discarded::default();
+    for seed in 0..300 {
+        fs::write(scratch.file(), &after_cut).unwrap();
+        discarded = discard_unsynced(&scratch.journal(), seed).unwrap();
+        found.push(letters(&scratch.file()));
+    }
+    found.sort();
+    found.dedup();
+    (found, discarded)
+}
+
+fn letters(file: &Path) -> String {
+    fs::read(file)
+        .unwrap()
+        .chunks(512)
+        .map(|sector| char::from(if sector[0] == 0 { b'.' } else { sector[0] }))
+        .collect()
+}
+
+#[test]
+fn synced_bytes_stay_and_unsynced_ones_may_go() {
+    // A sync at the cut does nothing: all is still open.
+    let (found, discarded) = contents(2);
+    assert_eq!(discarded.unsynced_sectors, 16);
+    assert!(
+        found.contains(&String::new()) && found.contains(&"a".repeat(16)) && found.len() > 20,
+        "{found:?}"
+    );
+
+    let (found, discarded) = contents(3);
+    assert_eq!(discarded.unsynced_sectors, 8);
+    assert!(found.iter().all(|content| content.len() == 16 && content.ends_with("aaaaaaaa")), "{found:?}");
+    assert!(found.contains(&"a".repeat(16)) && found.contains(&"bbbbbbbbaaaaaaaa".to_owned()), "{found:?}");
+    assert!(
+        found.iter().any(|content| content.starts_with("ab") || content.starts_with("ba")),
+        "torn: {found:?}"
+    );
+
+    // The sector written through O_DSYNC is there in every case from the next call on.
+    let (found, discarded) = contents(5);
+    assert_eq!(discarded.unsynced_sectors, 7 + 15);
+    assert!(found.iter().all(|content| content.as_bytes()[1] == b'c'), "{found:?}");
+    assert!(
+        found.iter().any(|content| content.len() < 24) && found.iter().any(|content| content.len() == 24)
+    );
+
+    // Everything is synced; the truncation happened or it did not.
+    let (found, _) = contents(7);
+    assert_eq!(found, ["bcbbbbbb", "bcbbbbbbaddddddddddddddd"]);
+}
+
+#[test]
+fn the_call_asked_for_fails_and_no_other() {
+    let scratch = Scratch::new("fails");
+    let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 3, EIO));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let syncs: Vec<&str> = text.lines().filter(|line| line.contains("sync ")).collect();
+    assert_eq!(syncs.len(), 2, "{text}");
+    assert!(syncs[0].ends_with("sync ok") && syncs[1].contains("code: 5"), "{text}");
+    // The O_DSYNC write is the second sync.
+    let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 2, EIO));
+    assert!(!output.status.success() && output.status.code() != Some(powercut::EXIT_STATUS));
+}
+
+#[test]
+fn a_failed_sync_loses_its_sectors_to_later_syncs() {
+    let scratch = Scratch::new("lost");
+    // The first sync fails. All it left is written again before the second, but for sector 8.
+    let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 1, EIO).cut_at(7));
+    assert_eq!(output.status.code(), Some(powercut::EXIT_STATUS), "{output:?}");
+    // Some seed undoes the truncation, and shows what the disk has of sector 8.
+    let restored = (0..50).any(|seed| {
+        discard_unsynced(&scratch.journal(), seed).unwrap();
+        letters(&scratch.file()) == "bcbbbbbb.ddddddddddddddd"
+    });
+    assert!(restored);
+}
+
+#[test]
+fn without_a_plan_nothing_changes() {
+    let scratch = Scratch::new("none");
+    let output = scratch.run(|plan| plan);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(letters(&scratch.file()), "bcbbbbbb");
+    assert!(!scratch.journal().exists());
+}
