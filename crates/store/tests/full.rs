@@ -1,5 +1,7 @@
 //! A full disk or map refuses the batch and nothing else.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use scratch::{ROWS, Scratch};

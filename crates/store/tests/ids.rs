@@ -1,5 +1,7 @@
 //! Id sets of every shape: none, one, a few (kept inside a row), many (pages of their own).
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use scratch::{SETS, Scratch};

@@ -1,5 +1,7 @@
 //! The log: positions, reading back, trimming, damage.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use std::fs;

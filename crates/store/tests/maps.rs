@@ -1,5 +1,7 @@
 //! Plain maps, counters, scans, and the errors that are the caller's own.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use std::ops::Bound::{self, Excluded, Included, Unbounded};

@@ -1,5 +1,7 @@
 //! Opening: who has it, what is in it, what a crash left behind.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use std::fs;

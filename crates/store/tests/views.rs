@@ -1,5 +1,7 @@
 //! What a view shows, and when.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod scratch;
 
 use scratch::{ROWS, Scratch};
