@@ -31,6 +31,14 @@ impl Writer {
         Writer { shared, frame: Vec::new() }
     }
 
+    /// Whether a batch may begin: the reserve is free.
+    ///
+    /// # Errors
+    /// `DiskFull`.
+    pub fn check_reserve(&self) -> Result<()> {
+        self.shared.check_reserve()
+    }
+
     /// Begins a batch.
     ///
     /// # Errors

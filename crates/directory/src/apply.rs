@@ -1,0 +1,328 @@
+//! `apply`: from a record to rows. Idempotent, and never refused.
+//!
+//! Every entry row carries the position of the last record that changed it. A record is applied to an entry only where
+//! its own position is later; what it gives to other entries (a name that becomes a link, a link that becomes text)
+//! follows the same rule for each of them. So a record applied twice, or old records applied once more on top of
+//! later ones, leave the same rows once the log has been followed to its end. An entry that a later record deleted
+//! comes back for a while; it never takes a name that another entry has by now.
+
+use std::sync::Arc;
+
+use store::Batch;
+
+use crate::attribute_index;
+use crate::catalog::{
+    Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_INDEX, META_LAST_CSN,
+    META_LAST_ENTRY, META_SUFFIX, last_csn, last_entry_id, meta_key,
+};
+use crate::entry::{EntryRow, StoredEntry};
+use crate::links;
+use crate::record::{Add, Change, Delete, Modify, ModifyDn, Record, Value, ValueChange, ValueChangeKind};
+use crate::rows::{
+    AttrId, CLASSES, ClassSetId, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
+    class_key, decode_name_row, encode_name_row, id_key, name_key, subtree_counter,
+};
+use crate::stored_values;
+use crate::tree::{damaged_row, node, normal_dn_of};
+use crate::{OpenError, OperationError};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// An entry while a record changes it.
+pub(crate) struct Writing<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) id: EntryId,
+    pub(crate) entry: &'a mut StoredEntry,
+}
+
+/// Makes the rows say what the record at `position` of the log says.
+///
+/// # Errors
+/// The store failed, or rows contradict each other; the batch can only be dropped then.
+pub fn apply(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    position: u64,
+    record: &Record,
+) -> Result<()> {
+    allocate(batch, catalog, record)?;
+    match &record.change {
+        Change::Add(add) => apply_add(batch, catalog, position, add)?,
+        Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
+        Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
+        Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
+        Change::Suffix { dn } => apply_suffix(batch, catalog, dn)?,
+        Change::Index { attribute } => {
+            batch.put(META, &meta_key(META_INDEX, attribute.0), &[1])?;
+            Arc::make_mut(catalog).set_indexed(*attribute, true);
+            attribute_index::build(batch, catalog, *attribute)?;
+        }
+        Change::Administrator { stored } => {
+            batch.put(META, META_ADMINISTRATOR, stored)?;
+            Arc::make_mut(catalog).administrator = Some(stored.clone());
+        }
+    }
+    stamp(batch, catalog, record)
+}
+
+/// Numbers that the record gives out.
+fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) -> Result<()> {
+    for allocation in &record.attributes {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
+        Arc::make_mut(catalog).add_attribute(allocation).map_err(undefined)?;
+    }
+    for allocation in &record.class_sets {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_CLASS_SET, allocation.id.0), &bytes)?;
+        Arc::make_mut(catalog).add_class_set(allocation).map_err(undefined)?;
+    }
+    Ok(())
+}
+
+/// A record can refer to a definition that this server's schema lacks: nothing can be applied then.
+fn undefined(error: OpenError) -> OperationError {
+    OperationError::Damaged(error.to_string())
+}
+
+fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, dn: &str) -> Result<()> {
+    let number = catalog.suffixes.len() as u32;
+    if Arc::make_mut(catalog).add_suffix(dn).map_err(undefined)? {
+        let rendered = &catalog.suffixes[number as usize].dn;
+        batch.put(META, &meta_key(META_SUFFIX, number), rendered.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model; OpenLDAP's
+/// contextCSN).
+fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()> {
+    if record.csn <= last_csn(batch)? {
+        return Ok(());
+    }
+    let csn = record.csn.to_string();
+    batch.put(META, META_LAST_CSN, csn.as_bytes())?;
+    let dn = match &record.change {
+        Change::Add(add) => &add.dn,
+        Change::Modify(modify) => &modify.dn,
+        Change::Delete(delete) => &delete.dn,
+        Change::ModifyDn(rename) => &rename.old_dn,
+        Change::Suffix { .. } | Change::Index { .. } | Change::Administrator { .. } => return Ok(()),
+    };
+    // One suffix is the rule; only where there are more must the DN be looked at.
+    let number = match catalog.suffixes.as_slice() {
+        [_] => Some(0),
+        _ => {
+            let parsed = ldap::Dn::parse(dn).map_err(|error| OperationError::Damaged(error.to_string()))?;
+            let name = crate::tree::NormalName::of(&parsed, &catalog.schema);
+            catalog.suffix_above(&name.key).map(|(number, _)| number as u32)
+        }
+    };
+    if let Some(number) = number {
+        batch.put(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add) -> Result<()> {
+    if node(batch, add.id)?.is_some() {
+        return Ok(());
+    }
+    if add.id > last_entry_id(batch)? {
+        batch.put(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
+    }
+    let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
+    put_node(batch, catalog, add.id, &place)?;
+    let mut entry = StoredEntry { position, attributes: Vec::new() };
+    let mut writing = Writing { catalog, id: add.id, entry: &mut entry };
+    for (attribute, values) in &add.values {
+        writing.change(batch, *attribute, ValueChangeKind::Add, values)?;
+    }
+    save(batch, add.id, &entry)?;
+    let name = normal_dn(batch, catalog, add.id)?;
+    links::attach(batch, catalog, position, add.id, &name)
+}
+
+fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify: &Modify) -> Result<()> {
+    let Some(entry) = load_older(batch, modify.id, position)? else { return Ok(()) };
+    let row = node(batch, modify.id)?.ok_or_else(|| damaged_row("nodes", modify.id))?;
+    if row.class_set != modify.class_set || row.flags != modify.flags {
+        let (parent, rdn) = (row.parent, row.rdn.to_owned());
+        let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
+        put_node(batch, catalog, modify.id, &place)?;
+    }
+    change_values(batch, catalog, position, modify.id, entry, &modify.changes)
+}
+
+fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rename: &ModifyDn) -> Result<()> {
+    let Some(entry) = load_older(batch, rename.id, position)? else { return Ok(()) };
+    let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
+    let (class_set, flags) = (row.class_set, row.flags);
+    put_node(
+        batch,
+        catalog,
+        rename.id,
+        &Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags },
+    )?;
+    change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
+    let name = normal_dn(batch, catalog, rename.id)?;
+    links::attach_subtree(batch, catalog, position, &name)
+}
+
+fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
+    if let Some(mut entry) = load(batch, delete.id)? {
+        let attributes: Vec<AttrId> = entry.attributes.iter().map(|(id, _)| *id).collect();
+        let mut writing = Writing { catalog, id: delete.id, entry: &mut entry };
+        for attribute in attributes {
+            writing.change(batch, attribute, ValueChangeKind::Replace, &[])?;
+        }
+        batch.delete(ENTRIES, &id_key(delete.id))?;
+        remove_node(batch, catalog, delete.id)?;
+    }
+    // Also without the entry: links to it may be replayed from before it was deleted.
+    links::detach(batch, catalog, position, delete)
+}
+
+fn change_values(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    id: EntryId,
+    mut entry: StoredEntry,
+    changes: &[ValueChange],
+) -> Result<()> {
+    let mut writing = Writing { catalog, id, entry: &mut entry };
+    for change in changes {
+        writing.change(batch, change.attribute, change.kind, &change.values)?;
+    }
+    entry.position = position;
+    save(batch, id, &entry)
+}
+
+/// The attributes of an entry as it was before `position`; `None` if it is gone or newer, in a replay.
+pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
+    Ok(load(batch, id)?.filter(|entry| entry.position < position))
+}
+
+/// The attributes of an entry, `None` if there is no such entry.
+pub(crate) fn load(batch: &Batch<'_>, id: EntryId) -> Result<Option<StoredEntry>> {
+    let Some(bytes) = batch.get(ENTRIES, &id_key(id))? else { return Ok(None) };
+    let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+    Ok(Some(StoredEntry::of(&row)))
+}
+
+pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> Result<()> {
+    batch.put(ENTRIES, &id_key(id), &entry.encode())?;
+    Ok(())
+}
+
+/// Where an entry stands and what it is: its node row before it is encoded.
+struct Place<'a> {
+    parent: EntryId,
+    rdn: &'a str,
+    class_set: ClassSetId,
+    flags: NodeFlags,
+}
+
+/// Writes the node row and all that follows from it: name, class posting, counters of the superiors.
+fn put_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, place: &Place<'_>) -> Result<()> {
+    let old = node(batch, id)?.map(|row| (row.parent, row.rdn.to_owned(), row.class_set));
+    let new_name = name_key(place.parent, &normal_rdn(catalog, place.parent, place.rdn)?);
+    if let Some((old_parent, old_rdn, old_class_set)) = &old {
+        let old_name = name_key(*old_parent, &normal_rdn(catalog, *old_parent, old_rdn)?);
+        if old_name != new_name {
+            remove_name(batch, &old_name, id)?;
+        }
+        if *old_class_set != place.class_set {
+            batch.remove_id(CLASSES, &class_key(*old_class_set), id.0)?;
+        }
+    }
+    let owner = batch.get(NAMES, &new_name)?.and_then(decode_name_row);
+    if owner.is_none_or(|(owner, _)| owner == id) {
+        batch.put(NAMES, &new_name, &encode_name_row(id, place.flags))?;
+    }
+    batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
+    let old_parent = old.as_ref().map(|(parent, ..)| *parent);
+    if old_parent != Some(place.parent) {
+        let size = batch.count(&subtree_counter(id))? + 1;
+        if let Some(parent) = old_parent {
+            count_below(batch, parent, -1, -size)?;
+        }
+        count_below(batch, place.parent, 1, size)?;
+    }
+    let row =
+        NodeRow { parent: place.parent, class_set: place.class_set, flags: place.flags, rdn: place.rdn };
+    batch.put(NODES, &id_key(id), &row.encode())?;
+    Ok(())
+}
+
+fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<()> {
+    let Some(row) = node(batch, id)? else { return Ok(()) };
+    let (parent, class_set) = (row.parent, row.class_set);
+    let name = name_key(parent, &normal_rdn(catalog, parent, row.rdn)?);
+    remove_name(batch, &name, id)?;
+    batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
+    let size = batch.count(&subtree_counter(id))? + 1;
+    count_below(batch, parent, -1, -size)?;
+    batch.delete(NODES, &id_key(id))?;
+    Ok(())
+}
+
+/// Removes a name, unless another entry has it by now.
+fn remove_name(batch: &mut Batch<'_>, name: &[u8], id: EntryId) -> Result<()> {
+    let owner = batch.get(NAMES, name)?.and_then(decode_name_row);
+    if owner.is_some_and(|(owner, _)| owner == id) {
+        batch.delete(NAMES, name)?;
+    }
+    Ok(())
+}
+
+/// Moves the counters of a parent and its superiors.
+fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i64) -> Result<()> {
+    batch.bump(&children_counter(parent), children)?;
+    let mut at = parent;
+    for _ in 0..crate::limits::TREE_DEPTH_MAX {
+        batch.bump(&subtree_counter(at), subtree)?;
+        if at == EntryId::ROOT {
+            return Ok(());
+        }
+        match node(batch, at)? {
+            Some(row) => at = row.parent,
+            None => return Ok(()),
+        }
+    }
+    Err(OperationError::Damaged(format!("the parents of entry {} do not end", parent.0)))
+}
+
+/// The normal form under which `names` has an entry: all RDNs of the suffix for a suffix entry.
+pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
+    let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
+    let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;
+    let mut key = Vec::with_capacity(rdn.len() + 8);
+    debug_assert!(parent == EntryId::ROOT || dn.len() == 1);
+    catalog.schema.normalize_dn(&dn, &mut key).map_err(|error| damaged(error.to_string()))?;
+    Ok(key)
+}
+
+fn normal_dn(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<Vec<u8>> {
+    Ok(normal_dn_of(batch, &catalog.schema, id)?.unwrap_or_default())
+}
+
+impl Writing<'_> {
+    /// Makes one change to the values of one attribute: rows, index and counters.
+    fn change(
+        &mut self,
+        batch: &mut Batch<'_>,
+        attribute: AttrId,
+        kind: ValueChangeKind,
+        values: &[Value],
+    ) -> Result<()> {
+        if self.catalog.attribute(attribute).is_link {
+            links::change(batch, self, attribute, kind, values)
+        } else {
+            stored_values::change(batch, self, attribute, kind, values)
+        }
+    }
+}

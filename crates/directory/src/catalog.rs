@@ -1,0 +1,476 @@
+//! The catalogue: what numbers and names in rows mean. Attributes, class sets, suffixes, indexes.
+//!
+//! All of it changes by records and is read from `meta` once, at open. It only grows, so a reader may hold a newer
+//! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ldap::Dn;
+use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
+use store::Read;
+
+use crate::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::csn::Csn;
+use crate::rows::{AttrId, ClassSetId, EntryId, META, NodeFlags};
+use crate::{OpenError, OperationError};
+
+/// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
+/// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
+const LINK_TYPES: [&str; 7] = [
+    "2.5.4.31",
+    "2.5.4.50",
+    "2.5.4.32",
+    "0.9.2342.19200300.100.1.10",
+    "0.9.2342.19200300.100.1.21",
+    "2.5.4.34",
+    "2.5.4.33",
+];
+
+/// Attribute types indexed in a new directory, equality, ordering and prefixes in one index each.
+///
+/// Every row costs about 5 us of an add here, so the list is what clients are known to look up: people by uid, mail,
+/// cn, sn and givenName; POSIX by number and by memberUid; everything by entryUUID and, for those that follow changes
+/// by polling, modifyTimestamp.
+pub const DEFAULT_INDEXES: [&str; 10] = [
+    "uid",
+    "cn",
+    "sn",
+    "givenName",
+    "mail",
+    "uidNumber",
+    "gidNumber",
+    "memberUid",
+    "entryUUID",
+    "modifyTimestamp",
+];
+
+/// An attribute as rows know it: a type with its options.
+#[derive(Clone, Debug)]
+pub struct AttributeDef {
+    /// Its number.
+    pub id: AttrId,
+    /// Type and options.
+    pub description: AttributeDescription,
+    /// The number of the type without options; `id` itself where there are none.
+    pub base: AttrId,
+    /// Name under which values are returned, in the schema's spelling.
+    pub name: String,
+    /// Whether values are links to entries.
+    pub is_link: bool,
+    /// Whether equality, ordering and prefixes are indexed. Set on the base attribute, copied to its variants.
+    pub is_indexed: bool,
+    /// Equality rule, `None` where values are compared as bytes.
+    pub equality: Option<MatchingRule>,
+    /// Operational: not returned for `*`.
+    pub is_operational: bool,
+}
+
+/// A set of object classes that entries have.
+#[derive(Clone, Debug)]
+pub struct ClassSet {
+    /// The classes named by the entry, ascending by OID.
+    pub classes: Vec<ClassId>,
+    /// The classes and all their superclasses.
+    pub closure: Vec<ClassId>,
+    /// The most derived structural class.
+    pub structural: Option<ClassId>,
+    /// Alias, referral or subentry, as the classes say.
+    pub flags: NodeFlags,
+}
+
+/// A naming context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suffix {
+    /// The DN as rendered.
+    pub dn: String,
+    /// Its normal form, root first.
+    pub key: Vec<u8>,
+    /// Number of RDNs, at least 1.
+    pub rdn_count: usize,
+}
+
+/// The catalogue at one position of the log.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// The schema that all of it refers to.
+    pub schema: Arc<Schema>,
+    attributes: Vec<AttributeDef>,
+    by_description: HashMap<(TypeId, Box<str>), AttrId>,
+    by_type: HashMap<TypeId, Vec<AttrId>>,
+    class_sets: Vec<ClassSet>,
+    class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
+    /// Naming contexts in the order of their definition; none lies below another.
+    pub suffixes: Vec<Suffix>,
+    /// Stored form of the administrator's password, where one was ever set.
+    pub administrator: Option<Vec<u8>>,
+}
+
+/// How the catalogue is kept in `meta`: a letter, then a number (big-endian) where there are several.
+pub(crate) const META_FORMAT: &[u8] = b"format";
+pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
+pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
+pub(crate) const META_GENERATION: &[u8] = b"generation";
+pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
+
+/// The key of an attribute, class set, suffix, index or context CSN in `meta`.
+pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
+    let mut key = [kind; 5];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+pub(crate) const META_ATTRIBUTE: u8 = b'A';
+pub(crate) const META_CLASS_SET: u8 = b'C';
+pub(crate) const META_SUFFIX: u8 = b'S';
+pub(crate) const META_INDEX: u8 = b'I';
+pub(crate) const META_CONTEXT_CSN: u8 = b'N';
+
+/// An attribute in a record and in `meta`: names instead of schema numbers, and what its normal forms depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeAllocation {
+    /// The number given.
+    pub id: AttrId,
+    /// OID of the type.
+    pub oid: String,
+    /// Options, lower case, sorted, joined by `;`.
+    pub options: String,
+    /// Syntax and rules on which stored normal forms depend: they may not change while values exist.
+    pub rules: String,
+}
+
+impl AttributeAllocation {
+    /// What is recorded of `description` when it gets the number `id`.
+    pub fn of(id: AttrId, description: &AttributeDescription, schema: &Schema) -> AttributeAllocation {
+        let attribute_type = schema.type_by_id(description.type_id);
+        AttributeAllocation {
+            id,
+            oid: attribute_type.oid.clone(),
+            options: description.options.to_string(),
+            rules: rules_of(attribute_type, schema),
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.id.0));
+        put_bytes(out, self.oid.as_bytes());
+        put_bytes(out, self.options.as_bytes());
+        put_bytes(out, self.rules.as_bytes());
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<AttributeAllocation> {
+        Some(AttributeAllocation {
+            id: AttrId(decoder.number()?),
+            oid: decoder.string()?,
+            options: decoder.string()?,
+            rules: decoder.string()?,
+        })
+    }
+}
+
+/// A class set in a record and in `meta`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassSetAllocation {
+    /// The number given.
+    pub id: ClassSetId,
+    /// OIDs of the classes, ascending.
+    pub oids: Vec<String>,
+}
+
+impl ClassSetAllocation {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.id.0));
+        put_list(out, &self.oids, |out, oid| put_bytes(out, oid.as_bytes()));
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<ClassSetAllocation> {
+        Some(ClassSetAllocation { id: ClassSetId(decoder.number()?), oids: decoder.list(Decoder::string)? })
+    }
+}
+
+/// Whether values of the type are links to entries.
+pub fn is_link_type(attribute_type: &AttributeType) -> bool {
+    LINK_TYPES.contains(&attribute_type.oid.as_str())
+}
+
+/// The syntax and rules of a type as one text, compared at every open.
+fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
+    let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
+    format!(
+        "{} {} {}",
+        schema.syntax_by_id(attribute_type.syntax).oid,
+        rule(attribute_type.equality),
+        rule(attribute_type.ordering)
+    )
+}
+
+impl Catalog {
+    /// A catalogue of nothing.
+    pub fn new(schema: Arc<Schema>) -> Catalog {
+        Catalog {
+            schema,
+            attributes: Vec::new(),
+            by_description: HashMap::new(),
+            by_type: HashMap::new(),
+            class_sets: Vec::new(),
+            class_set_ids: HashMap::new(),
+            suffixes: Vec::new(),
+            administrator: None,
+        }
+    }
+
+    /// Reads the catalogue of a store.
+    ///
+    /// # Errors
+    /// A type or class in use is missing from the schema, or its syntax or rules changed; rows are damaged.
+    pub fn load(read: &Read, schema: Arc<Schema>) -> Result<Catalog, OpenError> {
+        let mut catalog = Catalog::new(schema);
+        for row in meta_rows(read, META_ATTRIBUTE)? {
+            let allocation =
+                AttributeAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("attribute"))?;
+            catalog.check_rules(&allocation)?;
+            catalog.add_attribute(&allocation)?;
+        }
+        for row in meta_rows(read, META_CLASS_SET)? {
+            let allocation =
+                ClassSetAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("class set"))?;
+            catalog.add_class_set(&allocation)?;
+        }
+        for row in meta_rows(read, META_SUFFIX)? {
+            let dn = std::str::from_utf8(row.1).map_err(|_| OpenError::damaged("suffix"))?;
+            catalog.add_suffix(dn)?;
+        }
+        for row in meta_rows(read, META_INDEX)? {
+            catalog.set_indexed(AttrId(row.0), true);
+        }
+        catalog.administrator = read.get(META, META_ADMINISTRATOR)?.map(<[u8]>::to_vec);
+        Ok(catalog)
+    }
+
+    fn check_rules(&self, allocation: &AttributeAllocation) -> Result<(), OpenError> {
+        let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
+            return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
+        };
+        let now = rules_of(attribute_type, &self.schema);
+        if now != allocation.rules {
+            return Err(OpenError::ChangedDefinition {
+                name: attribute_type.name().to_owned(),
+                stored: allocation.rules.clone(),
+                now,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds what a record allocates. Does nothing where it is there already.
+    ///
+    /// # Errors
+    /// The schema lacks the type.
+    pub fn add_attribute(&mut self, allocation: &AttributeAllocation) -> Result<(), OpenError> {
+        if allocation.id.0 as usize != self.attributes.len() {
+            return Ok(());
+        }
+        let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
+            return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
+        };
+        let type_id = attribute_type.id;
+        let description =
+            AttributeDescription { type_id, options: allocation.options.as_str().into(), binary: false };
+        let base = match self.attribute_id(type_id, "") {
+            Some(base) if !allocation.options.is_empty() => base,
+            _ => allocation.id,
+        };
+        self.attributes.push(AttributeDef {
+            id: allocation.id,
+            base,
+            name: description.returned_name(&self.schema).into_owned(),
+            is_link: is_link_type(attribute_type),
+            is_indexed: self.attributes.get(base.0 as usize).is_some_and(|def| def.is_indexed),
+            equality: attribute_type.equality,
+            is_operational: attribute_type.is_operational(),
+            description: description.clone(),
+        });
+        self.by_description.insert((type_id, description.options), allocation.id);
+        self.by_type.entry(type_id).or_default().push(allocation.id);
+        Ok(())
+    }
+
+    /// Adds what a record allocates. Does nothing where it is there already.
+    ///
+    /// # Errors
+    /// The schema lacks a class.
+    pub fn add_class_set(&mut self, allocation: &ClassSetAllocation) -> Result<(), OpenError> {
+        if allocation.id.0 as usize != self.class_sets.len() {
+            return Ok(());
+        }
+        let mut classes = Vec::with_capacity(allocation.oids.len());
+        for oid in &allocation.oids {
+            let Some(class) = self.schema.object_class(oid) else {
+                return Err(OpenError::MissingDefinition { what: "object class", oid: oid.clone() });
+            };
+            classes.push(class.id);
+        }
+        let class_set = ClassSet::of(classes, &self.schema);
+        self.class_set_ids.insert(class_set.classes.clone(), allocation.id);
+        self.class_sets.push(class_set);
+        Ok(())
+    }
+
+    /// Adds a naming context. Does nothing where it is there already.
+    ///
+    /// # Errors
+    /// Not a DN, the empty DN, or one above or below another suffix.
+    pub fn add_suffix(&mut self, dn: &str) -> Result<bool, OpenError> {
+        let suffix = self.suffix_of(dn)?;
+        if let Some(other) =
+            self.suffixes.iter().find(|s| s.key.starts_with(&suffix.key) || suffix.key.starts_with(&s.key))
+        {
+            if other.key == suffix.key {
+                return Ok(false);
+            }
+            return Err(OpenError::Suffix {
+                dn: dn.to_owned(),
+                reason: format!("it lies above or below the suffix {}", other.dn),
+            });
+        }
+        self.suffixes.push(suffix);
+        Ok(true)
+    }
+
+    fn suffix_of(&self, text: &str) -> Result<Suffix, OpenError> {
+        let bad = |reason: String| OpenError::Suffix { dn: text.to_owned(), reason };
+        let dn = Dn::parse(text).map_err(|error| bad(error.to_string()))?;
+        if dn.is_empty() {
+            return Err(bad("the empty DN is the root DSE, not a suffix".to_owned()));
+        }
+        let mut key = Vec::new();
+        self.schema.normalize_dn(&dn, &mut key).map_err(|error| bad(error.to_string()))?;
+        let rendered = crate::tree::render_dn(&self.schema, &dn);
+        Ok(Suffix { dn: rendered, key, rdn_count: dn.len() })
+    }
+
+    /// Says that the base attribute and its variants are indexed, or no longer.
+    pub fn set_indexed(&mut self, base: AttrId, indexed: bool) {
+        for def in &mut self.attributes {
+            if def.base == base {
+                def.is_indexed = indexed;
+            }
+        }
+    }
+
+    /// The attribute of this number.
+    ///
+    /// # Panics
+    /// The number was never given: rows refer only to numbers of this catalogue.
+    pub fn attribute(&self, id: AttrId) -> &AttributeDef {
+        &self.attributes[id.0 as usize]
+    }
+
+    /// Every attribute ever used, by number.
+    pub fn attributes(&self) -> &[AttributeDef] {
+        &self.attributes
+    }
+
+    /// The number of a type with options (lower case, sorted, joined by `;`), if any entry ever had it.
+    pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
+        if options.is_empty() {
+            // Base attributes are looked up for every request: no allocation.
+            return self.by_type.get(&type_id)?.iter().copied().find(|id| {
+                let def = &self.attributes[id.0 as usize];
+                def.description.options.is_empty()
+            });
+        }
+        self.by_description.get(&(type_id, options.into())).copied()
+    }
+
+    /// The numbers of a type with any options.
+    pub fn attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
+        self.by_type.get(&type_id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The numbers of everything that answers to `requested`: the type and its subtypes, with at least the
+    /// options asked for (RFC 4512 section 2.5).
+    pub fn matching_attributes(&self, requested: &AttributeDescription) -> Vec<AttrId> {
+        let types = self.schema.subtypes(requested.type_id);
+        let all = types.iter().flat_map(|type_id| self.attributes_of_type(*type_id)).copied();
+        all.filter(|id| self.attribute(*id).description.is_subtype_of(&self.schema, requested)).collect()
+    }
+
+    /// The class set of this number.
+    ///
+    /// # Panics
+    /// The number was never given: rows refer only to numbers of this catalogue.
+    pub fn class_set(&self, id: ClassSetId) -> &ClassSet {
+        &self.class_sets[id.0 as usize]
+    }
+
+    /// Every class set ever used, by number.
+    pub fn class_sets(&self) -> &[ClassSet] {
+        &self.class_sets
+    }
+
+    /// The number of a set of classes (ascending by OID), if any entry ever had it.
+    pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
+        self.class_set_ids.get(classes).copied()
+    }
+
+    /// The suffix at or above a normal DN.
+    pub fn suffix_above(&self, normal_dn: &[u8]) -> Option<(usize, &Suffix)> {
+        self.suffixes.iter().enumerate().find(|(_, suffix)| normal_dn.starts_with(&suffix.key))
+    }
+}
+
+impl ClassSet {
+    /// What a set of classes amounts to. Sorts them by OID.
+    pub fn of(mut classes: Vec<ClassId>, schema: &Schema) -> ClassSet {
+        classes.sort_by(|a, b| schema.class_by_id(*a).oid.cmp(&schema.class_by_id(*b).oid));
+        classes.dedup();
+        let closure = schema.class_closure(&classes);
+        let structural = most_derived_structural(&classes, schema);
+        let has = |oid: &str| closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
+        let flag = |oid: &str, flag: u8| if has(oid) { flag } else { 0 };
+        let flags = NodeFlags(
+            flag("2.5.6.1", NodeFlags::ALIAS)
+                | flag("2.16.840.1.113730.3.2.6", NodeFlags::REFERRAL)
+                | flag("2.5.17.0", NodeFlags::SUBENTRY),
+        );
+        ClassSet { classes, closure, structural, flags }
+    }
+}
+
+/// The structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2).
+fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
+    let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;
+    classes.iter().filter(structural).copied().max_by_key(|id| schema.class_by_id(*id).closure.len())
+}
+
+/// The highest entry id given so far.
+///
+/// # Errors
+/// The row is damaged.
+pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
+    let Some(bytes) = read.get(META, META_LAST_ENTRY)? else { return Ok(EntryId::ROOT) };
+    let id = bytes.try_into().map(u64::from_be_bytes);
+    id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
+}
+
+/// The CSN of the last change.
+///
+/// # Errors
+/// The row is damaged.
+pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
+    let Some(bytes) = read.get(META, META_LAST_CSN)? else { return Ok(Csn::default()) };
+    let csn = std::str::from_utf8(bytes).ok().and_then(Csn::parse);
+    csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
+}
+
+fn meta_rows(read: &Read, kind: u8) -> Result<Vec<(u32, &[u8])>, OpenError> {
+    use std::ops::Bound::Included;
+    let (low, high) = (meta_key(kind, 0), meta_key(kind, u32::MAX));
+    let mut rows = Vec::new();
+    for row in read.scan(META, (Included(&low[..]), Included(&high[..])), store::Direction::Forward) {
+        let (key, value) = row?;
+        let number = key[1..].try_into().map_err(|_| OpenError::damaged("catalogue key"))?;
+        rows.push((u32::from_be_bytes(number), value));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,536 @@
+//! Opening a data directory, reading it at one position, and the one writer.
+//!
+//! A change goes through [`WriteBatch::execute`]: decide, apply, append the record. All operations of a batch become
+//! durable with one sync in [`WriteBatch::commit`]; until then nobody but the batch sees them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ldap::Request;
+use schema::{NORMALISATION_VERSION, Schema};
+use store::{Batch, Read, Store, StoreError, View};
+
+use crate::access::Requester;
+use crate::apply::apply;
+use crate::catalog::{self, AttributeAllocation, Catalog, DEFAULT_INDEXES, META_FORMAT};
+use crate::controls::RequestControls;
+use crate::csn::Csn;
+use crate::decide::decide;
+use crate::password::StorageScheme;
+use crate::record::{Change, Record};
+use crate::rows::{AttrId, MAPS, META, NODES};
+use crate::tree::State;
+use crate::virtual_entries::MonitorSource;
+use crate::{OperationError, Outcome};
+
+/// Version of the rows. Another one is refused at open.
+const ROW_FORMAT_VERSION: u32 = 1;
+
+/// Number of this server in CSNs. One node for now.
+const SERVER_NUMBER: u16 = 0;
+
+/// How to open a data directory.
+pub struct OpenOptions {
+    /// Definitions of types and classes.
+    pub schema: Arc<Schema>,
+    /// DNs of the naming contexts to serve besides those that the data directory has already.
+    pub suffixes: Vec<String>,
+    /// Directory-wide settings.
+    pub settings: Settings,
+    /// Who makes the entries at and below `cn=monitor`.
+    pub monitor: Arc<dyn MonitorSource>,
+    /// `vendorVersion` of the root DSE (RFC 3045).
+    pub vendor_version: String,
+    /// How to open the store.
+    pub store: store::Options,
+    /// Time and random bits for what a first start writes.
+    pub stamp: Stamp,
+}
+
+/// Directory-wide settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// DN of the administrator; it needs no entry.
+    pub admin_dn: String,
+    /// The administrator's password in stored form; `None` means the one kept in the data directory.
+    pub admin_password: Option<Vec<u8>>,
+    /// Whether anonymous clients read the tree (never userPassword).
+    pub anonymous_read: bool,
+    /// How passwords that arrive in clear are stored.
+    pub password_scheme: StorageScheme,
+    /// Most entries a search returns to others than the administrator; 0 = no limit.
+    pub size_limit: u32,
+    /// Most seconds a search of others than the administrator takes; 0 = no limit.
+    pub time_limit_seconds: u32,
+    /// Link attributes whose values vanish with the entry they name instead of staying as text.
+    pub integrity_attributes: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            admin_dn: "cn=admin".to_owned(),
+            admin_password: None,
+            anonymous_read: false,
+            password_scheme: StorageScheme::default(),
+            size_limit: 1_000,
+            time_limit_seconds: 60,
+            integrity_attributes: Vec::new(),
+        }
+    }
+}
+
+/// What the clock and the random source gave to one operation.
+#[derive(Clone, Debug, Default)]
+pub struct Stamp {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub now_micros: u64,
+    /// A random UUID (RFC 9562 version 4) for an entry that the operation may add.
+    pub uuid: [u8; 16],
+    /// Clear passwords of the request, each with the stored form made of it beforehand.
+    pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store refused: in use, another format, not ours, or the disk.
+    #[error(transparent)]
+    Open(#[from] store::OpenError),
+    /// Reading or writing failed after that.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Rows or normal forms are of another version.
+    #[error(
+        "the data has {what} version {found}, this program has {supported}; export it with the program that wrote it \
+         and import it again"
+    )]
+    Version {
+        /// Which version.
+        what: &'static str,
+        /// In the data.
+        found: u32,
+        /// Here.
+        supported: u32,
+    },
+    /// An attribute type or object class that entries use is not in the schema.
+    #[error("{what} {oid} is used by entries but not defined: add the schema file that defines it")]
+    MissingDefinition {
+        /// "attribute type" or "object class".
+        what: &'static str,
+        /// Its OID.
+        oid: String,
+    },
+    /// Syntax or rules of an attribute type are not those under which values were stored.
+    #[error(
+        "attribute type {name} has values stored under syntax and rules `{stored}`, its definition now says `{now}`: \
+         restore the definition, or export the data with it and import it under the new one"
+    )]
+    ChangedDefinition {
+        /// Name of the type.
+        name: String,
+        /// Syntax, equality and ordering then, as OIDs.
+        stored: String,
+        /// Now.
+        now: String,
+    },
+    /// A naming context cannot be.
+    #[error("suffix {dn:?}: {reason}")]
+    Suffix {
+        /// As given.
+        dn: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A setting cannot be.
+    #[error("setting {setting}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// Rows of the catalogue are damaged.
+    #[error("the data is damaged: {0}")]
+    Damaged(String),
+}
+
+impl OpenError {
+    pub(crate) fn damaged(what: &str) -> OpenError {
+        OpenError::Damaged(what.to_owned())
+    }
+}
+
+impl From<OperationError> for OpenError {
+    fn from(error: OperationError) -> OpenError {
+        match error {
+            OperationError::Store(error) => OpenError::Store(error),
+            other => OpenError::Damaged(other.to_string()),
+        }
+    }
+}
+
+/// An open data directory.
+pub struct Directory {
+    store: Store,
+    catalog: ArcSwap<Catalog>,
+    settings: ArcSwap<Settings>,
+    pub(crate) monitor: Arc<dyn MonitorSource>,
+    pub(crate) vendor_version: String,
+}
+
+impl Directory {
+    /// Opens the data directory `path`, creating it with the default indexes where there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing was changed then, but for a directory newly created.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<(Arc<Directory>, Writer), OpenError> {
+        check_settings(&options.settings, &options.schema)?;
+        let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
+        let view = store.view()?;
+        let is_new = check_versions(&view)?;
+        let loaded = Catalog::load(&view, options.schema.clone())?;
+        drop(view);
+        let mut catalog = Arc::new(loaded);
+        prepare(&mut store_writer, &mut catalog, &options, is_new)?;
+        let directory = Arc::new(Directory {
+            store,
+            catalog: ArcSwap::new(catalog.clone()),
+            settings: ArcSwap::from_pointee(options.settings),
+            monitor: options.monitor,
+            vendor_version: options.vendor_version,
+        });
+        let writer = Writer { directory: directory.clone(), store: store_writer, catalog };
+        Ok((directory, writer))
+    }
+
+    /// A reader at the newest durable position. One for each thread that reads.
+    ///
+    /// # Errors
+    /// All view slots are taken, or the engine failed.
+    pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot, StoreError> {
+        let view = self.store.view()?;
+        Ok(Snapshot {
+            view,
+            catalog: self.catalog.load_full(),
+            settings: self.settings.load_full(),
+            directory: self.clone(),
+        })
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// Puts other settings in force; snapshots take them at their next renewal.
+    ///
+    /// # Errors
+    /// A setting cannot be.
+    pub fn set_settings(&self, settings: Settings) -> Result<(), OpenError> {
+        check_settings(&settings, &self.catalog.load().schema)?;
+        self.settings.store(Arc::new(settings));
+        Ok(())
+    }
+
+    /// Whether the administrator can bind: a password is set or kept.
+    pub fn has_administrator_password(&self) -> bool {
+        self.settings.load().admin_password.is_some() || self.catalog.load().administrator.is_some()
+    }
+
+    /// Whether there is no entry at all.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(self.store.view()?.row_count(NODES)? == 0)
+    }
+
+    /// DNs of the naming contexts.
+    pub fn suffixes(&self) -> Vec<String> {
+        self.catalog.load().suffixes.iter().map(|suffix| suffix.dn.clone()).collect()
+    }
+
+    /// Figures of the store for monitoring.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn facts(&self) -> Result<store::Facts, StoreError> {
+        self.store.facts()
+    }
+}
+
+/// Whether the data directory is new; versions of an old one must be ours.
+fn check_versions(read: &Read) -> Result<bool, OpenError> {
+    let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
+    let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
+    let (rows, forms) = versions.split_at(4);
+    for (what, found, supported) in
+        [("row format", rows, ROW_FORMAT_VERSION), ("normalisation", forms, NORMALISATION_VERSION)]
+    {
+        let found = found.try_into().map(u32::from_be_bytes).unwrap_or(0);
+        if found != supported {
+            return Err(OpenError::Version { what, found, supported });
+        }
+    }
+    Ok(false)
+}
+
+fn check_settings(settings: &Settings, schema: &Schema) -> Result<(), OpenError> {
+    let bad = |setting, reason: String| Err(OpenError::Setting { setting, reason });
+    match ldap::Dn::parse(&settings.admin_dn) {
+        Err(error) => return bad("admin_dn", format!("{:?}: {error}", settings.admin_dn)),
+        Ok(dn) if dn.is_empty() => return bad("admin_dn", "the empty DN stands for anonymous".to_owned()),
+        Ok(dn) => {
+            if let Err(error) = schema.normalize_dn(&dn, &mut Vec::new()) {
+                return bad("admin_dn", error.to_string());
+            }
+        }
+    }
+    for name in &settings.integrity_attributes {
+        match schema.attribute_type(name) {
+            None => return bad("integrity_attributes", format!("attribute type {name:?} is not defined")),
+            Some(attribute_type) if !catalog::is_link_type(attribute_type) => {
+                return bad("integrity_attributes", format!("values of {name} are not links to entries"));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a first start needs, and naming contexts that are new.
+fn prepare(
+    writer: &mut store::Writer,
+    catalog: &mut Arc<Catalog>,
+    options: &OpenOptions,
+    is_new: bool,
+) -> Result<(), OpenError> {
+    let mut changes = Vec::new();
+    for dn in &options.suffixes {
+        // Asked of a copy, so that a bad suffix changes nothing.
+        if Catalog::clone(catalog).add_suffix(dn)? {
+            changes.push((Vec::new(), Change::Suffix { dn: dn.clone() }));
+        }
+    }
+    if is_new {
+        for (number, name) in DEFAULT_INDEXES.iter().enumerate() {
+            let Some(attribute_type) = options.schema.attribute_type(name) else { continue };
+            let id = AttrId(number as u32);
+            let description = schema::AttributeDescription::of(attribute_type.id);
+            let allocation = AttributeAllocation::of(id, &description, &options.schema);
+            changes.push((vec![allocation], Change::Index { attribute: id }));
+        }
+    }
+    if changes.is_empty() && !is_new {
+        return Ok(());
+    }
+    let mut batch = writer.begin()?;
+    let mut versions = [0; 8];
+    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
+    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
+    batch.put(META, META_FORMAT, &versions)?;
+    if is_new {
+        batch.put(META, catalog::META_GENERATION, &options.stamp.uuid)?;
+    }
+    for (attributes, change) in changes {
+        let csn = Csn::after(catalog::last_csn(&batch)?, options.stamp.now_micros, SERVER_NUMBER);
+        let record = Record { csn, requester: String::new(), attributes, class_sets: Vec::new(), change };
+        let position = batch.append_record(&record.encode())?;
+        apply(&mut batch, catalog, position, &record)?;
+    }
+    batch.commit()?;
+    Ok(())
+}
+
+/// The directory at one position of the log.
+pub struct Snapshot {
+    view: View,
+    catalog: Arc<Catalog>,
+    settings: Arc<Settings>,
+    directory: Arc<Directory>,
+}
+
+impl Snapshot {
+    /// Moves to the newest durable position. A few nanoseconds when nothing has changed.
+    ///
+    /// # Errors
+    /// The engine failed; the snapshot is parked then.
+    pub fn renew(&mut self) -> Result<(), StoreError> {
+        self.view.renew()?;
+        // After the view: a catalogue is published before its commit, so this one knows every number in the view.
+        let catalog = self.directory.catalog.load();
+        if !Arc::ptr_eq(&catalog, &self.catalog) {
+            self.catalog = Arc::clone(&catalog);
+        }
+        let settings = self.directory.settings.load();
+        if !Arc::ptr_eq(&settings, &self.settings) {
+            self.settings = Arc::clone(&settings);
+        }
+        Ok(())
+    }
+
+    /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
+    pub fn park(&mut self) {
+        self.view.park();
+    }
+
+    /// Position of the last record seen.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn position(&self) -> Result<u64, StoreError> {
+        self.view.position()
+    }
+
+    /// What operations read.
+    pub fn state(&self) -> State<'_> {
+        State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// The directory that this is a snapshot of.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+/// The one that changes a directory.
+pub struct Writer {
+    directory: Arc<Directory>,
+    store: store::Writer,
+    catalog: Arc<Catalog>,
+}
+
+impl Writer {
+    /// Begins a batch. While the disk is nearly full only deletes are accepted in it: they make room.
+    ///
+    /// # Errors
+    /// Writes are stopped after a failed sync, or the engine failed.
+    pub fn begin(&mut self) -> Result<WriteBatch<'_>, OperationError> {
+        let settings = self.directory.settings();
+        let full = match self.store.check_reserve() {
+            Ok(()) => None,
+            Err(error @ StoreError::DiskFull { .. }) => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(WriteBatch {
+            batch: self.store.begin_in_reserve()?,
+            directory: &self.directory,
+            catalog: self.catalog.clone(),
+            committed: &mut self.catalog,
+            settings,
+            full,
+            failure: None,
+        })
+    }
+
+    /// Sets the administrator's password (in stored form), durably.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn set_administrator_password(
+        &mut self,
+        stored: Vec<u8>,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        let mut batch = self.begin()?;
+        batch.record(Change::Administrator { stored }, stamp)?;
+        batch.commit()
+    }
+}
+
+/// Operations that become durable and visible together.
+pub struct WriteBatch<'w> {
+    batch: Batch<'w>,
+    directory: &'w Directory,
+    catalog: Arc<Catalog>,
+    committed: &'w mut Arc<Catalog>,
+    settings: Arc<Settings>,
+    /// Set while the disk is nearly full.
+    full: Option<StoreError>,
+    /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
+    failure: Option<String>,
+}
+
+impl WriteBatch<'_> {
+    /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one leaves
+    /// no trace. The outcome holds only once the batch is committed.
+    pub fn execute(
+        &mut self,
+        requester: &Requester,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+    ) -> Outcome {
+        match self.try_execute(requester, request, controls, stamp) {
+            Ok(()) => Outcome::success(),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn try_execute(
+        &mut self,
+        requester: &Requester,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        self.check_failure()?;
+        if let (Some(full), false) = (&self.full, matches!(request, Request::Delete(_))) {
+            return Err(full.clone().into());
+        }
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        match decide(self.state(), requester, request, controls, stamp, csn)? {
+            Some(record) => self.append(&record),
+            None => Ok(()),
+        }
+    }
+
+    fn check_failure(&self) -> Result<(), OperationError> {
+        match &self.failure {
+            None => Ok(()),
+            Some(cause) => {
+                Err(OperationError::Damaged(format!("an operation of the same batch failed: {cause}")))
+            }
+        }
+    }
+
+    fn record(&mut self, change: Change, stamp: &Stamp) -> Result<(), OperationError> {
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        let requester = String::new();
+        self.append(&Record { csn, requester, attributes: Vec::new(), class_sets: Vec::new(), change })
+    }
+
+    fn append(&mut self, record: &Record) -> Result<(), OperationError> {
+        let written = match self.batch.append_record(&record.encode()) {
+            Ok(position) => apply(&mut self.batch, &mut self.catalog, position, record),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = &written {
+            self.failure = Some(error.to_string());
+        }
+        written
+    }
+
+    /// The state with the batch's operations so far.
+    pub fn state(&self) -> State<'_> {
+        State { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// Makes the batch durable, with one sync, and visible.
+    ///
+    /// # Errors
+    /// Nothing of the batch holds: every operation in it failed.
+    pub fn commit(self) -> Result<(), OperationError> {
+        self.check_failure()?;
+        // Published first: whoever sees the new rows must know their numbers. Numbers nobody uses do no harm.
+        if !Arc::ptr_eq(&self.catalog, self.committed) {
+            self.directory.catalog.store(self.catalog.clone());
+        }
+        self.batch.commit()?;
+        *self.committed = self.catalog;
+        Ok(())
+    }
+}

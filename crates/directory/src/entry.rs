@@ -1,0 +1,307 @@
+//! The row of an entry's attributes, read in place.
+//!
+//! A row is a version byte, a crc32c of the rest (little-endian), the log position of the last record that changed the
+//! entry (8, big-endian) and the attributes in the order in which the entry got them, each: number (varint), form (1 byte), count of values (varint), length (varint), content. Three forms:
+//!
+//! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
+//!   result (RFC 4511 section 4.5.2), so that answering is copying. A value over
+//!   [`INLINE_VALUE_MAX`](crate::limits::INLINE_VALUE_MAX) bytes is a reference instead: tag 0x80, length 16 and the
+//!   key under which `values` has it; form *mixed* says that there are such.
+//! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
+//! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
+
+use ber::Tag;
+
+use crate::codec::{Decoder, put_bytes, put_varint};
+use crate::limits::KEY_HASH_SIZE;
+use crate::rows::AttrId;
+
+const VERSION: u8 = 1;
+const HEAD_SIZE: usize = 5;
+
+/// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
+const REFERENCE_TAG: u8 = 0x80;
+
+/// How an attribute's values are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// All values are here.
+    Inline(InlineValues<'a>),
+    /// One row of `values` each.
+    Table,
+    /// Rows of `links` and `values`.
+    Links,
+}
+
+/// An attribute of an entry row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeRow<'a> {
+    /// Type and options.
+    pub id: AttrId,
+    /// Its values.
+    pub content: Content<'a>,
+}
+
+/// The values of an inline attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InlineValues<'a> {
+    /// Number of values.
+    pub count: usize,
+    /// Whether some are references into `values`.
+    pub is_mixed: bool,
+    /// BER OCTET STRINGs and, where `is_mixed`, references.
+    pub bytes: &'a [u8],
+}
+
+/// One value of an inline attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InlineValue<'a> {
+    /// The value.
+    Here(&'a [u8]),
+    /// The hash of the value, which is its key in `values`.
+    Elsewhere([u8; KEY_HASH_SIZE]),
+}
+
+/// An entry row, checked against its checksum once.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRow<'a> {
+    /// Position of the last record that changed the entry.
+    pub position: u64,
+    attributes: &'a [u8],
+}
+
+impl<'a> EntryRow<'a> {
+    /// Reads a row; `None` when it is damaged.
+    pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
+        let (head, rest) = bytes.split_at_checked(HEAD_SIZE)?;
+        let crc = u32::from_le_bytes(head[1..].try_into().ok()?);
+        let (position, attributes) = rest.split_at_checked(8)?;
+        let position = u64::from_be_bytes(position.try_into().ok()?);
+        (head[0] == VERSION && crc32c::crc32c(rest) == crc).then_some(EntryRow { position, attributes })
+    }
+
+    /// The attributes in the order in which the entry got them.
+    pub fn attributes(&self) -> Attributes<'a> {
+        Attributes(Decoder(self.attributes))
+    }
+
+    /// The attribute of this number.
+    pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
+        self.attributes().find(|attribute| attribute.id == id)
+    }
+}
+
+/// Iterator of [`EntryRow::attributes`].
+pub struct Attributes<'a>(Decoder<'a>);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = AttributeRow<'a>;
+
+    fn next(&mut self) -> Option<AttributeRow<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let id = AttrId(self.0.number()?);
+        let form = self.0.byte()?;
+        let count = self.0.number()?;
+        let bytes = self.0.bytes()?;
+        let content = match form {
+            0 => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
+            1 => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
+            2 => Content::Table,
+            _ => Content::Links,
+        };
+        Some(AttributeRow { id, content })
+    }
+}
+
+impl<'a> InlineValues<'a> {
+    /// The values in the order in which they were given.
+    pub fn iter(&self) -> InlineIter<'a> {
+        InlineIter(self.bytes)
+    }
+}
+
+/// Iterator of [`InlineValues::iter`].
+pub struct InlineIter<'a>(&'a [u8]);
+
+impl<'a> Iterator for InlineIter<'a> {
+    type Item = InlineValue<'a>;
+
+    fn next(&mut self) -> Option<InlineValue<'a>> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (length, header) = match *rest.first()? {
+            short @ ..=0x7f => (usize::from(short), 1),
+            0x81 => (usize::from(*rest.get(1)?), 2),
+            _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
+        };
+        let value = rest.get(header..header + length)?;
+        self.0 = &rest[header + length..];
+        if tag == REFERENCE_TAG {
+            return Some(InlineValue::Elsewhere(value.try_into().ok()?));
+        }
+        Some(InlineValue::Here(value))
+    }
+}
+
+/// A value of an inline attribute in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredValue {
+    /// The value.
+    Here(Vec<u8>),
+    /// The hash of the value, which is its key in `values`.
+    Elsewhere([u8; KEY_HASH_SIZE]),
+}
+
+/// How an attribute's values are kept, in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredContent {
+    /// In the entry row.
+    Inline(Vec<StoredValue>),
+    /// One row of `values` each.
+    Table,
+    /// Rows of `links` and `values`.
+    Links,
+}
+
+/// An entry row in memory, as `apply` changes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Position of the last record that changed the entry.
+    pub position: u64,
+    /// Attributes in the order in which the entry got them.
+    pub attributes: Vec<(AttrId, StoredContent)>,
+}
+
+impl StoredEntry {
+    /// Copies a row.
+    pub fn of(row: &EntryRow<'_>) -> StoredEntry {
+        let attributes = row.attributes().map(|attribute| {
+            let content = match attribute.content {
+                Content::Table => StoredContent::Table,
+                Content::Links => StoredContent::Links,
+                Content::Inline(values) => {
+                    StoredContent::Inline(values.iter().map(StoredValue::of).collect())
+                }
+            };
+            (attribute.id, content)
+        });
+        StoredEntry { position: row.position, attributes: attributes.collect() }
+    }
+
+    /// The row's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, 0, 0, 0, 0];
+        out.extend_from_slice(&self.position.to_be_bytes());
+        for (id, content) in &self.attributes {
+            put_varint(&mut out, u64::from(id.0));
+            match content {
+                StoredContent::Inline(values) => encode_inline(&mut out, values),
+                StoredContent::Table => out.extend_from_slice(&[2, 0, 0]),
+                StoredContent::Links => out.extend_from_slice(&[3, 0, 0]),
+            }
+        }
+        let crc = crc32c::crc32c(&out[HEAD_SIZE..]);
+        out[1..HEAD_SIZE].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// The content of an attribute.
+    pub fn find(&self, id: AttrId) -> Option<&StoredContent> {
+        self.attributes.iter().find(|(attribute, _)| *attribute == id).map(|(_, content)| content)
+    }
+
+    /// Sets or, with `None`, removes an attribute; a new one goes to the end.
+    pub fn set(&mut self, id: AttrId, content: Option<StoredContent>) {
+        let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
+        match (place, content) {
+            (Some(place), Some(content)) => self.attributes[place].1 = content,
+            (Some(place), None) => drop(self.attributes.remove(place)),
+            (None, Some(content)) => self.attributes.push((id, content)),
+            (None, None) => {}
+        }
+    }
+}
+
+impl StoredValue {
+    fn of(value: InlineValue<'_>) -> StoredValue {
+        match value {
+            InlineValue::Here(bytes) => StoredValue::Here(bytes.to_vec()),
+            InlineValue::Elsewhere(key) => StoredValue::Elsewhere(key),
+        }
+    }
+}
+
+fn encode_inline(out: &mut Vec<u8>, values: &[StoredValue]) {
+    let mut content = Vec::new();
+    let mut is_mixed = false;
+    for value in values {
+        let (tag, bytes): (u8, &[u8]) = match value {
+            StoredValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+            StoredValue::Elsewhere(key) => (REFERENCE_TAG, key),
+        };
+        is_mixed |= tag == REFERENCE_TAG;
+        content.push(tag);
+        // Inline values end at INLINE_VALUE_MAX, far below two length octets.
+        match bytes.len() {
+            short @ ..=0x7f => content.push(short as u8),
+            medium @ ..0x100 => content.extend_from_slice(&[0x81, medium as u8]),
+            long => content.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+        }
+        content.extend_from_slice(bytes);
+    }
+    out.push(u8::from(is_mixed));
+    put_varint(out, values.len() as u64);
+    put_bytes(out, &content);
+}
+
+const _: () = assert!(crate::limits::INLINE_VALUE_MAX < 0x1_0000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> StoredEntry {
+        let long = vec![b'l'; 700];
+        StoredEntry {
+            position: 77,
+            attributes: vec![
+                (
+                    AttrId(3),
+                    StoredContent::Inline(vec![
+                        StoredValue::Here(b"one".to_vec()),
+                        StoredValue::Here(Vec::new()),
+                    ]),
+                ),
+                (
+                    AttrId(200),
+                    StoredContent::Inline(vec![StoredValue::Here(long), StoredValue::Elsewhere([7; 16])]),
+                ),
+                (AttrId(4), StoredContent::Table),
+                (AttrId(5), StoredContent::Links),
+            ],
+        }
+    }
+
+    #[test]
+    fn rows_go_both_ways() {
+        let entry = sample();
+        let bytes = entry.encode();
+        let row = EntryRow::decode(&bytes).unwrap();
+        assert_eq!(StoredEntry::of(&row), entry);
+        let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };
+        assert!(!values.is_mixed);
+        assert_eq!(values.bytes, b"\x04\x03one\x04\x00");
+        assert_eq!(row.find(AttrId(9)), None);
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let good = sample().encode();
+        for place in 0..good.len() {
+            let mut bad = good.clone();
+            bad[place] ^= 0x40;
+            assert!(EntryRow::decode(&bad).is_none(), "byte {place}");
+        }
+    }
+}

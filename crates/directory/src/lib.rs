@@ -1,0 +1,38 @@
+//! The directory: entries, the tree, indexes, links, planning and every operation.
+//!
+//! Two functions carry every change. A *decide* (one file per operation: `add.rs`, `delete.rs`, `modify.rs`,
+//! `modify_dn.rs`) reads the state, checks the request and returns a [`record::Record`]: a validated effect. It
+//! writes nothing, so a refused request leaves no trace. [`apply`] turns a record into rows; it is idempotent and
+//! cannot be refused, and start-up replay, replicas and restore use nothing else.
+//!
+//! Reading goes the other way: [`search::Search`] is a state machine that any thread may run in slices, each
+//! slice on that thread's own [`Snapshot`].
+//!
+//! What this crate leaves out: it reads no clock and no random source (a [`Stamp`] brings both), opens no socket,
+//! starts no thread.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod apply;
+pub mod attribute_index;
+pub mod catalog;
+pub mod check;
+pub mod controls;
+pub mod csn;
+pub mod entry;
+pub mod limits;
+pub mod links;
+pub mod outcome;
+pub mod password;
+pub mod record;
+pub mod rows;
+pub mod stored_values;
+pub mod tree;
+
+mod codec;
+mod database;
+
+pub use access::Requester;
+pub use database::{Directory, OpenError, OpenOptions, Settings, Snapshot, Stamp, WriteBatch, Writer};
+pub use outcome::{OperationError, Outcome};

@@ -1,0 +1,34 @@
+//! Every bound of this crate in one place.
+
+/// Largest number a [`crate::csn::Csn`] can count within a microsecond (six hexadecimal digits).
+pub const CSN_COUNT_MAX: u32 = 0xff_ffff;
+
+/// Values longer than this many bytes are kept in rows of their own, so that reading an entry does not drag them
+/// along and entry rows stay below the 2,000 bytes above which LMDB doubles their size.
+pub const INLINE_VALUE_MAX: usize = 1_024;
+
+/// An attribute with more values than this is kept one row a value, in the order of their normal keys. Up to this
+/// many, values come back in the order in which they were given.
+pub const INLINE_VALUE_COUNT_MAX: usize = 64;
+
+/// An attribute kept one row a value goes back to the entry row when it has fewer values than this. Lower than
+/// [`INLINE_VALUE_COUNT_MAX`], so that an attribute at the border does not move with every change.
+pub const TABLE_VALUE_COUNT_MIN: usize = 32;
+
+/// Longest normal key that an index row holds whole; the rest of a longer one is replaced by its hash.
+pub const INDEX_KEY_MAX: usize = 256;
+
+/// Longest normal name that a row key holds whole. LMDB's keys end at 511 bytes, the ids beside the name take 20.
+pub const NAME_KEY_MAX: usize = 440;
+
+/// Bytes of the hash that stands for the rest of a long key.
+pub const KEY_HASH_SIZE: usize = 16;
+
+/// Deepest tree: the parent chain of an entry never has more members.
+pub const TREE_DEPTH_MAX: usize = 256;
+
+/// Alias dereferences in one name before the answer is aliasDereferencingProblem.
+pub const ALIAS_HOPS_MAX: usize = 16;
+
+const _: () = assert!(NAME_KEY_MAX + 20 <= 511 && INDEX_KEY_MAX + 4 <= 511);
+const _: () = assert!(TABLE_VALUE_COUNT_MIN < INLINE_VALUE_COUNT_MAX && KEY_HASH_SIZE < INDEX_KEY_MAX);

@@ -1,0 +1,341 @@
+//! Links: values of member, manager and the like, kept as entry ids both ways.
+//!
+//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source), so it
+//! reads back as the target's current name whatever is renamed, and adding one member to ten million touches two
+//! rows. A value that names no entry is text: a row of `values`, and one of `dangling` by its normal name, which
+//! turns it into a link when an entry of that name appears. When an entry is deleted, links to it become text again,
+//! or vanish where integrity is on for the attribute. The last value of an attribute that the source's classes
+//! require never vanishes: it becomes text, and the source stays valid.
+//!
+//! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
+
+use std::ops::Bound;
+
+use ldap::Dn;
+use schema::Schema;
+use store::{Batch, Direction, Read};
+
+use crate::OperationError;
+use crate::apply::{Writing, load, load_older, save};
+use crate::attribute_index::normal_value;
+use crate::catalog::{AttributeDef, Catalog};
+use crate::entry::{StoredContent, StoredEntry};
+use crate::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
+use crate::record::{Delete, Value, ValueChangeKind};
+use crate::rows::{
+    AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, VALUES, dangling_key, decode_name_row, link_key,
+    name_key, value_counter, value_key,
+};
+use crate::stored_values::table_values;
+use crate::tree::{NormalName, dn_of, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Rows handled between two looks at a posting that is being emptied.
+const SLICE: usize = 1_024;
+
+/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is no
+/// DN, or has attribute types that the schema does not know.
+pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
+    let text = std::str::from_utf8(value).ok()?;
+    if has_uid(text) {
+        return None;
+    }
+    let name = NormalName::of(&Dn::parse(text).ok()?, schema);
+    name.failure.is_none().then_some(name)
+}
+
+/// Whether a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
+pub fn has_uid(text: &str) -> bool {
+    let Some(bits) = text.strip_suffix("'B").and_then(|head| head.rsplit_once("#'")).map(|(_, bits)| bits)
+    else {
+        return false;
+    };
+    bits.bytes().all(|bit| bit == b'0' || bit == b'1')
+}
+
+/// The attributes of the catalogue that are links.
+fn link_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
+    catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id)
+}
+
+/// Changes the values of one link attribute.
+pub(crate) fn change(
+    batch: &mut Batch<'_>,
+    writing: &mut Writing<'_>,
+    attribute: AttrId,
+    kind: ValueChangeKind,
+    values: &[Value],
+) -> Result<()> {
+    let def = writing.catalog.attribute(attribute);
+    let schema = &writing.catalog.schema;
+    if kind == ValueChangeKind::Replace {
+        remove_all(batch, schema, writing.id, def)?;
+    }
+    for value in values {
+        match (value, kind) {
+            (Value::Link(target), ValueChangeKind::Remove) => {
+                remove_link(batch, writing.id, attribute, *target)?
+            }
+            (Value::Link(target), _) => add_link(batch, writing.id, attribute, *target)?,
+            (Value::Bytes(text), ValueChangeKind::Remove) => {
+                remove_text(batch, schema, writing.id, def, text)?
+            }
+            (Value::Bytes(text), _) => add_text(batch, schema, writing.id, def, text)?,
+        }
+    }
+    mark(batch, writing.id, writing.entry, attribute)
+}
+
+/// Keeps the entry row's mark of the attribute in step with its number of values.
+fn mark(batch: &Batch<'_>, id: EntryId, entry: &mut StoredEntry, attribute: AttrId) -> Result<()> {
+    let has_values = batch.count(&value_counter(id, attribute))? > 0;
+    if has_values != entry.find(attribute).is_some() {
+        entry.set(attribute, has_values.then_some(StoredContent::Links));
+    }
+    Ok(())
+}
+
+fn add_link(batch: &mut Batch<'_>, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
+    if batch.insert_id(LINKS, &link_key(source, attribute), target.0)? {
+        batch.insert_id(LINKED, &link_key(target, attribute), source.0)?;
+        batch.bump(&value_counter(source, attribute), 1)?;
+    }
+    Ok(())
+}
+
+fn remove_link(batch: &mut Batch<'_>, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
+    if batch.remove_id(LINKS, &link_key(source, attribute), target.0)? {
+        batch.remove_id(LINKED, &link_key(target, attribute), source.0)?;
+        batch.bump(&value_counter(source, attribute), -1)?;
+    }
+    Ok(())
+}
+
+fn add_text(
+    batch: &mut Batch<'_>,
+    schema: &Schema,
+    source: EntryId,
+    def: &AttributeDef,
+    text: &[u8],
+) -> Result<()> {
+    let key = value_key(source, def.id, &normal_value(schema, def, text));
+    if batch.get(VALUES, &key)?.is_some() {
+        return Ok(());
+    }
+    batch.put(VALUES, &key, text)?;
+    batch.bump(&value_counter(source, def.id), 1)?;
+    if let Some(name) = name_in(schema, text) {
+        batch.insert_id(DANGLING, &dangling_key(def.id, &name.key), source.0)?;
+    }
+    Ok(())
+}
+
+fn remove_text(
+    batch: &mut Batch<'_>,
+    schema: &Schema,
+    source: EntryId,
+    def: &AttributeDef,
+    text: &[u8],
+) -> Result<()> {
+    if !batch.delete(VALUES, &value_key(source, def.id, &normal_value(schema, def, text)))? {
+        return Ok(());
+    }
+    batch.bump(&value_counter(source, def.id), -1)?;
+    if let Some(name) = name_in(schema, text) {
+        batch.remove_id(DANGLING, &dangling_key(def.id, &name.key), source.0)?;
+    }
+    Ok(())
+}
+
+fn remove_all(batch: &mut Batch<'_>, schema: &Schema, source: EntryId, def: &AttributeDef) -> Result<()> {
+    loop {
+        let targets = first_ids(batch, LINKS, &link_key(source, def.id))?;
+        if targets.is_empty() {
+            break;
+        }
+        for target in targets {
+            remove_link(batch, source, def.id, EntryId(target))?;
+        }
+    }
+    loop {
+        let texts: Vec<Vec<u8>> = table_values(batch, source, def.id)
+            .take(SLICE)
+            .map(|row| row.map(|(_, text)| text.to_vec()))
+            .collect::<Result<_>>()?;
+        if texts.is_empty() {
+            return Ok(());
+        }
+        for text in texts {
+            remove_text(batch, schema, source, def, &text)?;
+        }
+    }
+}
+
+fn first_ids(read: &Read, map: store::MapId, key: &[u8]) -> Result<Vec<u64>> {
+    let mut ids = Vec::new();
+    read.ids(map, key)?.next_block(&mut ids, SLICE)?;
+    Ok(ids)
+}
+
+/// An entry has appeared under a name: text that names it becomes a link.
+pub(crate) fn attach(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    target: EntryId,
+    normal_dn: &[u8],
+) -> Result<()> {
+    if normal_dn.is_empty() || !owns_its_name(batch, catalog, target)? {
+        return Ok(());
+    }
+    for attribute in link_attributes(catalog) {
+        attach_attribute(batch, catalog, position, attribute, target, normal_dn)?;
+    }
+    Ok(())
+}
+
+/// In a replay an entry can be there again whose name belongs to another by now.
+fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
+    let Some(row) = node(batch, id)? else { return Ok(false) };
+    let key = name_key(row.parent, &crate::apply::normal_rdn(catalog, row.parent, row.rdn)?);
+    Ok(batch.get(NAMES, &key)?.and_then(decode_name_row).is_some_and(|(owner, _)| owner == id))
+}
+
+fn attach_attribute(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    attribute: AttrId,
+    target: EntryId,
+    normal_dn: &[u8],
+) -> Result<()> {
+    let key = dangling_key(attribute, normal_dn);
+    let mut sources = Vec::new();
+    batch.ids(DANGLING, &key)?.next_block(&mut sources, usize::MAX)?;
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let def = catalog.attribute(attribute);
+    // Any text of this name has the same normal value as the name itself.
+    let Some(dn) = dn_of(batch, target)? else { return Ok(()) };
+    let normal = normal_value(&catalog.schema, def, dn.as_bytes());
+    for source in sources.into_iter().map(EntryId) {
+        // The source's last record may be the one at hand: it was written just before.
+        let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
+        if batch.delete(VALUES, &value_key(source, attribute, &normal))? {
+            batch.bump(&value_counter(source, attribute), -1)?;
+        }
+        batch.remove_id(DANGLING, &key, source.0)?;
+        add_link(batch, source, attribute, target)?;
+        entry.position = position;
+        mark(batch, source, &mut entry, attribute)?;
+        save(batch, source, &entry)?;
+    }
+    Ok(())
+}
+
+/// Entries have appeared at and below a name: text that names one of them becomes a link.
+pub(crate) fn attach_subtree(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    normal_dn: &[u8],
+) -> Result<()> {
+    if normal_dn.is_empty() {
+        return Ok(());
+    }
+    for attribute in link_attributes(catalog) {
+        for name in dangling_below(batch, catalog, attribute, normal_dn)? {
+            if let Some(target) = find(batch, catalog, &name)? {
+                attach_attribute(batch, catalog, position, attribute, target, &name.key)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names at and below `normal_dn` that values of the attribute give and no entry had.
+fn dangling_below(
+    batch: &Batch<'_>,
+    catalog: &Catalog,
+    attribute: AttrId,
+    normal_dn: &[u8],
+) -> Result<Vec<NormalName>> {
+    // As much of the name as even a shortened key has.
+    let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
+    let prefix = dangling_key(attribute, &normal_dn[..head]);
+    let mut names = Vec::new();
+    for row in batch.scan_keys(DANGLING, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
+        let (key, _) = row?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        let Some(source) = batch.ids(DANGLING, key)?.seek(0)? else { continue };
+        // The key may be shortened: the text itself says which name it is.
+        for row in table_values(batch, EntryId(source), attribute) {
+            let Some(name) = name_in(&catalog.schema, row?.1) else { continue };
+            if name.key.starts_with(normal_dn) && dangling_key(attribute, &name.key) == key {
+                names.push(name);
+                break;
+            }
+        }
+    }
+    Ok(names)
+}
+
+fn find(batch: &Batch<'_>, catalog: &Catalog, name: &NormalName) -> Result<Option<EntryId>> {
+    let settings = crate::Settings::default();
+    let state = crate::tree::State { read: batch, catalog, settings: &settings };
+    match state.find(name)? {
+        crate::tree::Found::Entry(id, _) => Ok(Some(id)),
+        crate::tree::Found::Missing { .. } => Ok(None),
+    }
+}
+
+/// An entry is gone: links to it become text, or vanish.
+pub(crate) fn detach(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
+    for attribute in link_attributes(catalog) {
+        let key = link_key(delete.id, attribute);
+        loop {
+            let sources = first_ids(batch, LINKED, &key)?;
+            if sources.is_empty() {
+                break;
+            }
+            for source in sources.into_iter().map(EntryId) {
+                detach_one(batch, catalog, position, delete, attribute, source)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn detach_one(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    delete: &Delete,
+    attribute: AttrId,
+    source: EntryId,
+) -> Result<()> {
+    remove_link(batch, source, attribute, delete.id)?;
+    let Some(mut entry) = load(batch, source)? else { return Ok(()) };
+    let is_last = batch.count(&value_counter(source, attribute))? == 0;
+    let vanishes = delete.vanishing.contains(&attribute)
+        && !(is_last && is_required(batch, catalog, source, attribute)?);
+    if !vanishes {
+        let def = catalog.attribute(attribute);
+        add_text(batch, &catalog.schema, source, def, delete.dn.as_bytes())?;
+    }
+    entry.position = entry.position.max(position);
+    mark(batch, source, &mut entry, attribute)?;
+    save(batch, source, &entry)
+}
+
+/// Whether the classes of an entry require the attribute.
+fn is_required(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
+    let Some(row) = node(batch, id)? else { return Ok(false) };
+    let required = catalog.attribute(attribute).description.type_id;
+    let classes = &catalog.class_set(row.class_set).closure;
+    Ok(classes.iter().any(|class| catalog.schema.class_by_id(*class).must.contains(&required)))
+}

@@ -1,0 +1,196 @@
+//! Values of ordinary attributes: in the entry row, beside it when large, a row each when there are many.
+
+use std::ops::Bound;
+
+use store::{Batch, Direction, Read};
+
+use crate::OperationError;
+use crate::apply::Writing;
+use crate::attribute_index::{self, normal_value};
+use crate::entry::{StoredContent, StoredEntry, StoredValue};
+use crate::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX, TABLE_VALUE_COUNT_MIN};
+use crate::record::{Value, ValueChangeKind};
+use crate::rows::{AttrId, EntryId, VALUES, link_key, value_counter, value_hash, value_key};
+use crate::tree::damaged_row;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// A value kept beside its entry row, by the hash that the row has.
+pub fn large_value<'r>(read: &'r Read, id: EntryId, attribute: AttrId, hash: &[u8]) -> Result<&'r [u8]> {
+    read.get(VALUES, &value_key(id, attribute, hash))?.ok_or_else(|| damaged_row("values", id))
+}
+
+/// The rows of `values` of one attribute, in the order of their keys: `(normal value or its head and hash, value)`.
+pub fn table_values<'r>(
+    read: &'r Read,
+    id: EntryId,
+    attribute: AttrId,
+) -> impl Iterator<Item = Result<(&'r [u8], &'r [u8])>> {
+    let prefix = link_key(id, attribute);
+    let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
+    read.scan(VALUES, range, Direction::Forward)
+        .take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(&prefix)))
+        .map(move |row| row.map(|(key, value)| (&key[prefix.len()..], value)).map_err(OperationError::from))
+}
+
+/// All values of an attribute that is not a link, copied.
+pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: AttrId) -> Result<Vec<Vec<u8>>> {
+    match entry.find(attribute) {
+        None => Ok(Vec::new()),
+        Some(StoredContent::Inline(values)) => values
+            .iter()
+            .map(|value| match value {
+                StoredValue::Here(bytes) => Ok(bytes.clone()),
+                StoredValue::Elsewhere(hash) => large_value(read, id, attribute, hash).map(<[u8]>::to_vec),
+            })
+            .collect(),
+        Some(StoredContent::Table | StoredContent::Links) => {
+            table_values(read, id, attribute).map(|row| row.map(|(_, value)| value.to_vec())).collect()
+        }
+    }
+}
+
+/// Changes the values of one attribute and its index rows.
+pub(crate) fn change(
+    batch: &mut Batch<'_>,
+    writing: &mut Writing<'_>,
+    attribute: AttrId,
+    kind: ValueChangeKind,
+    values: &[Value],
+) -> Result<()> {
+    let given: Vec<&[u8]> = values.iter().filter_map(Value::as_bytes).collect();
+    let (removed, added) = match kind {
+        ValueChangeKind::Add => (Vec::new(), given),
+        ValueChangeKind::Remove => (given.iter().map(|value| value.to_vec()).collect(), Vec::new()),
+        ValueChangeKind::Replace => (all(batch, writing.id, writing.entry, attribute)?, given),
+    };
+    remove(batch, writing, attribute, &removed)?;
+    add(batch, writing, attribute, &added)?;
+    let def = writing.catalog.attribute(attribute);
+    if def.is_indexed {
+        let normal = |value: &[u8]| normal_value(&writing.catalog.schema, def, value);
+        let removed: Vec<_> = removed.iter().map(|value| normal(value)).collect();
+        let added: Vec<_> = added.iter().map(|value| normal(value)).collect();
+        attribute_index::update(batch, writing, attribute, &removed, &added)?;
+    }
+    Ok(())
+}
+
+fn remove(
+    batch: &mut Batch<'_>,
+    writing: &mut Writing<'_>,
+    attribute: AttrId,
+    values: &[Vec<u8>],
+) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let id = writing.id;
+    match writing.entry.find(attribute).cloned() {
+        None => Ok(()),
+        Some(StoredContent::Inline(mut stored)) => {
+            for value in values {
+                let hash = value_hash(value);
+                stored.retain(|kept| match kept {
+                    StoredValue::Here(bytes) => bytes != value,
+                    StoredValue::Elsewhere(kept_hash) => *kept_hash != hash,
+                });
+                if value.len() > INLINE_VALUE_MAX {
+                    batch.delete(VALUES, &value_key(id, attribute, &hash))?;
+                }
+            }
+            let content = (!stored.is_empty()).then_some(StoredContent::Inline(stored));
+            writing.entry.set(attribute, content);
+            Ok(())
+        }
+        Some(StoredContent::Table | StoredContent::Links) => {
+            let def = writing.catalog.attribute(attribute);
+            for value in values {
+                let key = value_key(id, attribute, &normal_value(&writing.catalog.schema, def, value));
+                if batch.delete(VALUES, &key)? {
+                    batch.bump(&value_counter(id, attribute), -1)?;
+                }
+            }
+            if batch.count(&value_counter(id, attribute))? < TABLE_VALUE_COUNT_MIN as i64 {
+                table_to_inline(batch, writing, attribute)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn add(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: AttrId, values: &[&[u8]]) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let stored = match writing.entry.find(attribute).cloned() {
+        Some(StoredContent::Table | StoredContent::Links) => {
+            return add_to_table(batch, writing, attribute, values);
+        }
+        Some(StoredContent::Inline(stored)) => stored,
+        None => Vec::new(),
+    };
+    if stored.len() + values.len() > INLINE_VALUE_COUNT_MAX {
+        inline_to_table(batch, writing, attribute)?;
+        return add_to_table(batch, writing, attribute, values);
+    }
+    let mut stored = stored;
+    for value in values {
+        stored.push(store_inline(batch, writing.id, attribute, value)?);
+    }
+    writing.entry.set(attribute, Some(StoredContent::Inline(stored)));
+    Ok(())
+}
+
+fn store_inline(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId, value: &[u8]) -> Result<StoredValue> {
+    if value.len() <= INLINE_VALUE_MAX {
+        return Ok(StoredValue::Here(value.to_vec()));
+    }
+    let hash = value_hash(value);
+    batch.put(VALUES, &value_key(id, attribute, &hash), value)?;
+    Ok(StoredValue::Elsewhere(hash))
+}
+
+fn add_to_table(
+    batch: &mut Batch<'_>,
+    writing: &Writing<'_>,
+    attribute: AttrId,
+    values: &[&[u8]],
+) -> Result<()> {
+    let def = writing.catalog.attribute(attribute);
+    for value in values {
+        let key = value_key(writing.id, attribute, &normal_value(&writing.catalog.schema, def, value));
+        if batch.get(VALUES, &key)?.is_none() {
+            batch.bump(&value_counter(writing.id, attribute), 1)?;
+        }
+        batch.put(VALUES, &key, value)?;
+    }
+    Ok(())
+}
+
+fn inline_to_table(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: AttrId) -> Result<()> {
+    let values = all(batch, writing.id, writing.entry, attribute)?;
+    for value in values.iter().filter(|value| value.len() > INLINE_VALUE_MAX) {
+        batch.delete(VALUES, &value_key(writing.id, attribute, &value_hash(value)))?;
+    }
+    writing.entry.set(attribute, Some(StoredContent::Table));
+    let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+    add_to_table(batch, writing, attribute, &values)
+}
+
+fn table_to_inline(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: AttrId) -> Result<()> {
+    let values = all(batch, writing.id, writing.entry, attribute)?;
+    let def = writing.catalog.attribute(attribute);
+    for value in &values {
+        let normal = normal_value(&writing.catalog.schema, def, value);
+        batch.delete(VALUES, &value_key(writing.id, attribute, &normal))?;
+    }
+    batch.bump(&value_counter(writing.id, attribute), -(values.len() as i64))?;
+    let mut stored = Vec::with_capacity(values.len());
+    for value in &values {
+        stored.push(store_inline(batch, writing.id, attribute, value)?);
+    }
+    let content = (!stored.is_empty()).then_some(StoredContent::Inline(stored));
+    writing.entry.set(attribute, content);
+    Ok(())
+}

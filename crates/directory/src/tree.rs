@@ -1,0 +1,214 @@
+//! Names and places: from a DN to an entry id and back, and who lies below whom.
+//!
+//! A DN resolves in one look-up in `names` per RDN below the suffix. The reverse walks the parent chain in `nodes`.
+//! Neither follows aliases or referrals: it says where it stopped, and the operations decide (see `search/base.rs` and
+//! `target.rs`).
+
+use ldap::{Dn, Rdn, ResultCode, escape_value};
+use schema::{NameError, Schema};
+use store::Read;
+
+use crate::catalog::Catalog;
+use crate::limits::TREE_DEPTH_MAX;
+use crate::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
+use crate::{OperationError, Settings};
+
+/// What every operation reads: the rows at one position, what their numbers mean, and the settings.
+#[derive(Clone, Copy)]
+pub struct State<'a> {
+    /// The rows.
+    pub read: &'a Read,
+    /// What their numbers mean.
+    pub catalog: &'a Catalog,
+    /// Directory-wide settings.
+    pub settings: &'a Settings,
+}
+
+/// A DN in normal form, root first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalName {
+    /// Normal RDNs one after another. The key of a superior is a prefix.
+    pub key: Vec<u8>,
+    /// Where each RDN ends in `key`, root first.
+    pub ends: Vec<usize>,
+    /// Why the RDN after those in `key` has no normal form. Such a name can be looked for, but never exists.
+    pub failure: Option<NameError>,
+}
+
+impl NormalName {
+    /// The normal form of `dn`.
+    pub fn of(dn: &Dn<'_>, schema: &Schema) -> NormalName {
+        let mut name = NormalName { key: Vec::with_capacity(64), ends: Vec::with_capacity(8), failure: None };
+        for rdn in dn.rdns().rev() {
+            if let Err(error) = schema.normalize_rdn(&rdn, &mut name.key) {
+                name.failure = Some(error);
+                name.key.truncate(name.ends.last().copied().unwrap_or(0));
+                break;
+            }
+            name.ends.push(name.key.len());
+        }
+        name
+    }
+
+    /// Number of RDNs.
+    pub fn depth(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Normal form of the RDN at `place`, 0 being nearest to the root.
+    pub fn rdn(&self, place: usize) -> &[u8] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        &self.key[start..self.ends[place]]
+    }
+}
+
+/// Where a name leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// To an entry.
+    Entry(EntryId, NodeFlags),
+    /// To nothing.
+    Missing {
+        /// The nearest existing superior and how many RDNs of the name lead to it. `None`: not even the suffix entry exists.
+        nearest: Option<(EntryId, NodeFlags, usize)>,
+    },
+}
+
+/// Parses a DN given by a client.
+///
+/// # Errors
+/// invalidDNSyntax (RFC 4511 section 4.1.3).
+pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
+    Dn::parse(text).map_err(|error| {
+        OperationError::refused(
+            ResultCode::INVALID_DN_SYNTAX,
+            format!("{text:?} is not a distinguished name: {error}"),
+        )
+    })
+}
+
+impl State<'_> {
+    /// Looks for the entry of a name.
+    pub fn find(&self, name: &NormalName) -> Result<Found, OperationError> {
+        let Some((_, suffix)) = self.catalog.suffix_above(&name.key) else {
+            return Ok(Found::Missing { nearest: None });
+        };
+        let Some((mut id, mut flags)) = self.child(EntryId::ROOT, &suffix.key)? else {
+            return Ok(Found::Missing { nearest: None });
+        };
+        for place in suffix.rdn_count..name.depth() {
+            match self.child(id, name.rdn(place))? {
+                Some(child) => (id, flags) = child,
+                None => return Ok(Found::Missing { nearest: Some((id, flags, place)) }),
+            }
+        }
+        if name.failure.is_some() {
+            return Ok(Found::Missing { nearest: Some((id, flags, name.depth())) });
+        }
+        Ok(Found::Entry(id, flags))
+    }
+
+    /// The entry of this normal RDN one level below `parent`.
+    pub fn child(
+        &self,
+        parent: EntryId,
+        normal_rdn: &[u8],
+    ) -> Result<Option<(EntryId, NodeFlags)>, OperationError> {
+        match self.read.get(NAMES, &name_key(parent, normal_rdn))? {
+            None => Ok(None),
+            Some(row) => decode_name_row(row).map(Some).ok_or_else(|| damaged_row("names", parent)),
+        }
+    }
+
+    /// The node row of an entry.
+    pub fn node(&self, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationError> {
+        node(self.read, id)
+    }
+
+    /// The DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
+    pub fn dn(&self, id: EntryId) -> Result<Option<String>, OperationError> {
+        dn_of(self.read, id)
+    }
+
+    /// Whether `id` is `ancestor` or lies below it.
+    pub fn is_at_or_below(&self, id: EntryId, ancestor: EntryId) -> Result<bool, OperationError> {
+        let mut at = id;
+        for _ in 0..TREE_DEPTH_MAX {
+            if at == ancestor {
+                return Ok(true);
+            }
+            if at == EntryId::ROOT {
+                return Ok(false);
+            }
+            let Some(node) = self.node(at)? else { return Ok(false) };
+            at = node.parent;
+        }
+        Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
+    }
+}
+
+/// The node row of an entry.
+pub fn node(read: &Read, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationError> {
+    match read.get(NODES, &id_key(id))? {
+        None => Ok(None),
+        Some(row) => NodeRow::decode(row).map(Some).ok_or_else(|| damaged_row("nodes", id)),
+    }
+}
+
+/// The DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
+pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError> {
+    let mut dn = String::new();
+    let mut at = id;
+    for _ in 0..TREE_DEPTH_MAX {
+        if at == EntryId::ROOT {
+            return Ok(Some(dn));
+        }
+        let Some(row) = node(read, at)? else { return Ok(None) };
+        if !dn.is_empty() {
+            dn.push(',');
+        }
+        dn.push_str(row.rdn);
+        at = row.parent;
+    }
+    Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
+}
+
+/// The normal form of an entry's DN; `None` if there is no such entry.
+pub fn normal_dn_of(read: &Read, schema: &Schema, id: EntryId) -> Result<Option<Vec<u8>>, OperationError> {
+    let Some(text) = dn_of(read, id)? else { return Ok(None) };
+    let mut key = Vec::with_capacity(text.len());
+    let dn = Dn::parse(&text).map_err(|error| OperationError::Damaged(format!("DN {text:?}: {error}")))?;
+    schema
+        .normalize_dn(&dn, &mut key)
+        .map_err(|error| OperationError::Damaged(format!("DN {text:?}: {error}")))?;
+    Ok(Some(key))
+}
+
+pub(crate) fn damaged_row(map: &str, id: EntryId) -> OperationError {
+    OperationError::Damaged(format!("row {} of {map}", id.0))
+}
+
+/// Renders a DN: names in the schema's spelling, values escaped as RFC 4514 section 2.4 has it.
+pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
+    let mut out = String::new();
+    for rdn in dn.rdns() {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        render_rdn(schema, &rdn, &mut out);
+    }
+    out
+}
+
+/// Appends an RDN: names in the schema's spelling, values escaped, parts in the order given.
+pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
+    for (place, ava) in rdn.avas.iter().enumerate() {
+        if place > 0 {
+            out.push('+');
+        }
+        let known = schema.attribute_type(ava.attribute);
+        out.push_str(known.map_or(ava.attribute, |attribute_type| attribute_type.name()));
+        out.push('=');
+        escape_value(&ava.value, out);
+    }
+}
