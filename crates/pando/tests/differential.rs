@@ -153,7 +153,7 @@ fn comparable_value(description: &str, index: usize, value: &[u8]) -> String {
 fn comparable_dn(text: &str) -> String {
     let Ok(dn) = Dn::parse(text) else { return format!("not a DN: {text}") };
     let rdns = dn.rdns().map(|rdn| {
-        let avas = rdn.avas().map(|ava| {
+        let avas = rdn.avas.iter().map(|ava| {
             let value = String::from_utf8_lossy(&ava.value).into_owned();
             format!("{}={}", ava.attribute.to_lowercase(), ldap::escaped_value(value.as_bytes()))
         });

@@ -89,12 +89,14 @@ pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input
     run(program, &all, input)
 }
 
-/// One of the tools in the UnboundID LDAP SDK's jar, bound as the administrator.
-pub fn unboundid_tool(tool: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
+/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator. By its class,
+/// because the jar's own launcher exits with 0 whatever the tool says.
+pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
     let jar = unboundid_jar();
     let port = server.port().to_string();
     let jar_text = jar.to_str().expect("a path in UTF-8");
-    let mut all = vec!["-jar", jar_text, tool, "--hostname", "127.0.0.1", "--port", &port];
+    let class = format!("com.unboundid.ldap.sdk.{class}");
+    let mut all = vec!["-cp", jar_text, &class, "--hostname", "127.0.0.1", "--port", &port];
     all.extend(["--bindDN", ADMIN_DN, "--bindPassword", ADMIN_PASSWORD]);
     all.extend(arguments);
     run("java", &all, input)

@@ -8,7 +8,10 @@ pub mod corpus;
 pub mod pando;
 pub mod scratch;
 pub mod slapd;
+pub mod tree;
+pub mod writers;
 
+#[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use pando::Pando;
 pub use scratch::Scratch;
 

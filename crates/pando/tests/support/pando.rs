@@ -46,29 +46,49 @@ impl Start {
         self
     }
 
+    /// Takes a variable out of the server's environment.
+    pub fn without_environment(mut self, name: &str) -> Start {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Cuts the power under it, or makes a call of its fail.
+    pub fn with(mut self, power_cut: &powercut::PowerCut) -> Start {
+        power_cut.apply(&mut self.command);
+        self
+    }
+
     /// Starts it and waits until it says that it is ready.
     ///
     /// # Panics
     /// When it ends, or says nothing, instead; with what it wrote to its log.
     #[track_caller]
-    pub fn ready(mut self) -> Pando {
+    pub fn ready(self) -> Pando {
+        let log = self.log.clone();
+        self.ready_or_ended().unwrap_or_else(|(status, said)| {
+            let log = std::fs::read_to_string(log).unwrap_or_default();
+            panic!("pando is not ready ({status}); it said:\n{said}\nand logged:\n{log}");
+        })
+    }
+
+    /// Starts it and waits until it says that it is ready, or until it has ended: with its exit status and what it said.
+    pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
         let mut child = self.command.stderr(log).spawn().unwrap();
         let lines = read_lines(child.stdout.take().unwrap());
         let started = Instant::now();
         let mut said = String::new();
         loop {
-            match lines.recv_timeout(DEADLINE.saturating_sub(started.elapsed())) {
+            match lines.recv_timeout(remaining(started)) {
                 Ok(line) if line.contains("ready") => {
                     let address = address_in(&line).unwrap_or_else(|| panic!("no address in {line:?}"));
-                    return Pando { child, address, ready_line: line, said, lines, log: self.log };
+                    return Ok(Pando { child, address, ready_line: line, said, lines, log: self.log });
                 }
                 Ok(line) => said += &(line + "\n"),
                 Err(_) => {
+                    // It has closed its standard output, or hangs.
                     let _ = child.kill();
-                    let status = child.wait();
-                    let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                    panic!("pando is not ready ({status:?}); it said:\n{said}\nand logged:\n{log}");
+                    return Err((child.wait().unwrap(), said));
                 }
             }
         }
@@ -147,6 +167,11 @@ impl Pando {
     /// What it wrote to standard error until now.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// All that it said on standard output until it was ready, and logged until now.
+    pub fn everything_said(&self) -> String {
+        format!("{}{}\n{}", self.said, self.ready_line, self.log())
     }
 
     /// Kills it as a power cut of the process would: SIGKILL, no chance to clean up.

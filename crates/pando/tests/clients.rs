@@ -1,0 +1,146 @@
+//! The programs that people use, against the real server. A program that is missing fails its test: `./dev test` installs
+//! them all.
+
+mod support;
+
+use support::clients::{ldap_utility, python_script, run, unboundid_tool};
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+
+fn planted(name: &str) -> (Scratch, Pando) {
+    let scratch = Scratch::new(name);
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    (scratch, pando)
+}
+
+#[test]
+fn ldap_utils() {
+    let (_scratch, pando) = planted("ldap-utils");
+    let server = pando.address();
+    ldap_utility("ldapwhoami", server, &[], "").expect_code(0).expect_output(&format!("dn:{ADMIN_DN}"));
+
+    let new = format!(
+        "dn: {}\nobjectClass: inetOrgPerson\nuid: new\ncn: New\ncn:: w4lsb2RpZQ==\nsn: New\nmail: new@example.com\n",
+        person_dn("new")
+    );
+    ldap_utility("ldapadd", server, &[], &new).expect_code(0);
+    ldap_utility("ldapadd", server, &[], &new).expect_code(68).expect_error("Already exists");
+
+    let found = ldap_utility("ldapsearch", server, &["-b", SUFFIX, "(uid=new)", "cn", "mail"], "").expect_code(0);
+    assert_eq!(found.stdout, format!("dn: {}\ncn: New\ncn:: w4lsb2RpZQ==\nmail: new@example.com\n\n", person_dn("new")));
+    ldap_utility("ldapsearch", server, &["-b", "ou=nowhere,dc=example,dc=com"], "")
+        .expect_code(32)
+        .expect_error(&format!("Matched DN: {SUFFIX}"));
+    // Both of these tools' extensions to the search: all attributes of a class, and all operational ones.
+    ldap_utility("ldapsearch", server, &["-b", &person_dn("new"), "-s", "base", "@person", "+"], "")
+        .expect_code(0)
+        .expect_output("sn: New")
+        .expect_output("entryUUID: ");
+
+    let change = format!("dn: {}\nchangetype: modify\nadd: title\ntitle: Boss\n-\ndelete: mail\n-\n", person_dn("new"));
+    ldap_utility("ldapmodify", server, &[], &change).expect_code(0);
+    let compare = |assertion: &str| ldap_utility("ldapcompare", server, &[&person_dn("new"), assertion], "");
+    compare("title:boss").expect_code(6).expect_output("TRUE");
+    compare("title:clerk").expect_code(5).expect_output("FALSE");
+    compare("mail:new@example.com").expect_code(16);
+
+    ldap_utility("ldapmodrdn", server, &["-r", &person_dn("new"), "uid=newer"], "").expect_code(0);
+    ldap_utility("ldapmodrdn", server, &["-r", "-s", SUFFIX, &person_dn("newer"), "uid=newest"], "").expect_code(0);
+    ldap_utility("ldapdelete", server, &[&format!("uid=newest,{SUFFIX}")], "").expect_code(0);
+    ldap_utility("ldapdelete", server, &[&format!("ou=people,{SUFFIX}")], "")
+        .expect_code(66)
+        .expect_error("Operation not allowed on non-leaf");
+}
+
+#[test]
+fn ldap_utils_with_unusual_wishes() {
+    let (_scratch, pando) = planted("ldap-utils-more");
+    let server = pando.address();
+    let url = format!("ldap://{server}");
+    // Anonymous, the root DSE with everything that it says about the server.
+    run("ldapsearch", &["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "+"], "")
+        .expect_code(0)
+        .expect_output("supportedLDAPVersion: 3")
+        .expect_output("namingContexts: dc=example,dc=com");
+    // A wrong password, and a SASL mechanism that is not offered.
+    run("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", "wrong"], "").expect_code(49);
+    // Size limits, ManageDsaIT and an unknown control of which the answer depends on its criticality.
+    let all = ["-b", SUFFIX, "-z", "2", "(objectClass=*)", "1.1"];
+    ldap_utility("ldapsearch", server, &all, "").expect_code(4).expect_error("Size limit exceeded");
+    ldap_utility("ldapsearch", server, &["-M", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);
+    ldap_utility("ldapsearch", server, &["-e", "!1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(12);
+    ldap_utility("ldapsearch", server, &["-e", "1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);
+}
+
+#[test]
+fn python_ldap3() {
+    let (_scratch, pando) = planted("ldap3");
+    python_script("with_ldap3.py", pando.address(), &[]).expect_code(0).expect_output("content");
+}
+
+#[test]
+fn python_ldap() {
+    let (_scratch, pando) = planted("python-ldap");
+    python_script("with_python_ldap.py", pando.address(), &[]).expect_code(0).expect_output("content");
+}
+
+#[test]
+fn unboundid_search_and_change() {
+    let (scratch, pando) = planted("unboundid");
+    let server = pando.address();
+    unboundid_tool("unboundidds.tools.LDAPSearch", server, &["--baseDN", SUFFIX, "(&(uid=anna)(memberOf=*))", "uid", "memberOf"], "")
+        .expect_code(0)
+        .expect_output("uid: anna")
+        .expect_output("memberOf: cn=staff,ou=groups");
+    let change = scratch.write(
+        "change.ldif",
+        format!(
+            "dn: {0}\nchangetype: modify\nreplace: title\ntitle: Boss\n-\n\n\
+             dn: {1}\nchangetype: add\nobjectClass: inetOrgPerson\nuid: new\ncn: New\nsn: New\n\n\
+             dn: {1}\nchangetype: moddn\nnewrdn: uid=newer\ndeleteoldrdn: 1\n\n",
+            person_dn("anna"),
+            person_dn("new")
+        ),
+    );
+    unboundid_tool("unboundidds.tools.LDAPModify", server, &["--ldifFile", change.to_str().unwrap()], "").expect_code(0);
+    unboundid_tool("unboundidds.tools.LDAPCompare", server, &["title:boss", &person_dn("anna")], "")
+        .expect_code(0)
+        .expect_output("compare true");
+    unboundid_tool("unboundidds.tools.LDAPDelete", server, &[&person_dn("newer")], "").expect_code(0);
+    unboundid_tool("unboundidds.tools.LDAPSearch", server, &["--baseDN", &person_dn("newer"), "--scope", "base", "(objectClass=*)"], "")
+        .expect_code(32);
+}
+
+#[test]
+fn unboundid_reads_the_schema() {
+    let (scratch, pando) = planted("unboundid-schema");
+    // validate-ldif takes the schema from the server: every definition has to parse for it.
+    let person = "objectClass: top\nobjectClass: person\nobjectClass: organizationalPerson\nobjectClass: inetOrgPerson";
+    let good = format!("dn: {}\n{person}\nuid: x\ncn: X\nsn: X\n", person_dn("x"));
+    let bad = format!("dn: {}\n{person}\nuid: y\ncn: Y\nsn: Y\nuidNumber: one\n", person_dn("y"));
+    let ldif = scratch.write("check.ldif", format!("{good}\n{bad}"));
+    unboundid_tool("examples.ValidateLDIF", pando.address(), &["--ldifFile", ldif.to_str().unwrap()], "")
+        .expect_code(0)
+        .expect_output("1 of 2 entries (50 percent) were found to be invalid")
+        .expect_output("Prohibited attribute uidnumber was encountered 1 times");
+}
+
+#[test]
+fn unboundid_load_tools() {
+    let (_scratch, pando) = planted("unboundid-load");
+    let server = pando.address();
+    let bounded = ["--numThreads", "4", "--numIntervals", "1", "--intervalDuration", "2"];
+    let mut search = vec!["--baseDN", SUFFIX, "--scope", "sub", "--filter", "(uid=anna)", "--attribute", "cn"];
+    search.extend(bounded);
+    unboundid_tool("examples.SearchRate", server, &search, "").expect_code(0);
+    let anna = person_dn("anna");
+    let mut modify = vec!["--entryDN", anna.as_str(), "--attribute", "description", "--valueLength", "10"];
+    modify.extend(bounded);
+    unboundid_tool("examples.ModRate", server, &modify, "").expect_code(0);
+    let mut authenticate = vec!["--baseDN", SUFFIX, "--filter", "(uid=bert)", "--credentials", "bert-secret"];
+    authenticate.extend(bounded);
+    unboundid_tool("examples.AuthRate", server, &authenticate, "").expect_code(0);
+    let title = pando.administrator().entry(&anna, &["description"]).unwrap().unwrap();
+    assert_eq!(title.texts("description").len(), 1, "modrate has changed her");
+}

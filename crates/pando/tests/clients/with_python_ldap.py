@@ -1,0 +1,94 @@
+"""What an application does with python-ldap, and python-ldap's own reading of the schema.
+
+Arguments: URL, administrator's DN, password. Wants dc=example,dc=com and ou=people below it.
+"""
+
+import sys
+
+import ldap
+import ldap.filter
+import ldap.modlist
+import ldap.schema
+from ldap.controls.simple import ManageDSAITControl
+
+url, admin_dn, password = sys.argv[1:4]
+PEOPLE = "ou=people,dc=example,dc=com"
+
+connection = ldap.initialize(url)
+connection.set_option(ldap.OPT_NETWORK_TIMEOUT, 60)
+connection.set_option(ldap.OPT_TIMEOUT, 60)
+connection.simple_bind_s(admin_dn, password)
+assert connection.whoami_s() == f"dn:{admin_dn}", connection.whoami_s()
+
+# The schema: found by the root DSE, parsed whole, and consistent in itself.
+subschema_dn = connection.search_subschemasubentry_s("")
+schema = ldap.schema.SubSchema(connection.read_subschemasubentry_s(subschema_dn))
+assert schema.get_obj(ldap.schema.AttributeType, "memberOf") is not None
+for oid in schema.listall(ldap.schema.ObjectClass):
+    definition = schema.get_obj(ldap.schema.ObjectClass, oid)
+    for name in definition.must + definition.may:
+        assert schema.get_obj(ldap.schema.AttributeType, name) is not None, f"{definition.names} names {name}"
+    for name in definition.sup:
+        assert schema.get_obj(ldap.schema.ObjectClass, name) is not None, f"{definition.names} names {name}"
+for oid in schema.listall(ldap.schema.AttributeType):
+    definition = schema.get_obj(ldap.schema.AttributeType, oid)
+    for rule in [definition.equality, definition.ordering, definition.substr]:
+        assert rule is None or schema.get_obj(ldap.schema.MatchingRule, rule) is not None, f"{definition.names}: {rule}"
+    syntax = schema.get_inheritedattr(ldap.schema.AttributeType, oid, "syntax")
+    assert schema.get_obj(ldap.schema.LDAPSyntax, syntax) is not None, f"{definition.names}: {syntax}"
+
+# Add and read back: values come back as they were given.
+dn = f"uid=pyldap,{PEOPLE}"
+entry = {
+    "objectClass": [b"inetOrgPerson"],
+    "uid": [b"pyldap"],
+    "cn": ["Pÿthon Ldap".encode(), b"  two  spaces "],
+    "sn": [b"Ldap"],
+    "mail": [b"Py.Ldap@Example.COM", b"py@example.com"],
+    "description": ["a \\ backslash, (brackets), * and \u2603".encode()],
+}
+connection.add_s(dn, ldap.modlist.addModlist(entry))
+((found_dn, found),) = connection.search_s("dc=example,dc=com", ldap.SCOPE_SUBTREE, "(uid=pyldap)")
+assert found_dn == dn
+assert found == entry, (found, entry)
+
+# A filter with everything that wants escaping.
+wanted = ldap.filter.filter_format("(description=%s)", ["a \\ backslash, (brackets), * and \u2603"])
+assert len(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, wanted, ["1.1"])) == 1
+
+# Modify by difference, as applications do.
+changed = dict(entry, title=[b"Snake"], mail=[b"py@example.com"])
+connection.modify_s(dn, ldap.modlist.modifyModlist(entry, changed))
+assert connection.compare_s(dn, "title", b"snake")
+assert not connection.compare_s(dn, "title", b"bird")
+for error, call in [
+    (ldap.TYPE_OR_VALUE_EXISTS, lambda: connection.modify_s(dn, [(ldap.MOD_ADD, "title", [b"SNAKE"])])),
+    (ldap.NO_SUCH_ATTRIBUTE, lambda: connection.modify_s(dn, [(ldap.MOD_DELETE, "pager", None)])),
+    (ldap.OBJECT_CLASS_VIOLATION, lambda: connection.modify_s(dn, [(ldap.MOD_DELETE, "sn", None)])),
+    (ldap.UNDEFINED_TYPE, lambda: connection.modify_s(dn, [(ldap.MOD_ADD, "noSuchAttribute", [b"x"])])),
+    (ldap.ALREADY_EXISTS, lambda: connection.add_s(dn, ldap.modlist.addModlist(entry))),
+    (ldap.NO_SUCH_OBJECT, lambda: connection.delete_s(f"uid=nobody,{PEOPLE}")),
+    (ldap.NOT_ALLOWED_ON_NONLEAF, lambda: connection.delete_s(PEOPLE)),
+    (ldap.INVALID_DN_SYNTAX, lambda: connection.delete_s("not a dn")),
+]:
+    try:
+        call()
+    except error:
+        pass
+    else:
+        raise AssertionError(f"{error} was expected")
+
+# Several searches at once, answers in any order.
+searches = [connection.search(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=pyldap)", ["cn"]) for _ in range(20)]
+for search in reversed(searches):
+    _, entries = connection.result(search)
+    assert len(entries) == 1
+
+# Rename with a control, then delete.
+connection.rename_s(dn, "uid=pyldap2", serverctrls=[ManageDSAITControl(criticality=True)])
+dn = f"uid=pyldap2,{PEOPLE}"
+((_, found),) = connection.search_s(dn, ldap.SCOPE_BASE, attrlist=["uid"])
+assert found == {"uid": [b"pyldap2"]}, found
+connection.delete_s(dn)
+connection.unbind_s()
+print("python-ldap is content")

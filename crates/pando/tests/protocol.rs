@@ -1,0 +1,436 @@
+//! RFC 4511 to the letter, and what no well-behaved client would send.
+
+mod support;
+
+use client::{ClientError, Connection};
+use ldap::{
+    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DerefAliases, ExtendedRequest, FilterBuf, Message,
+    MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+use support::pando::Start;
+use support::tree::{add_person, person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+
+fn bind_request<'a>(name: &'a str, password: &'a str) -> Request<'a> {
+    let authentication = Authentication::Simple(password.as_bytes());
+    Request::Bind(BindRequest { version: 3, name, authentication })
+}
+
+fn who_am_i<'a>() -> Request<'a> {
+    Request::Extended(ExtendedRequest { name: WHO_AM_I, value: None })
+}
+
+/// A change that sets a password.
+fn password<'a>(values: &'a [&'a str]) -> (ldap::ChangeOperation, &'a str, &'a [&'a str]) {
+    (ldap::ChangeOperation::Replace, "userPassword", values)
+}
+
+fn identity(connection: &mut Connection) -> String {
+    let reply = connection.extended(WHO_AM_I, None).unwrap();
+    assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+    String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap()
+}
+
+/// A search of the whole tree as the octets of a message.
+fn search_message(id: i32, filter: &str) -> Vec<u8> {
+    let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["1.1"]));
+    let request = Request::Search(SearchRequest {
+        base_object: SUFFIX,
+        scope: Scope::WholeSubtree,
+        deref_aliases: DerefAliases::Never,
+        size_limit: 0,
+        time_limit_seconds: 0,
+        types_only: false,
+        filter: filter.as_filter(),
+        attributes: selection.as_selection(),
+    });
+    encode(id, request)
+}
+
+fn encode(id: i32, request: Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message { id: MessageId(id), request, controls: ldap::Controls::NONE }.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn binds_answer_as_rfc_4513_says() {
+    let scratch = Scratch::new("binds");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let anna = person_dn("anna");
+    let cases: &[(&str, &str, ResultCode)] = &[
+        ("", "", ResultCode::SUCCESS),
+        (ADMIN_DN, ADMIN_PASSWORD, ResultCode::SUCCESS),
+        (ADMIN_DN, "wrong", ResultCode::INVALID_CREDENTIALS),
+        (&anna, "anna-secret", ResultCode::SUCCESS),
+        (&anna, "bert-secret", ResultCode::INVALID_CREDENTIALS),
+        (&anna, "", ResultCode::UNWILLING_TO_PERFORM),
+        (ADMIN_DN, "", ResultCode::UNWILLING_TO_PERFORM),
+        ("uid=nobody,dc=example,dc=com", "x", ResultCode::INVALID_CREDENTIALS),
+        ("o=elsewhere", "x", ResultCode::INVALID_CREDENTIALS),
+        ("not a dn", "x", ResultCode::INVALID_DN_SYNTAX),
+    ];
+    for (name, password, code) in cases {
+        let outcome = pando.connect().bind(name, password).unwrap();
+        assert_eq!(outcome.code, *code, "bind as {name:?} with {password:?}: {outcome:?}");
+    }
+
+    let mut connection = pando.connect();
+    let version_2 = BindRequest { version: 2, name: "", authentication: Authentication::Simple(b"") };
+    let reply = connection.request(Request::Bind(version_2), ldap::Controls::NONE).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    let sasl = Authentication::Sasl { mechanism: "X-UNKNOWN", credentials: None };
+    let request = Request::Bind(BindRequest { version: 3, name: "", authentication: sasl });
+    let reply = connection.request(request, ldap::Controls::NONE).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+}
+
+#[test]
+fn who_am_i_follows_the_binds() {
+    let scratch = Scratch::new("who-am-i");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let mut connection = pando.connect();
+    assert_eq!(identity(&mut connection), "");
+    assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
+    // Another spelling of the name is the same person, named as the entry is.
+    assert!(connection.bind("UID=Anna, OU=people,dc=example,dc=com", "anna-secret").unwrap().is_success());
+    assert_eq!(identity(&mut connection), format!("dn:{}", person_dn("anna")));
+    // A failed bind leaves nobody bound (RFC 4513 section 4).
+    assert!(!connection.bind(ADMIN_DN, "wrong").unwrap().is_success());
+    assert_eq!(identity(&mut connection), "");
+}
+
+#[test]
+fn anonymous_sees_nothing_of_the_tree_unless_it_is_opened() {
+    let scratch = Scratch::new("anonymous");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let mut anonymous = pando.connect();
+    let reply = anonymous.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &[]).unwrap();
+    assert!(reply.entries.is_empty() && !reply.outcome.is_success(), "{reply:?}");
+    assert!(!anonymous.delete(&person_dn("bert")).unwrap().is_success());
+    assert!(!anonymous.compare(&person_dn("bert"), "cn", "bert").unwrap().is_success());
+    assert!(pando.stop().success());
+
+    let pando = Start::new(&scratch).arguments(&["--anonymous-read"]).ready();
+    let mut anonymous = pando.connect();
+    let reply = anonymous.search(SUFFIX, Scope::WholeSubtree, "(uid=bert)", &[]).unwrap();
+    assert_eq!(reply.entries.len(), 1);
+    assert!(reply.entries[0].values("userPassword").is_empty(), "nobody but the administrator reads passwords");
+    assert_eq!(anonymous.delete(&person_dn("bert")).unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+}
+
+#[test]
+fn people_read_and_change_their_own_password_only() {
+    let scratch = Scratch::new("own-password");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let mut connection = pando.connect();
+    assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+    let entry = connection.entry(&bert, &["*"]).unwrap().expect("people can be read");
+    assert!(entry.values("userPassword").is_empty());
+
+    let refused = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+    assert_eq!(connection.modify(&bert, &[password(&["mine"])]).unwrap().code, refused);
+    let title = (ldap::ChangeOperation::Replace, "title", &["queen"][..]);
+    assert_eq!(connection.modify(&anna, &[title]).unwrap().code, refused);
+    let outcome = connection.modify(&anna, &[password(&["changed"])]).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert!(pando.connect().bind(&anna, "changed").unwrap().is_success());
+    assert!(!pando.connect().bind(&anna, "anna-secret").unwrap().is_success());
+
+    let stored = pando.administrator().entry(&anna, &["userPassword"]).unwrap().unwrap();
+    let stored = stored.text("userPassword").unwrap();
+    assert!(stored.starts_with("{ARGON2}"), "stored as {}", &stored[..stored.len().min(9)]);
+    // Compare verifies a password against what is stored.
+    let mut admin = pando.administrator();
+    assert_eq!(admin.compare(&anna, "userPassword", "changed").unwrap().code, ResultCode::COMPARE_TRUE);
+    assert_eq!(admin.compare(&anna, "userPassword", "else").unwrap().code, ResultCode::COMPARE_FALSE);
+}
+
+#[test]
+fn many_requests_outstanding_are_all_answered() {
+    let scratch = Scratch::new("pipelining");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let mut bytes = Vec::new();
+    for id in 100..1100 {
+        let filter = if id % 2 == 0 { "(uid=anna)" } else { "(description=nothing has this)" };
+        bytes.extend(search_message(id, filter));
+    }
+    admin.send_bytes(&bytes).unwrap();
+    for id in 100..1100 {
+        let reply = admin.reply(MessageId(id)).unwrap();
+        assert!(reply.outcome.is_success());
+        assert_eq!(reply.entries.len(), usize::from(id % 2 == 0), "message {id}");
+    }
+}
+
+#[test]
+fn octets_may_come_one_at_a_time() {
+    let scratch = Scratch::new("dribble");
+    let pando = Pando::start(&scratch);
+    let mut connection = pando.connect();
+    for octet in encode(5, who_am_i()) {
+        connection.send_bytes(&[octet]).unwrap();
+    }
+    assert!(connection.reply(MessageId(5)).unwrap().outcome.is_success());
+    // And the last request of a client that has nothing more to say is answered.
+    connection.send_bytes(&encode(6, who_am_i())).unwrap();
+    connection.finish_sending().unwrap();
+    assert!(connection.reply(MessageId(6)).unwrap().outcome.is_success());
+}
+
+#[test]
+fn requests_behind_a_bind_wait_for_it() {
+    let scratch = Scratch::new("bind-order");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let anna = person_dn("anna");
+    let mut connection = pando.connect();
+    // In one write: a question as anonymous, a bind whose password takes a slow hash to verify, a question behind it.
+    let mut bytes = encode(11, who_am_i());
+    bytes.extend(encode(12, bind_request(&anna, "anna-secret")));
+    bytes.extend(encode(13, who_am_i()));
+    bytes.extend(encode(14, bind_request("", "")));
+    bytes.extend(encode(15, who_am_i()));
+    connection.send_bytes(&bytes).unwrap();
+    let mut order = Vec::new();
+    let mut names = Vec::new();
+    for _ in 11..=15 {
+        let received = connection.receive_any().unwrap();
+        order.push(received.id().0);
+        if let ldap::Response::Extended { value, .. } = received.message().response {
+            names.push(String::from_utf8_lossy(value.unwrap_or_default()).into_owned());
+        }
+    }
+    assert_eq!(order, [11, 12, 13, 14, 15]);
+    assert_eq!(names, ["".to_owned(), format!("dn:{anna}"), "".to_owned()]);
+}
+
+#[test]
+fn an_abandoned_request_leaves_the_connection_well() {
+    let scratch = Scratch::new("abandon");
+    let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
+    let mut admin = pando.administrator();
+    let mut bytes = search_message(20, "(description=*nothing*like*this*)");
+    bytes.extend(search_message(21, "(objectClass=*)"));
+    bytes.extend(encode(22, Request::Abandon(MessageId(21))));
+    // Abandoning what does not exist, and abandoning an abandon, are not errors and have no answer.
+    bytes.extend(encode(23, Request::Abandon(MessageId(4711))));
+    bytes.extend(encode(24, who_am_i()));
+    admin.send_bytes(&bytes).unwrap();
+    assert!(admin.reply(MessageId(20)).unwrap().outcome.is_success());
+    assert!(admin.reply(MessageId(24)).unwrap().outcome.is_success());
+    assert_eq!(identity(&mut admin), format!("dn:{ADMIN_DN}"));
+}
+
+#[test]
+fn controls_are_refused_only_when_unknown_and_critical() {
+    let scratch = Scratch::new("controls");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let compare = Request::Compare(CompareRequest { entry: &anna, description: "cn", value: b"anna" });
+    for (oid, critical, code) in [
+        ("1.2.3.4.5", true, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION),
+        ("1.2.3.4.5", false, ResultCode::COMPARE_TRUE),
+        (ldap::oids::MANAGE_DSA_IT, true, ResultCode::COMPARE_TRUE),
+    ] {
+        let controls = ControlsBuf::from_iter([Control { oid, critical, value: None }]);
+        let reply = admin.request(compare, controls.as_controls()).unwrap();
+        assert_eq!(reply.outcome.code, code, "{oid} {critical}: {:?}", reply.outcome);
+    }
+    // Nothing is done when a critical control is refused.
+    let controls = ControlsBuf::from_iter([Control { oid: "1.2.3.4.5", critical: true, value: None }]);
+    let delete = Request::Delete(ldap::DeleteRequest { entry: &anna });
+    let reply = admin.request(delete, controls.as_controls()).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
+    assert!(admin.entry(&anna, &[]).unwrap().is_some());
+}
+
+#[test]
+fn unknown_extended_operations_are_protocol_errors() {
+    let scratch = Scratch::new("extended");
+    let pando = Pando::start(&scratch);
+    let mut connection = pando.connect();
+    let reply = connection.extended("1.2.3.4.5.6", Some(b"value")).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    assert!(reply.outcome.diagnostic.contains("1.2.3.4.5.6"), "{:?}", reply.outcome);
+    assert_eq!(identity(&mut connection), "", "the connection goes on");
+}
+
+#[test]
+fn what_is_no_ldap_ends_the_connection_with_a_notice() {
+    let scratch = Scratch::new("hostile");
+    let pando = Pando::start(&scratch);
+    let cases: &[(&str, &[u8])] = &[
+        ("an HTTP request", b"GET / HTTP/1.1\r\n\r\n"),
+        ("a message id of 0", &[0x30, 5, 2, 1, 0, 0x42, 0]),
+        ("a negative message id", &[0x30, 5, 2, 1, 0xff, 0x42, 0]),
+        ("an indefinite length", &[0x30, 0x80, 2, 1, 1, 0x42, 0, 0, 0]),
+        ("a response", &[0x30, 12, 2, 1, 1, 0x65, 7, 10, 1, 0, 4, 0, 4, 0]),
+        ("lengths that contradict each other", &[0x30, 6, 2, 1, 1, 0x60, 0x7f, 0]),
+        ("a length of 4 GiB", &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]),
+        ("a length in nine octets", &[0x30, 0x89, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+    ];
+    for (what, bytes) in cases {
+        let mut connection = pando.connect();
+        connection.send_bytes(bytes).unwrap();
+        let notice = connection.closed().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let notice = notice.unwrap_or_else(|| panic!("{what}: closed without a notice of disconnection"));
+        assert!(notice.starts_with("protocolError"), "{what}: {notice}");
+    }
+    assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_answered_where_its_id_can() {
+    let scratch = Scratch::new("unreadable");
+    let pando = Pando::start(&scratch);
+    let mut connection = pando.connect();
+    let mut bytes = search_message(7, "(uid=anna)");
+    // The scope follows the base's octets: an ENUMERATED of 2, made 9 here.
+    let scope = bytes.windows(3).position(|window| window == [10, 1, 2]).unwrap();
+    bytes[scope + 2] = 9;
+    connection.send_bytes(&bytes).unwrap();
+    let outcome = connection.reply(MessageId(7)).unwrap().outcome;
+    assert_eq!(outcome.code, ResultCode::PROTOCOL_ERROR);
+    assert!(outcome.diagnostic.contains("scope"), "{outcome:?}");
+}
+
+#[test]
+fn limits_hold_before_authentication_and_are_wider_after() {
+    let scratch = Scratch::new("limits");
+    let pando = Pando::start(&scratch);
+    let large = "x".repeat(3 << 20);
+    let mut anonymous = pando.connect();
+    let compare = Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
+    let message = encode(3, compare);
+    // The server may close the connection at the header already, so our writing may fail as well.
+    let _ = anonymous.send_bytes(&message);
+    match anonymous.closed() {
+        Ok(notice) => assert!(notice.is_none_or(|notice| notice.starts_with("protocolError"))),
+        Err(ClientError::Io(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let compare = Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
+    let reply = admin.request(compare, ldap::Controls::NONE).unwrap();
+    assert!(matches!(reply.outcome.code, ResultCode::COMPARE_FALSE | ResultCode::INVALID_ATTRIBUTE_SYNTAX));
+
+    let deep = format!("{}(uid=anna){}", "(!".repeat(60), ")".repeat(60));
+    admin.send_bytes(&search_message(300, &deep)).unwrap();
+    assert!(admin.reply(MessageId(300)).unwrap().outcome.is_success());
+}
+
+#[test]
+fn filters_beyond_the_limits_are_refused() {
+    let scratch = Scratch::new("filter-limits");
+    let pando = Pando::start(&scratch);
+    let mut connection = pando.administrator();
+    plant(&mut connection);
+    // Deeper than the text form allows, so written as octets: NOT around NOT around ... (objectClass=*).
+    let mut filter = vec![0x87, 1, b'o'];
+    for _ in 0..2000 {
+        let mut outer = vec![0xa2];
+        ber_length(&mut outer, filter.len());
+        outer.append(&mut filter);
+        filter = outer;
+    }
+    connection.send_bytes(&search_around(8, &filter)).unwrap();
+    match connection.reply(MessageId(8)) {
+        Ok(reply) => assert!(!reply.outcome.is_success(), "{:?}", reply.outcome),
+        Err(ClientError::Closed { notice }) => assert!(notice.is_some()),
+        Err(error) => panic!("{error}"),
+    }
+    let mut wide = Vec::new();
+    (0..10_000).for_each(|_| wide.extend([0x87, 1, b'o']));
+    let mut filter = vec![0xa1];
+    ber_length(&mut filter, wide.len());
+    filter.append(&mut wide);
+    let mut connection = pando.administrator();
+    connection.send_bytes(&search_around(9, &filter)).unwrap();
+    match connection.reply(MessageId(9)) {
+        Ok(reply) => assert!(!reply.outcome.is_success(), "{:?}", reply.outcome),
+        Err(ClientError::Closed { notice }) => assert!(notice.is_some()),
+        Err(error) => panic!("{error}"),
+    }
+    assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
+}
+
+/// A search request around a filter's octets.
+fn search_around(id: u8, filter: &[u8]) -> Vec<u8> {
+    let mut request = vec![4, 0, 10, 1, 2, 10, 1, 0, 2, 1, 0, 2, 1, 0, 1, 1, 0];
+    request.extend_from_slice(filter);
+    request.extend([0x30, 0]);
+    let mut message = vec![2, 1, id, 0x63];
+    ber_length(&mut message, request.len());
+    message.append(&mut request);
+    let mut bytes = vec![0x30];
+    ber_length(&mut bytes, message.len());
+    bytes.append(&mut message);
+    bytes
+}
+
+fn ber_length(out: &mut Vec<u8>, length: usize) {
+    match u8::try_from(length) {
+        Ok(short) if short < 0x80 => out.push(short),
+        _ => {
+            out.push(0x84);
+            out.extend((length as u32).to_be_bytes());
+        }
+    }
+}
+
+#[test]
+fn users_have_limits_and_the_administrator_has_none() {
+    let scratch = Scratch::new("size-limits");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    // Written ahead without waiting, so that the group commit takes them together.
+    let mut ids = Vec::new();
+    for index in 0..1005 {
+        let (dn, uid) = (person_dn(&format!("p{index}")), format!("p{index}"));
+        let mut list = ldap::AttributesBuf::new();
+        list.push("objectClass", ["account"]);
+        list.push("uid", [&uid]);
+        let request = Request::Add(ldap::AddRequest { entry: &dn, attributes: list.as_attributes() });
+        ids.push(admin.send(request, ldap::Controls::NONE).unwrap());
+    }
+    for id in ids {
+        assert!(admin.reply(id).unwrap().outcome.is_success());
+    }
+    let all = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=account)", &["1.1"]).unwrap();
+    assert_eq!((all.entries.len(), all.outcome.code), (1005, ResultCode::SUCCESS));
+
+    add_person(&mut admin, "carl");
+    let mut user = pando.connect();
+    assert!(user.bind(&person_dn("carl"), "carl-secret").unwrap().is_success());
+    let some = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=account)", &["1.1"]).unwrap();
+    assert_eq!((some.entries.len(), some.outcome.code), (1000, ResultCode::SIZE_LIMIT_EXCEEDED));
+}
+
+#[test]
+fn unbind_and_shutdown_close_connections() {
+    let scratch = Scratch::new("goodbye");
+    let pando = Pando::start(&scratch);
+    pando.connect().unbind().unwrap();
+    let mut idle = pando.administrator();
+    assert!(pando.stop().success(), "SIGTERM is a regular end");
+    // A connection that is open when the server ends hears why, or just sees the end.
+    if let Some(notice) = idle.closed().unwrap() {
+        assert!(notice.starts_with("unavailable"), "{notice}");
+    }
+}

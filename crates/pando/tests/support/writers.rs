@@ -1,0 +1,239 @@
+//! Concurrent writers with a model each, for tests that take the server away under them: what was acknowledged has to be
+//! there afterwards, what was under way may be there wholly or not at all.
+
+use super::tree::add;
+use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
+use client::{ClientError, Connection, Outcome};
+use ldap::{ChangeOperation, ResultCode, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
+
+/// What one writer's part of the tree should look like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The people by uid, with the number that several of their attributes carry.
+    people: BTreeMap<String, u64>,
+    /// The uids that the writer's group names, whether such a person exists or not.
+    members: BTreeSet<String>,
+}
+
+/// A writer: an organizational unit and a group of its own, and what it knows about them.
+pub struct Writer {
+    name: String,
+    random: fastrand::Rng,
+    acknowledged: State,
+    /// What it would be if the last request, which has no answer, was carried out.
+    under_way: Option<State>,
+    number: u64,
+}
+
+/// A change, and how the state looks after it.
+enum Change {
+    Add(String),
+    Number(String),
+    Rename(String, String),
+    Delete(String),
+    Join(String),
+    Leave(String),
+}
+
+/// The most people a writer keeps.
+const PEOPLE_MAX: usize = 12;
+
+impl Writer {
+    /// A writer of this name, with changes that follow from the seed.
+    pub fn new(name: &str, seed: u64) -> Writer {
+        Writer {
+            name: name.to_owned(),
+            random: fastrand::Rng::with_seed(seed),
+            acknowledged: State::default(),
+            under_way: None,
+            number: 0,
+        }
+    }
+
+    fn unit(&self) -> String {
+        format!("ou={},{SUFFIX}", self.name)
+    }
+
+    fn group(&self) -> String {
+        format!("cn={},{SUFFIX}", self.name)
+    }
+
+    fn person(&self, uid: &str) -> String {
+        format!("uid={uid},{}", self.unit())
+    }
+
+    /// Adds the unit and the group.
+    pub fn plant(&self, connection: &mut Connection) {
+        let (unit, group) = (self.unit(), self.group());
+        add(connection, &unit, &[("objectClass", "organizationalUnit"), ("ou", &self.name)]);
+        // The unit as a first member, because a group may not be empty.
+        add(connection, &group, &[("objectClass", "groupOfNames"), ("cn", &self.name), ("member", &unit)]);
+    }
+
+    /// Changes things, one after the other, until the server is gone; says each acknowledgement through `acknowledged`.
+    pub fn write_until_the_end(&mut self, server: SocketAddr, acknowledged: &Sender<()>) {
+        let Ok(mut connection) = Connection::open(server) else { return };
+        match connection.bind(ADMIN_DN, ADMIN_PASSWORD) {
+            Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
+            Err(_) => return,
+        }
+        loop {
+            let change = self.choose();
+            let next = self.after(&change);
+            self.under_way = Some(next.clone());
+            match self.send(&mut connection, &change) {
+                Ok(outcome) => {
+                    assert!(outcome.is_success(), "{} {}: {outcome:?}", self.name, change.text());
+                    self.acknowledged = next;
+                    self.under_way = None;
+                    if acknowledged.send(()).is_err() {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn choose(&mut self) -> Change {
+        self.number += 1;
+        let uids: Vec<String> = self.acknowledged.people.keys().cloned().collect();
+        let fresh = format!("{}-{}", self.name, self.number);
+        if uids.is_empty() || (uids.len() < PEOPLE_MAX && self.random.u8(..4) == 0) {
+            return Change::Add(fresh);
+        }
+        let uid = uids[self.random.usize(..uids.len())].clone();
+        let member = self.acknowledged.members.contains(&uid);
+        match self.random.u8(..8) {
+            0 => Change::Delete(uid),
+            1 | 2 => Change::Rename(uid, fresh),
+            3 | 4 if member => Change::Leave(uid),
+            3 | 4 => Change::Join(uid),
+            _ => Change::Number(uid),
+        }
+    }
+
+    fn after(&self, change: &Change) -> State {
+        let mut state = self.acknowledged.clone();
+        match change {
+            Change::Add(uid) | Change::Number(uid) => _ = state.people.insert(uid.clone(), self.number),
+            Change::Rename(old, new) => {
+                let number = state.people.remove(old).expect("somebody to rename");
+                state.people.insert(new.clone(), number);
+                // Links follow.
+                if state.members.remove(old) {
+                    state.members.insert(new.clone());
+                }
+            }
+            // The group keeps naming the one who is gone, as text.
+            Change::Delete(uid) => _ = state.people.remove(uid),
+            Change::Join(uid) => _ = state.members.insert(uid.clone()),
+            Change::Leave(uid) => _ = state.members.remove(uid),
+        }
+        state
+    }
+
+    fn send(&self, connection: &mut Connection, change: &Change) -> Result<Outcome, ClientError> {
+        let number = self.number.to_string();
+        match change {
+            Change::Add(uid) => {
+                let attributes = [
+                    ("objectClass", "inetOrgPerson"),
+                    ("uid", uid.as_str()),
+                    ("cn", uid),
+                    ("sn", &number),
+                    ("title", &number),
+                    ("employeeNumber", &number),
+                ];
+                connection.add(&self.person(uid), &attributes)
+            }
+            Change::Number(uid) => {
+                let value = [number.as_str()];
+                let replace = |name| (ChangeOperation::Replace, name, &value[..]);
+                connection.modify(&self.person(uid), &[replace("sn"), replace("title"), replace("employeeNumber")])
+            }
+            Change::Rename(old, new) => connection.modify_dn(&self.person(old), &format!("uid={new}"), None),
+            Change::Delete(uid) => connection.delete(&self.person(uid)),
+            Change::Join(uid) => self.change_group(connection, ChangeOperation::Add, uid),
+            Change::Leave(uid) => self.change_group(connection, ChangeOperation::Delete, uid),
+        }
+    }
+
+    fn change_group(
+        &self,
+        connection: &mut Connection,
+        operation: ChangeOperation,
+        uid: &str,
+    ) -> Result<Outcome, ClientError> {
+        connection.modify(&self.group(), &[(operation, "member", &[&self.person(uid)])])
+    }
+
+    /// Compares the server with what it acknowledged, and takes over what it did with the request that was under way.
+    #[track_caller]
+    pub fn check(&mut self, connection: &mut Connection) {
+        let found = self.read(connection);
+        let as_if_done = self.under_way.take();
+        if found != self.acknowledged && Some(&found) != as_if_done.as_ref() {
+            panic!(
+                "{}:\nfound        {found:?}\nacknowledged {:?}\nor           {as_if_done:?}",
+                self.name, self.acknowledged
+            );
+        }
+        self.acknowledged = found;
+    }
+
+    fn read(&self, connection: &mut Connection) -> State {
+        let mut state = State::default();
+        let attributes = ["uid", "cn", "sn", "title", "employeeNumber", "memberOf"];
+        let reply = connection.search(&self.unit(), Scope::SingleLevel, "(objectClass=*)", &attributes).unwrap();
+        assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+        let mut member_of = BTreeSet::new();
+        for entry in &reply.entries {
+            let uid = entry.text("uid").unwrap();
+            assert_eq!(entry.dn, self.person(&uid));
+            assert_eq!(entry.texts("title"), entry.texts("employeeNumber"), "half a change of {uid}");
+            assert_eq!(entry.texts("title"), entry.texts("sn"), "half a change of {uid}");
+            state.people.insert(uid.clone(), entry.text("title").unwrap().parse().unwrap());
+            if !entry.values("memberOf").is_empty() {
+                member_of.insert(uid.clone());
+            }
+            // The index knows it, too.
+            let by_index = connection.search(SUFFIX, Scope::WholeSubtree, &format!("(uid={uid})"), &["1.1"]).unwrap();
+            assert_eq!(by_index.entries.len(), 1, "(uid={uid})");
+        }
+        let counted = connection.entry(&self.unit(), &["numSubordinates"]).unwrap().unwrap();
+        let count = counted.text("numSubordinates").map_or(0, |text| text.parse().unwrap());
+        assert_eq!(state.people.len(), count, "numSubordinates of {}", self.unit());
+
+        let group = connection.entry(&self.group(), &["member"]).unwrap().unwrap();
+        let below = format!(",{}", self.unit());
+        let uids = group.texts("member").into_iter().filter_map(|dn| Some(dn.strip_suffix(&below)?.to_owned()));
+        state.members = uids.map(|rdn| rdn.trim_start_matches("uid=").to_owned()).collect();
+        let linked: BTreeSet<_> = state.members.iter().filter(|uid| state.people.contains_key(*uid)).cloned().collect();
+        assert_eq!(member_of, linked, "memberOf of {}", self.name);
+        state
+    }
+}
+
+impl Change {
+    fn text(&self) -> String {
+        match self {
+            Change::Add(uid) => format!("add {uid}"),
+            Change::Number(uid) => format!("number {uid}"),
+            Change::Rename(old, new) => format!("rename {old} {new}"),
+            Change::Delete(uid) => format!("delete {uid}"),
+            Change::Join(uid) => format!("join {uid}"),
+            Change::Leave(uid) => format!("leave {uid}"),
+        }
+    }
+}
+
+/// Adds the suffix, if it is not there.
+pub fn plant_suffix(connection: &mut Connection) {
+    let attributes = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    let outcome = connection.add(SUFFIX, &attributes).unwrap();
+    assert!(matches!(outcome.code, ResultCode::SUCCESS | ResultCode::ENTRY_ALREADY_EXISTS), "{outcome:?}");
+}
