@@ -13,6 +13,10 @@
 
 #![forbid(unsafe_code)]
 
+// So that `testing.rs` names this crate alike from within and from the integration tests.
+#[cfg(test)]
+extern crate self as directory;
+
 pub mod access;
 pub mod apply;
 pub mod attribute_index;
@@ -32,6 +36,8 @@ pub mod tree;
 
 mod codec;
 mod database;
+#[cfg(test)]
+mod testing;
 
 pub use access::Requester;
 pub use database::{Directory, OpenError, OpenOptions, Settings, Snapshot, Stamp, WriteBatch, Writer};

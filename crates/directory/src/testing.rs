@@ -1,0 +1,276 @@
+//! A directory in a temporary folder, for this crate's unit tests (`mod testing`) and, by `#[path]`, for its
+//! integration tests. Time is a counter and UUIDs are numbers, so a run depends on nothing but its requests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use directory::controls::RequestControls;
+use directory::search::{Budget, Search, Step};
+use directory::virtual_entries::{MonitorSource, VirtualEntry};
+use directory::{Directory, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp, Writer};
+use ldap::{
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases, FilterBuf, MessageId,
+    ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+use schema::Schema;
+
+/// Suffix of the directories made here.
+pub(crate) const SUFFIX: &str = "dc=example,dc=com";
+
+/// First time of the test clock: 2023-11-14T22:13:20Z.
+const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
+
+/// A monitor tree of nothing.
+struct NoMonitor;
+
+impl MonitorSource for NoMonitor {
+    fn entries(&self) -> Vec<VirtualEntry> {
+        Vec::new()
+    }
+}
+
+/// A folder below the system's temporary one, removed at the end.
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    pub(crate) fn new() -> TemporaryFolder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pando-directory-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        TemporaryFolder(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An entry that a search returned: values by attribute name, in the order returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) dn: String,
+    pub(crate) attributes: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+impl Entry {
+    /// The values of an attribute as text.
+    pub(crate) fn texts(&self, name: &str) -> Vec<String> {
+        let values = self.attributes.get(name).into_iter().flatten();
+        values.map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+}
+
+/// What a search returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) code: ResultCode,
+    pub(crate) matched_dn: String,
+    pub(crate) diagnostic: String,
+    pub(crate) entries: Vec<Entry>,
+    /// URIs of search result references.
+    pub(crate) references: Vec<String>,
+}
+
+impl Found {
+    pub(crate) fn dns(&self) -> Vec<&str> {
+        self.entries.iter().map(|entry| entry.dn.as_str()).collect()
+    }
+}
+
+/// An open directory and what is needed to use it.
+pub(crate) struct TestDirectory {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) writer: Writer,
+    pub(crate) snapshot: Snapshot,
+    /// On whose behalf requests run; the administrator at first.
+    pub(crate) requester: Requester,
+    clock: u64,
+    settings: Settings,
+    schema: Arc<Schema>,
+    // Last, so that the files are closed before the folder goes.
+    folder: Arc<TemporaryFolder>,
+}
+
+impl TestDirectory {
+    /// An empty directory with the suffix [`SUFFIX`] and default settings.
+    pub(crate) fn new() -> TestDirectory {
+        TestDirectory::with_settings(Settings::default())
+    }
+
+    pub(crate) fn with_settings(settings: Settings) -> TestDirectory {
+        TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, Schema::shipped(), &[SUFFIX], 0).unwrap()
+    }
+
+    /// A directory with the suffix entry.
+    pub(crate) fn with_suffix_entry() -> TestDirectory {
+        let mut directory = TestDirectory::new();
+        let outcome = directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        directory
+    }
+
+    pub(crate) fn open(
+        folder: Arc<TemporaryFolder>,
+        settings: Settings,
+        schema: Arc<Schema>,
+        suffixes: &[&str],
+        clock: u64,
+    ) -> Result<TestDirectory, OpenError> {
+        let options = OpenOptions {
+            schema: schema.clone(),
+            suffixes: suffixes.iter().map(|suffix| suffix.to_string()).collect(),
+            settings: settings.clone(),
+            monitor: Arc::new(NoMonitor),
+            vendor_version: "test".to_owned(),
+            store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
+            stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], hashed_passwords: Vec::new() },
+        };
+        let (directory, writer) = Directory::open(folder.path(), options)?;
+        let snapshot = directory.snapshot().unwrap();
+        let requester = Requester::Administrator { dn: settings.admin_dn.clone() };
+        Ok(TestDirectory { directory, writer, snapshot, requester, clock, settings, schema, folder })
+    }
+
+    /// Closes the directory and opens it again.
+    pub(crate) fn reopen(self) -> TestDirectory {
+        let (folder, settings, schema, clock) = (self.folder.clone(), self.settings.clone(), self.schema.clone(), self.clock);
+        drop(self);
+        TestDirectory::open(folder, settings, schema, &[SUFFIX], clock).unwrap()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Time and UUID of the next operation.
+    pub(crate) fn stamp(&mut self) -> Stamp {
+        self.clock += 1;
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&self.clock.to_be_bytes());
+        uuid[6] = 0x40;
+        uuid[8] = 0x80;
+        Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, hashed_passwords: Vec::new() }
+    }
+
+    /// Carries out a write request in a batch of its own.
+    pub(crate) fn execute(&mut self, request: &Request<'_>) -> Outcome {
+        let stamp = self.stamp();
+        self.execute_with(request, &RequestControls::default(), &stamp)
+    }
+
+    pub(crate) fn execute_with(&mut self, request: &Request<'_>, controls: &RequestControls, stamp: &Stamp) -> Outcome {
+        let mut batch = self.writer.begin().unwrap();
+        let outcome = batch.execute(&self.requester, request, controls, stamp);
+        batch.commit().unwrap();
+        self.snapshot.renew().unwrap();
+        outcome
+    }
+
+    pub(crate) fn add(&mut self, dn: &str, attributes: &[(&str, &[&str])]) -> Outcome {
+        let mut buffer = AttributesBuf::new();
+        for (name, values) in attributes {
+            buffer.push(name, values.iter());
+        }
+        self.execute(&Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() }))
+    }
+
+    pub(crate) fn delete(&mut self, dn: &str) -> Outcome {
+        self.execute(&Request::Delete(DeleteRequest { entry: dn }))
+    }
+
+    pub(crate) fn modify(&mut self, dn: &str, changes: &[(ChangeOperation, &str, &[&str])]) -> Outcome {
+        let mut buffer = ChangesBuf::new();
+        for (operation, name, values) in changes {
+            buffer.push(*operation, name, values.iter());
+        }
+        self.execute(&Request::Modify(ModifyRequest { object: dn, changes: buffer.as_changes() }))
+    }
+
+    pub(crate) fn modify_dn(&mut self, dn: &str, new_rdn: &str, delete_old_rdn: bool, new_superior: Option<&str>) -> Outcome {
+        self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
+    }
+
+    /// Searches to the end with aliases not followed.
+    pub(crate) fn search(&mut self, base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Found {
+        let filter = FilterBuf::parse(filter).unwrap();
+        let mut selection = SelectionBuf::new();
+        attributes.iter().for_each(|attribute| selection.push(attribute));
+        self.search_request(
+            &SearchRequest {
+                base_object: base,
+                scope,
+                deref_aliases: DerefAliases::Never,
+                size_limit: 0,
+                time_limit_seconds: 0,
+                types_only: false,
+                filter: filter.as_filter(),
+                attributes: selection.as_selection(),
+            },
+            &RequestControls::default(),
+        )
+    }
+
+    pub(crate) fn search_request(&mut self, request: &SearchRequest<'_>, controls: &RequestControls) -> Found {
+        let id = MessageId(7);
+        let mut out = Vec::new();
+        match Search::start(&self.snapshot, &self.requester, id, request, controls) {
+            Err(outcome) => Found {
+                code: outcome.code,
+                matched_dn: outcome.matched_dn,
+                diagnostic: outcome.diagnostic,
+                entries: Vec::new(),
+                references: outcome.referrals,
+            },
+            Ok(mut search) => {
+                // Small slices, so that every test also tests their borders.
+                let budget = Budget { entries_examined_max: 7, out_bytes_max: 2_000 };
+                while matches!(search.run(&self.snapshot, &mut out, &budget), Step::More) {}
+                received(&out)
+            }
+        }
+    }
+
+    /// The entry of this name with all its attributes, if it is there.
+    pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
+        self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
+    }
+}
+
+/// Takes the messages of a search apart.
+pub(crate) fn received(mut bytes: &[u8]) -> Found {
+    let mut found = Found {
+        code: ResultCode::OTHER,
+        matched_dn: String::new(),
+        diagnostic: "the search did not end".to_owned(),
+        entries: Vec::new(),
+        references: Vec::new(),
+    };
+    while let Some(length) = ldap::frame_len(bytes).unwrap() {
+        let (message, rest) = bytes.split_at(length);
+        bytes = rest;
+        match ResponseMessage::decode(message, &DecodeLimits::default()).unwrap().response {
+            Response::SearchEntry(entry) => {
+                let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
+                let attributes = entry.attributes.iter().map(|a| (a.description.to_owned(), values(a.values)));
+                found.entries.push(Entry { dn: entry.object_name.to_owned(), attributes: attributes.collect() });
+            }
+            Response::SearchReference(uris) => found.references.extend(uris.iter().map(str::to_owned)),
+            Response::SearchDone(result) => {
+                found.code = result.code;
+                found.matched_dn = result.matched_dn.to_owned();
+                found.diagnostic = result.diagnostic.to_owned();
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    found
+}
