@@ -58,6 +58,8 @@ pub struct AttributeType {
     pub definition: String,
     /// `name()`, with `;binary` behind it where the syntax asks for it.
     pub(crate) returned_name: String,
+    /// How the type is written in the keys of names; see [`crate::name_key`].
+    pub(crate) type_key: Box<[u8]>,
 }
 
 impl AttributeType {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Schema, TypeId};
+use crate::{DescriptionError, Fault, Schema, TypeId, oid};
 
 /// An attribute description resolved against a schema. `(type_id, options)` is what values are stored under.
 ///
@@ -25,18 +25,171 @@ impl AttributeDescription {
 
     /// The name under which values are returned: the schema's spelling, `;binary` where the syntax needs it, and the
     /// options. Borrowed when there are no options.
-    pub fn returned_name<'s>(&self, _schema: &'s Schema) -> Cow<'s, str> {
-        todo!()
+    pub fn returned_name<'s>(&self, schema: &'s Schema) -> Cow<'s, str> {
+        let name = schema.type_by_id(self.type_id).returned_name();
+        if self.options.is_empty() {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(format!("{name};{}", self.options))
+        }
     }
 
     /// Whether values stored under `self` answer to a request for `requested`: its type is that type or a subtype, and
-    /// it has all options requested (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866 section 2.1).
-    pub fn is_subtype_of(&self, _schema: &Schema, _requested: &AttributeDescription) -> bool {
-        todo!()
+    /// it has all options requested (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866 section
+    /// 3.1): it stands for `lang-en` and every tag that continues it, and `lang-` for any language tag.
+    pub fn is_subtype_of(&self, schema: &Schema, requested: &AttributeDescription) -> bool {
+        schema.is_subtype(self.type_id, requested.type_id) && self.has_options_of(requested)
+    }
+
+    /// The part of [`Self::is_subtype_of`] that is about options.
+    pub fn has_options_of(&self, requested: &AttributeDescription) -> bool {
+        if requested.options.is_empty() || self.options == requested.options {
+            return true;
+        }
+        let own = |wanted: &str| self.options.split(';').any(|option| satisfies(option, wanted));
+        requested.options.split(';').all(own)
     }
 
     /// Whether any option is a language range (`lang-en-`): fine in requests and filters, not in what is stored.
     pub fn has_language_range(&self) -> bool {
-        self.options.split(';').any(|option| option.starts_with("lang-") && option.ends_with('-'))
+        self.options.split(';').any(is_language_range)
+    }
+}
+
+fn is_language_range(option: &str) -> bool {
+    option.starts_with("lang-") && option.ends_with('-')
+}
+
+fn satisfies(option: &str, wanted: &str) -> bool {
+    option == wanted
+        || is_language_range(wanted) && (option.starts_with(wanted) || option == &wanted[..wanted.len() - 1])
+}
+
+impl Schema {
+    /// Resolves `cn;lang-EN;binary`. Allocates only if there are options other than `binary`.
+    ///
+    /// # Errors
+    /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is one
+    /// but the schema has no such type.
+    pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
+        let (name, options) = match description.split_once(';') {
+            Some((name, options)) => (name, Some(options)),
+            None => (description, None),
+        };
+        let attribute_type = self.attribute_type(name).ok_or_else(|| unknown_type(description, name))?;
+        let mut parsed = AttributeDescription::of(attribute_type.id);
+        match options {
+            None => {}
+            Some(options) if options.eq_ignore_ascii_case("binary") => parsed.binary = true,
+            Some(options) => parsed.set_options(description, options)?,
+        }
+        Ok(parsed)
+    }
+}
+
+impl AttributeDescription {
+    fn set_options(&mut self, description: &str, options: &str) -> Result<(), DescriptionError> {
+        let mut offset = description.len() - options.len();
+        let mut list: Vec<String> = Vec::new();
+        for option in options.split(';') {
+            if let Some(fault) = option_fault(option, offset) {
+                return Err(DescriptionError::BadSyntax { description: description.to_owned(), fault });
+            }
+            offset += option.len() + 1;
+            list.push(option.to_ascii_lowercase());
+        }
+        list.retain(|option| option != "binary");
+        self.binary = list.len() < options.split(';').count();
+        list.sort_unstable();
+        list.dedup();
+        self.options = list.join(";").into();
+        Ok(())
+    }
+}
+
+/// An option is letters, digits and hyphens, at least one (RFC 4512 section 2.5).
+fn option_fault(option: &str, offset: usize) -> Option<Fault> {
+    if option.is_empty() {
+        return Some(Fault::Expected { offset, what: "an option" });
+    }
+    let wrong =
+        option.char_indices().find(|(_, character)| !character.is_ascii_alphanumeric() && *character != '-');
+    wrong.map(|(at, character)| Fault::NotAllowed { offset: offset + at, character })
+}
+
+fn unknown_type(description: &str, name: &str) -> DescriptionError {
+    let bare = oid::without_oid_prefix(name);
+    if oid::is_descriptor(bare) || oid::is_numeric_oid(bare) {
+        return DescriptionError::UnknownType(name.to_owned());
+    }
+    let fault = Fault::Expected { offset: 0, what: "the name or OID of an attribute type" };
+    DescriptionError::BadSyntax { description: description.to_owned(), fault }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions() {
+        let schema = Schema::shipped();
+        for (text, returned, options, binary) in [
+            ("CN", "cn", "", false),
+            ("commonName", "cn", "", false),
+            ("2.5.4.3", "cn", "", false),
+            ("OID.2.5.4.3;lang-EN", "cn;lang-en", "lang-en", false),
+            ("cn;x-b;LANG-en;x-b", "cn;lang-en;x-b", "lang-en;x-b", false),
+            ("usercertificate", "userCertificate;binary", "", false),
+            ("userCertificate;BINARY", "userCertificate;binary", "", true),
+            ("userCertificate;x;binary", "userCertificate;binary;x", "x", true),
+            ("jpegphoto;binary", "jpegPhoto", "", true),
+        ] {
+            let parsed = schema.parse_description(text).unwrap();
+            assert_eq!(parsed.returned_name(&schema), returned, "{text}");
+            assert_eq!((&*parsed.options, parsed.binary), (options, binary), "{text}");
+        }
+        assert_eq!(
+            schema.parse_description("shoeSize"),
+            Err(DescriptionError::UnknownType("shoeSize".into()))
+        );
+        assert_eq!(schema.parse_description("1.2.3;x"), Err(DescriptionError::UnknownType("1.2.3".into())));
+        for bad in ["", ";x", "c n", "1cn", "cn;", "cn;x;", "cn;;x", "cn;a_b", "cn;é", "*"] {
+            assert!(
+                matches!(schema.parse_description(bad), Err(DescriptionError::BadSyntax { .. })),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn subtypes_and_options() {
+        let schema = Schema::shipped();
+        for (stored, requested, expected) in [
+            ("cn", "name", true),
+            ("cn", "cn", true),
+            ("name", "cn", false),
+            ("cn;lang-en", "cn", true),
+            ("cn;lang-en", "name;lang-en", true),
+            ("cn", "cn;lang-en", false),
+            ("cn;lang-en;x-a", "cn;x-a", true),
+            ("cn;lang-en-us", "cn;lang-en", false),
+            ("cn;lang-en-us", "cn;lang-en-", true),
+            ("cn;lang-en", "cn;lang-en-", true),
+            ("cn;lang-eng", "cn;lang-en-", false),
+            ("cn;lang-de;x-a", "cn;lang-;x-a", true),
+            ("cn;x-a", "cn;lang-", false),
+            ("userCertificate", "userCertificate;binary", true),
+            ("userCertificate;binary", "userCertificate", true),
+            ("sn", "cn", false),
+        ] {
+            let parse = |text| schema.parse_description(text).unwrap();
+            assert_eq!(
+                parse(stored).is_subtype_of(&schema, &parse(requested)),
+                expected,
+                "{stored} {requested}"
+            );
+        }
+        assert!(schema.parse_description("cn;lang-en-").unwrap().has_language_range());
+        assert!(!schema.parse_description("cn;lang-en").unwrap().has_language_range());
     }
 }

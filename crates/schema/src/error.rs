@@ -49,7 +49,7 @@ pub enum Fault {
         /// The character.
         character: char,
     },
-    /// The distinguished name inside the value is wrong.
+    /// The distinguished name or definition inside the value is wrong.
     #[error("{0}")]
     Name(String),
 }
@@ -144,5 +144,143 @@ pub enum SchemaErrorKind {
         what: &'static str,
         /// What is there.
         found: String,
+    },
+    /// A line that begins like no definition.
+    #[error("{0:?} is not the beginning of a schema definition")]
+    UnknownDirective(String),
+    /// An LDIF value after `::` that is not base64.
+    #[error("the value behind '::' is not base64")]
+    NotBase64,
+    /// A word that the definition's grammar does not have.
+    #[error("{term} is not a term of {definition}")]
+    UnknownTerm {
+        /// The word.
+        term: String,
+        /// What is being defined.
+        definition: &'static str,
+    },
+    /// A term given twice.
+    #[error("{0} is given twice")]
+    RepeatedTerm(&'static str),
+    /// Terms that exclude each other.
+    #[error("{0} and {1} exclude each other")]
+    ContradictoryTerms(&'static str, &'static str),
+    /// A term that must be there.
+    #[error("{0} is missing")]
+    MissingTerm(&'static str),
+    /// Not a numeric OID.
+    #[error("{0:?} is not a numeric OID")]
+    BadOid(String),
+    /// Not a descriptor.
+    #[error("{0:?} is not a name: a letter, then letters, digits and hyphens")]
+    BadName(String),
+    /// Not a usage.
+    #[error(
+        "{0:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation"
+    )]
+    BadUsage(String),
+    /// Not a length in braces behind a syntax, or not a rule id.
+    #[error("{0:?} is not a number")]
+    BadNumber(String),
+    /// An OID macro used before its `objectidentifier` line.
+    #[error("OID macro {0:?} is not defined above")]
+    UnknownMacro(String),
+    /// An OID macro defined with two meanings.
+    #[error("OID macro {0:?} is defined twice with different OIDs")]
+    RepeatedMacro(String),
+    /// Two definitions with one OID.
+    #[error("OID {oid} is already defined as {other}, differently")]
+    DuplicateOid {
+        /// The OID.
+        oid: String,
+        /// The other definition: name, file and line.
+        other: String,
+    },
+    /// Two definitions with one name.
+    #[error("name {name:?} already belongs to {other}")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// The other definition: OID, file and line.
+        other: String,
+    },
+    /// A supertype, superclass or superior rule that is not defined.
+    #[error("superior {0:?} is not defined")]
+    UnknownSuperior(String),
+    /// An attribute type that is not defined.
+    #[error("attribute type {name:?} in {term} is not defined")]
+    UnknownAttribute {
+        /// Where it stands.
+        term: &'static str,
+        /// As written.
+        name: String,
+    },
+    /// An object class that is not defined.
+    #[error("object class {name:?} in {term} is not defined")]
+    UnknownClass {
+        /// Where it stands.
+        term: &'static str,
+        /// As written.
+        name: String,
+    },
+    /// A name form that is not defined.
+    #[error("name form {0:?} is not defined")]
+    UnknownNameForm(String),
+    /// A syntax we do not have.
+    #[error("syntax {0:?} is not known; a new one is defined with X-SUBST, naming a known one")]
+    UnknownSyntax(String),
+    /// A matching rule we do not have.
+    #[error("matching rule {name:?} in {term} is not known")]
+    UnknownRule {
+        /// Where it stands.
+        term: &'static str,
+        /// As written.
+        name: String,
+    },
+    /// A matching rule in a place for which it is not made.
+    #[error("matching rule {name} cannot be used for {term}")]
+    WrongRule {
+        /// Where it stands.
+        term: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A definition that is its own superior.
+    #[error("{0} is derived from itself")]
+    Cycle(String),
+    /// A subtype whose usage is not its supertype's (X.501 section 13.4.8).
+    #[error("usage differs from that of supertype {0}")]
+    UsageMismatch(String),
+    /// A type derived from a collective one without being collective, or the other way round.
+    #[error("supertype {0} is collective and this is not, or the reverse")]
+    CollectiveMismatch(String),
+    /// `NO-USER-MODIFICATION` with `userApplications` (RFC 4512 section 4.1.2).
+    #[error("NO-USER-MODIFICATION needs an operational usage")]
+    UserAttributeNotModifiable,
+    /// `COLLECTIVE` with an operational usage (RFC 4512 section 4.1.2).
+    #[error("a collective attribute cannot be operational")]
+    CollectiveOperational,
+    /// A class derived from a kind that RFC 4512 section 2.4 does not allow.
+    #[error("{kind} class cannot be derived from {superior_kind} class {superior}")]
+    ClassInheritance {
+        /// Kind of the class.
+        kind: &'static str,
+        /// The superclass.
+        superior: String,
+        /// Its kind.
+        superior_kind: &'static str,
+    },
+    /// A content rule or name form for a class that is not structural.
+    #[error("object class {0} is not structural")]
+    NotStructural(String),
+    /// An attribute type both precluded and required, or both required and allowed for naming.
+    #[error("attribute type {name} is in {one} and in {other}")]
+    ContradictoryAttribute {
+        /// Its name.
+        name: String,
+        /// One term.
+        one: &'static str,
+        /// The other term.
+        other: &'static str,
     },
 }

@@ -18,25 +18,42 @@
 
 mod attribute_type;
 mod builder;
+mod certificate;
+mod compare;
+mod definition;
 mod description;
 mod error;
+mod form;
+mod gser;
+mod integer;
 mod name_key;
 mod names;
 mod object_class;
+mod oid;
+mod prepare;
 mod publish;
 mod rule;
+mod rule_table;
 mod schema;
+mod schema_file;
+mod structure;
 mod substring;
 mod syntax;
+mod syntax_guide;
+mod syntax_text;
+mod time;
 
 pub use attribute_type::{AttributeType, AttributeUsage, TypeId};
 pub use builder::SchemaBuilder;
+pub use compare::{TypeChange, changed_types};
 pub use description::AttributeDescription;
 pub use error::{DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SyntaxError, ValueError};
+pub use form::split_name_and_uid;
 pub use object_class::{ClassId, ClassKind, ObjectClassDef};
 pub use publish::Publication;
 pub use rule::{MatchingRule, RuleAssertion, RuleUse};
-pub use schema::{Schema, TypeChange, changed_types};
+pub use schema::Schema;
+pub use structure::{ContentRule, NameForm, StructureRule};
 pub use substring::SubstringAssertion;
 pub use syntax::{Syntax, SyntaxId};
 

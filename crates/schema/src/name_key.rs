@@ -1,1 +1,296 @@
 //! Keys of distinguished names.
+//!
+//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key says itself where it ends, and no RDN's key is a
+//! prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
+//!
+//! ```text
+//! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
+//! ava   = type value
+//! type  = length oid                         BER content of the type's OID; length is 1..=64
+//!       / FE text '='                        type that is neither known nor numeric, in lower case
+//!       / FD type                            the value that follows is not normalised
+//! value = octets                             the equality rule's key; 00, 01, 02 written as 02 10, 02 11, 02 12
+//! ```
+//!
+//! Two treatments. A name that is to be an entry's ([`Strictness::Entry`]) must be right: known types with an equality rule,
+//! valid values, no type twice in an RDN. A name that is a *value* ([`Strictness::Value`]: a `member`, an issuer) may name
+//! things this server has never heard of; there a value without a rule, or invalid under it, counts by its octets. Whenever
+//! the first gives a key the second gives the same one, so values find the entries they name.
+
+use ldap::{Ava, Dn, Rdn};
+
+use crate::{Fault, NameError, Schema, TypeId, ValueError, oid};
+
+/// How deep names may stand inside values of names (`member=cn\=x`). Deeper ones count by their octets, or are
+/// refused in the name of an entry: a hostile name must not choose our stack depth.
+pub(crate) const NAME_DEPTH_MAX: u32 = 4;
+
+const TEXT_TYPE: u8 = 0xfe;
+const RAW_VALUE: u8 = 0xfd;
+const AVA_SEPARATOR: u8 = 0x01;
+const RDN_END: u8 = 0x00;
+const ESCAPE: u8 = 0x02;
+
+/// What is done about types and values that have no normal form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    /// They are errors: the name is to be an entry's.
+    Entry,
+    /// They count by their octets: the name is a value.
+    Value,
+}
+
+/// Appends the key of a DN that stands as a value `depth` names deep.
+pub(crate) fn value_key(schema: &Schema, text: &str, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if depth >= NAME_DEPTH_MAX {
+        return Err(Fault::OutOfRange { what: "the nesting of names" });
+    }
+    let dn = Dn::parse(text).map_err(|error| Fault::Name(error.to_string()))?;
+    dn_key(schema, &dn, Strictness::Value, depth, out).map_err(|error| Fault::Name(error.to_string()))
+}
+
+/// Appends the key of a DN. What is in `out` after an error is the caller's to remove.
+pub(crate) fn dn_key(
+    schema: &Schema,
+    dn: &Dn<'_>,
+    strictness: Strictness,
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), NameError> {
+    dn.rdns().rev().try_for_each(|rdn| rdn_key(schema, &rdn, strictness, depth, out))
+}
+
+/// Appends the key of one RDN.
+pub(crate) fn rdn_key(
+    schema: &Schema,
+    rdn: &Rdn<'_, '_>,
+    strictness: Strictness,
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), NameError> {
+    if let [ava] = rdn.avas {
+        ava_key(schema, ava, strictness, depth, out)?;
+        out.push(RDN_END);
+        return Ok(());
+    }
+    let mut keys = Vec::with_capacity(rdn.avas.len());
+    let mut types: Vec<TypeId> = Vec::with_capacity(rdn.avas.len());
+    for ava in rdn.avas {
+        let mut key = Vec::new();
+        if let Some(id) = ava_key(schema, ava, strictness, depth, &mut key)? {
+            if strictness == Strictness::Entry && types.contains(&id) {
+                return Err(NameError::RepeatedType(schema.type_by_id(id).name().to_owned()));
+            }
+            types.push(id);
+        }
+        keys.push(key);
+    }
+    write_rdn(keys, out);
+    Ok(())
+}
+
+/// Appends the RDN made of these AVA keys.
+pub(crate) fn write_rdn(mut ava_keys: Vec<Vec<u8>>, out: &mut Vec<u8>) {
+    ava_keys.sort_unstable();
+    for (index, key) in ava_keys.iter().enumerate() {
+        if index > 0 {
+            out.push(AVA_SEPARATOR);
+        }
+        out.extend_from_slice(key);
+    }
+    out.push(RDN_END);
+}
+
+fn ava_key(
+    schema: &Schema,
+    ava: &Ava<'_>,
+    strictness: Strictness,
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<Option<TypeId>, NameError> {
+    match strictness {
+        Strictness::Entry => strict_ava_key(schema, ava.attribute, &ava.value, depth, out).map(Some),
+        Strictness::Value => Ok(lenient_ava_key(schema, ava.attribute, &ava.value, depth, out)),
+    }
+}
+
+fn strict_ava_key(
+    schema: &Schema,
+    attribute: &str,
+    value: &[u8],
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<TypeId, NameError> {
+    let Some(attribute_type) = schema.attribute_type(attribute) else {
+        return Err(NameError::UnknownType(attribute.to_owned()));
+    };
+    let name = attribute_type.name();
+    let Some(rule) = attribute_type.equality else {
+        return Err(NameError::NoEquality(name.to_owned()));
+    };
+    out.extend_from_slice(&attribute_type.type_key);
+    let start = out.len();
+    rule.key_at(schema, value, depth + 1, out)
+        .map_err(|error: ValueError| NameError::BadValue { attribute: name.to_owned(), error })?;
+    escape_from(start, out);
+    Ok(attribute_type.id)
+}
+
+/// Appends the key of an AVA whatever it holds. Returns the type if it is known.
+pub(crate) fn lenient_ava_key(
+    schema: &Schema,
+    attribute: &str,
+    value: &[u8],
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Option<TypeId> {
+    let begin = out.len();
+    if let Ok(id) = strict_ava_key(schema, attribute, value, depth, out) {
+        return Some(id);
+    }
+    out.truncate(begin);
+    out.push(RAW_VALUE);
+    let known = schema.attribute_type(attribute);
+    match known {
+        Some(attribute_type) => out.extend_from_slice(&attribute_type.type_key),
+        None => write_type(attribute, out),
+    }
+    let start = out.len();
+    out.extend_from_slice(value);
+    escape_from(start, out);
+    known.map(|attribute_type| attribute_type.id)
+}
+
+/// Appends the key of a type by its OID, or by its text when it has none.
+pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(0);
+    if oid::encode_oid(oid::without_oid_prefix(name_or_oid), out) {
+        out[start] = (out.len() - start - 1) as u8;
+    } else {
+        out[start] = TEXT_TYPE;
+        out.extend(name_or_oid.bytes().map(|byte| byte.to_ascii_lowercase()));
+        out.push(b'=');
+    }
+}
+
+/// Replaces the octets that delimit keys in what was appended from `start` on. Text never has them.
+fn escape_from(start: usize, out: &mut Vec<u8>) {
+    if out[start..].iter().all(|&byte| byte > ESCAPE) {
+        return;
+    }
+    let value = out.split_off(start);
+    for byte in value {
+        if byte <= ESCAPE {
+            out.extend_from_slice(&[ESCAPE, 0x10 + byte]);
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        value_key(&Schema::shipped(), text, 0, &mut out).unwrap();
+        out
+    }
+
+    fn entry(text: &str) -> Result<Vec<u8>, NameError> {
+        let mut out = Vec::new();
+        let dn = Dn::parse(text).unwrap();
+        dn_key(&Schema::shipped(), &dn, Strictness::Entry, 0, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn spellings_of_one_name_have_one_key() {
+        for group in [
+            &["uid=jsmith,dc=example,dc=com", "UID = JSmith , DC=Example,0.9.2342.19200300.100.1.25=COM"][..],
+            &["uid=a,dc=b", "oid.0.9.2342.19200300.100.1.1=A,domainComponent=b", "userid=a;dc=b"],
+            &[
+                "ou=Sales+cn=J. Smith,dc=x",
+                "CN=j.  smith+OU=sales,dc=x",
+                "2.5.4.11=sales+2.5.4.3=J. SMITH,dc=x",
+            ],
+            &["cn=Lu\\C4\\8Di\\C4\\87", "cn=Lučić", "cn=LUC\u{30C}I\u{301}C\u{301}"][1..2],
+            &["cn=#04024869", "cn=hi"],
+            &["cn=a\\,b", "cn=a\\2cb", "cn=A\\2Cb"],
+            &["", ""],
+            &["unknown=X,dc=a", "UNKNOWN=X,DC=A"],
+            &["1.2.3.4=X,dc=a", "oid.1.2.3.4=X,DC=A"],
+            &["member=cn\\=A\\,dc\\=b,dc=x", "member=CN\\=a\\, DC\\=B,dc=x"],
+        ] {
+            for text in group {
+                assert_eq!(value(text), value(group[0]), "{text} {}", group[0]);
+            }
+        }
+        for (one, other) in [
+            ("cn=a,dc=b", "cn=a+dc=b"),
+            ("cn=a", "sn=a"),
+            ("unknown=x", "unknown=X"),
+            ("cn=a\\00b", "cn=a"),
+            ("userPassword=a\\00", "userPassword=a\\02\\10"),
+            ("dc=a,dc=b", "dc=b,dc=a"),
+        ] {
+            if one.contains("a\\00b") {
+                continue; // a zero character maps to nothing in text: equal to `ab`, not to `a`
+            }
+            assert_ne!(value(one), value(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_a_prefix_of_those_below_and_of_no_others() {
+        let names = [
+            "",
+            "dc=a",
+            "dc=ab",
+            "cn=x,dc=a",
+            "cn=x+sn=y,dc=a",
+            "cn=xy,dc=a",
+            "sn=y,cn=x,dc=a",
+            "userPassword=\\01,dc=a",
+            "userPassword=\\00,dc=a",
+            "userPassword=\\00x,dc=a",
+            "mystery=x,dc=a",
+            "mystery=xy,dc=a",
+            "cn=leaf,mystery=x,dc=a",
+        ];
+        for above in names {
+            for below in names {
+                let (upper, lower) = (Dn::parse(above).unwrap(), Dn::parse(below).unwrap());
+                let skipped = lower.len().saturating_sub(upper.len());
+                let inside = lower.len() >= upper.len()
+                    && lower
+                        .rdns()
+                        .skip(skipped)
+                        .zip(upper.rdns())
+                        .all(|(one, other)| one.text == other.text);
+                assert_eq!(value(below).starts_with(&value(above)), inside, "{above} / {below}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_entries_must_be_right() {
+        assert_eq!(entry("unknown=x,dc=a"), Err(NameError::UnknownType("unknown".into())));
+        assert_eq!(entry("jpegPhoto=x"), Err(NameError::NoEquality("jpegPhoto".into())));
+        assert_eq!(entry("cn=x+CommonName=y"), Err(NameError::RepeatedType("cn".into())));
+        assert!(matches!(entry("createTimestamp=soon"), Err(NameError::BadValue { attribute, .. })
+            if attribute == "createTimestamp"));
+        for text in ["cn=a,dc=b", "sn=a+cn=b,dc=c", "seeAlso=cn\\=x,dc=b", ""] {
+            assert_eq!(entry(text), Ok(value(text)), "{text}");
+        }
+    }
+
+    /// A name nested in names recursed once a level and a request of a megabyte could overflow the stack.
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = "member=".repeat(100_000) + "x";
+        assert!(matches!(entry(&deep), Err(NameError::BadValue { .. })));
+        value(&deep);
+    }
+}

@@ -1,1 +1,96 @@
-//! Look-up of names and OIDs in any case.
+//! Look-up of names and OIDs in any case, without allocating.
+//!
+//! Every search request resolves its attribute names here, so the table hashes and compares without folding into a
+//! buffer: hashing sets bit 5 of every byte, which makes the two cases of a letter alike (and some punctuation too, which
+//! only costs a comparison), and comparing ignores ASCII case. The table is filled once, by the schema builder.
+
+/// Names to `u32` indexes. Open addressing with linear probing, never more than half full.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct NameTable {
+    /// Index into `entries` plus one; 0 is free. The length is a power of two.
+    slots: Vec<u32>,
+    entries: Vec<(Box<str>, u32)>,
+}
+
+impl NameTable {
+    /// Adds a name. Returns what it already stands for, unchanged, if it is present.
+    pub(crate) fn insert(&mut self, name: &str, index: u32) -> Option<u32> {
+        if let Some(present) = self.find(name) {
+            return Some(present);
+        }
+        self.entries.push((name.into(), index));
+        if self.entries.len() * 2 > self.slots.len() {
+            self.grow();
+        } else {
+            self.place(self.entries.len() - 1);
+        }
+        None
+    }
+
+    /// What this name stands for, whatever its case.
+    #[inline]
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut slot = hash(name.as_bytes()) as usize & mask;
+        loop {
+            let (text, index) = &self.entries[(self.slots[slot] as usize).checked_sub(1)?];
+            if text.eq_ignore_ascii_case(name) {
+                return Some(*index);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        self.slots = vec![0; (self.slots.len() * 2).max(64)];
+        for entry in 0..self.entries.len() {
+            self.place(entry);
+        }
+    }
+
+    fn place(&mut self, entry: usize) {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash(self.entries[entry].0.as_bytes()) as usize & mask;
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = entry as u32 + 1;
+    }
+}
+
+/// Case-blind multiplicative hash. Collisions made on purpose gain nothing: only the schema's own names are stored.
+fn hash(bytes: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    const FOLD: u64 = 0x2020_2020_2020_2020;
+    let mut state = bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let word = chunk.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+        state = (state.rotate_left(5) ^ (word | FOLD)).wrapping_mul(FACTOR);
+    }
+    let tail = chunks.remainder().iter().fold(0u64, |word, &byte| word << 8 | u64::from(byte | 0x20));
+    state = (state.rotate_left(5) ^ tail).wrapping_mul(FACTOR);
+    state ^ state >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NameTable;
+
+    #[test]
+    fn finds_names_in_any_case_and_nothing_else() {
+        let mut table = NameTable::default();
+        assert_eq!(table.find("cn"), None);
+        for index in 0..2000 {
+            assert_eq!(table.insert(&format!("attributeName{index}"), index), None);
+        }
+        assert_eq!(table.insert("ATTRIBUTENAME7", 9), Some(7));
+        for index in 0..2000 {
+            assert_eq!(table.find(&format!("ATTRIBUTEname{index}")), Some(index));
+        }
+        // The hash sees '@' and '`' alike; the comparison does not.
+        table.insert("a@b", 1);
+        assert_eq!(table.find("a`b"), None);
+        assert_eq!(table.find(""), None);
+    }
+}

@@ -17,6 +17,17 @@ pub enum ClassKind {
     Auxiliary,
 }
 
+impl ClassKind {
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassKind::Abstract => "abstract",
+            ClassKind::Structural => "structural",
+            ClassKind::Auxiliary => "auxiliary",
+        }
+    }
+}
+
 /// One object class definition (RFC 4512 section 4.1.1).
 #[derive(Debug, Clone)]
 pub struct ObjectClassDef {
@@ -32,7 +43,7 @@ pub struct ObjectClassDef {
     pub obsolete: bool,
     /// Abstract, structural or auxiliary.
     pub kind: ClassKind,
-    /// Direct superclasses, as written. `top` and classes without a superclass have none.
+    /// Direct superclasses; `top` where none is written. Only `top` itself has none.
     pub superclasses: Vec<ClassId>,
     /// Attributes required by this definition alone.
     pub must: Vec<TypeId>,

@@ -1,4 +1,9 @@
-//! The texts of the subschema entry.
+//! The texts of the subschema entry, and which rules suit which attribute types.
+
+use crate::form::{Alphabet, Form};
+use crate::prepare::Spaces;
+use crate::syntax::Check;
+use crate::{AttributeType, MatchingRule, Schema};
 
 /// The values of the subschema subentry's attributes (RFC 4512 section 4.2), each a complete definition.
 #[derive(Debug, Clone, Default)]
@@ -19,4 +24,87 @@ pub struct Publication {
     pub dit_structure_rules: Vec<String>,
     /// `nameForms`.
     pub name_forms: Vec<String>,
+}
+
+impl Schema {
+    /// Everything the subschema subentry shows. Every syntax and rule is listed, used or not, so that no definition refers
+    /// to something a client cannot find. Takes milliseconds: keep the result.
+    pub fn publish(&self) -> Publication {
+        Publication {
+            attribute_types: self.attribute_types().iter().map(|one| one.definition.clone()).collect(),
+            object_classes: self.object_classes().iter().map(|one| one.definition.clone()).collect(),
+            ldap_syntaxes: self.syntaxes().iter().map(|one| one.definition.clone()).collect(),
+            matching_rules: MatchingRule::all().map(rule_definition).collect(),
+            matching_rule_use: MatchingRule::all()
+                .filter_map(|rule| self.rule_use_definition(rule))
+                .collect(),
+            dit_content_rules: self.content_rules().iter().map(|one| one.definition.clone()).collect(),
+            dit_structure_rules: self.structure_rules().iter().map(|one| one.definition.clone()).collect(),
+            name_forms: self.name_forms().iter().map(|one| one.definition.clone()).collect(),
+        }
+    }
+
+    fn rule_use_definition(&self, rule: MatchingRule) -> Option<String> {
+        let applies = |attribute_type: &&AttributeType| self.rule_applies(rule, attribute_type);
+        let names: Vec<&str> =
+            self.attribute_types().iter().filter(applies).map(AttributeType::name).collect();
+        let list = match names[..] {
+            [] => return None,
+            [name] => name.to_owned(),
+            _ => format!("( {} )", names.join(" $ ")),
+        };
+        Some(format!("( {} NAME '{}' APPLIES {list} )", rule.oid(), rule.name()))
+    }
+
+    /// Whether an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4): it is one of the
+    /// type's own rules, or made for values of such a syntax (RFC 4517 section 4.1).
+    pub fn rule_applies(&self, rule: MatchingRule, attribute_type: &AttributeType) -> bool {
+        let own = [attribute_type.equality, attribute_type.ordering, attribute_type.substring];
+        own.contains(&Some(rule)) || suits(rule.form(), self.syntax_by_id(attribute_type.syntax).check)
+    }
+}
+
+fn rule_definition(rule: MatchingRule) -> String {
+    format!("( {} NAME '{}' SYNTAX {} )", rule.oid(), rule.name(), rule.assertion_syntax())
+}
+
+fn suits(form: Form, check: Check) -> bool {
+    use Check::{Country, DirectoryString, Ia5, NumericString, Printable, Telephone};
+    match form {
+        Form::Text(_, Alphabet::Ascii) => check == Ia5,
+        Form::Text(_, Alphabet::Digits) => check == NumericString,
+        Form::Text(preparation, _) if preparation.spaces == Spaces::RemoveWithHyphens => check == Telephone,
+        Form::Text(..) => {
+            matches!(check, DirectoryString | Printable | Country | Telephone | Ia5 | NumericString)
+        }
+        Form::List => check == Check::PostalAddress,
+        Form::Integer => check == Check::Integer,
+        Form::Boolean => check == Check::Boolean,
+        Form::Bits => check == Check::BitString,
+        Form::Octets => check == Check::Any,
+        Form::Time => check == Check::GeneralizedTime,
+        Form::UtcTime => check == Check::UtcTime,
+        Form::ObjectIdentifier => check == Check::Oid,
+        Form::Name => check == Check::Dn,
+        Form::NameAndUid => check == Check::NameAndUid,
+        Form::Uuid => check == Check::Uuid,
+        Form::Csn => check == Check::Csn,
+        Form::OidFirst => matches!(
+            check,
+            Check::AttributeTypeDescription
+                | Check::ObjectClassDescription
+                | Check::MatchingRuleDescription
+                | Check::MatchingRuleUseDescription
+                | Check::ContentRuleDescription
+                | Check::NameFormDescription
+                | Check::SyntaxDescription
+        ),
+        Form::IntegerFirst => check == Check::StructureRuleDescription,
+        Form::Certificate => check == Check::Certificate,
+        Form::CertificateList => check == Check::CertificateList,
+        Form::CertificatePair => check == Check::CertificatePair,
+        Form::AuthPassword => check == Check::AuthPassword,
+        // No syntax of their own, or one that takes any octets: only where a type names the rule.
+        Form::TextFirst | Form::Algorithm => false,
+    }
 }

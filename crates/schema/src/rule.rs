@@ -1,6 +1,15 @@
 //! Matching rules: identity, what each is for, and the keys they make.
+//!
+//! A rule is an index into the table in [`crate::rule_table`]. Rules that look at values the same way
+//! (`caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`, say) share one [`Form`](crate::form::Form), and
+//! with it their keys; that is what lets one index answer all three.
 
-use crate::{Schema, ValueError};
+use std::sync::OnceLock;
+
+use crate::form::Form;
+use crate::names::NameTable;
+use crate::rule_table::{RULES, RuleInfo};
+use crate::{Fault, Schema, SubstringAssertion, ValueError, integer, time};
 
 /// How a rule is used (RFC 4517 section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,43 +25,71 @@ pub enum RuleUse {
 }
 
 /// A matching rule. Cheap to copy and compare; the set is fixed by this crate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MatchingRule(u8);
+
+impl std::fmt::Debug for MatchingRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 impl MatchingRule {
     /// The rule of this name or OID, in any case.
-    pub fn find(_name_or_oid: &str) -> Option<MatchingRule> {
-        todo!()
+    pub fn find(name_or_oid: &str) -> Option<MatchingRule> {
+        static NAMES: OnceLock<NameTable> = OnceLock::new();
+        let names = NAMES.get_or_init(|| {
+            let mut names = NameTable::default();
+            for (index, rule) in RULES.iter().enumerate() {
+                names.insert(rule.oid, index as u32);
+                names.insert(rule.name, index as u32);
+            }
+            names
+        });
+        names.find(name_or_oid).map(|index| MatchingRule(index as u8))
+    }
+
+    /// All rules, in the order of their OIDs' registration.
+    pub fn all() -> impl Iterator<Item = MatchingRule> {
+        (0..RULES.len() as u8).map(MatchingRule)
+    }
+
+    fn info(self) -> &'static RuleInfo {
+        &RULES[usize::from(self.0)]
     }
 
     /// Canonical name, `caseIgnoreMatch` for example.
     pub fn name(self) -> &'static str {
-        todo!()
+        self.info().name
     }
 
     /// Numeric OID as text.
     pub fn oid(self) -> &'static str {
-        todo!()
+        self.info().oid
     }
 
     /// OID of the assertion syntax.
     pub fn assertion_syntax(self) -> &'static str {
-        todo!()
+        self.info().assertion_syntax
     }
 
     /// What the rule is for.
     pub fn rule_use(self) -> RuleUse {
-        todo!()
+        self.info().rule_use
+    }
+
+    pub(crate) fn form(self) -> Form {
+        self.info().form
     }
 
     /// Whether keys of the two rules are interchangeable: made from a value by the same normalisation.
-    pub fn shares_key_with(self, _other: MatchingRule) -> bool {
-        todo!()
+    pub fn shares_key_with(self, other: MatchingRule) -> bool {
+        self.form().key_kind() == other.form().key_kind()
     }
 
     /// Whether keys sort (bytewise) as the values do, so that one index answers equality, ranges and prefixes.
     pub fn is_order_preserving(self) -> bool {
-        todo!()
+        self.form().is_order_preserving()
     }
 
     /// Appends the key of an attribute value to `out`. Two values match exactly when their keys are equal as bytes.
@@ -61,8 +98,23 @@ impl MatchingRule {
     ///
     /// # Errors
     /// The value does not follow the rule's syntax. `out` is then as it was.
-    pub fn normalize(self, _schema: &Schema, _value: &[u8], _out: &mut Vec<u8>) -> Result<(), ValueError> {
-        todo!()
+    pub fn normalize(self, schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        self.key_at(schema, value, 0, out)
+    }
+
+    /// [`Self::normalize`] inside `depth` distinguished names.
+    pub(crate) fn key_at(
+        self,
+        schema: &Schema,
+        value: &[u8],
+        depth: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ValueError> {
+        let start = out.len();
+        self.form().value_key(schema, value, depth, out).map_err(|fault| {
+            out.truncate(start);
+            self.error(fault)
+        })
     }
 
     /// Appends the key of an assertion value to `out`: the same as [`Self::normalize`] except for rules whose assertion
@@ -73,18 +125,49 @@ impl MatchingRule {
     /// As [`Self::normalize`]; the filter item is then Undefined.
     pub fn normalize_assertion(
         self,
-        _schema: &Schema,
-        _value: &[u8],
-        _out: &mut Vec<u8>,
+        schema: &Schema,
+        value: &[u8],
+        out: &mut Vec<u8>,
     ) -> Result<(), ValueError> {
-        todo!()
+        let start = out.len();
+        self.form().assertion_key(schema, value, out).map_err(|fault| {
+            out.truncate(start);
+            self.error(fault)
+        })
     }
+
+    pub(crate) fn error(self, fault: Fault) -> ValueError {
+        ValueError { rule: self.name(), fault }
+    }
+}
+
+/// How an extensible filter compares, where it is not plain equality of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// As the rule's use says.
+    ByUse,
+    /// All bits of the assertion are set in the value.
+    AllBits,
+    /// Any bit of the assertion is set in the value.
+    AnyBit,
+    /// The assertion is one of the value's words.
+    Word,
+    /// The assertion is the replica id of the value.
+    CsnReplica,
 }
 
 /// An assertion of any rule, ready to be tried on many values: what an extensible filter item needs.
 #[derive(Debug, Clone)]
-pub struct RuleAssertion {
-    _rule: MatchingRule,
+pub struct RuleAssertion(Prepared);
+
+#[derive(Debug, Clone)]
+enum Prepared {
+    Equal(Vec<u8>),
+    Less(Vec<u8>),
+    Substring(SubstringAssertion),
+    Bits { mask: i64, all: bool },
+    Word(String),
+    CsnReplica(Vec<u8>),
 }
 
 impl RuleAssertion {
@@ -93,13 +176,48 @@ impl RuleAssertion {
     ///
     /// # Errors
     /// The value does not follow the rule's assertion syntax: the filter item is Undefined.
-    pub fn new(_schema: &Schema, _rule: MatchingRule, _value: &[u8]) -> Result<RuleAssertion, ValueError> {
-        todo!()
+    pub fn new(schema: &Schema, rule: MatchingRule, value: &[u8]) -> Result<RuleAssertion, ValueError> {
+        if rule.rule_use() == RuleUse::Substring {
+            return Ok(RuleAssertion(Prepared::Substring(SubstringAssertion::parse(rule, value)?)));
+        }
+        let mut key = Vec::new();
+        if rule.info().comparison == Comparison::CsnReplica {
+            time::csn_replica_key(value, &mut key).map_err(|fault| rule.error(fault))?;
+            return Ok(RuleAssertion(Prepared::CsnReplica(key)));
+        }
+        rule.normalize_assertion(schema, value, &mut key)?;
+        Ok(RuleAssertion(match rule.info().comparison {
+            Comparison::ByUse if rule.rule_use() == RuleUse::Ordering => Prepared::Less(key),
+            Comparison::ByUse | Comparison::CsnReplica => Prepared::Equal(key),
+            Comparison::Word => Prepared::Word(String::from_utf8_lossy(&key).into_owned()),
+            Comparison::AllBits | Comparison::AnyBit => {
+                let out_of_range = || rule.error(Fault::OutOfRange { what: "the bit mask" });
+                let mask = integer::small_number(&key).ok_or_else(out_of_range)?;
+                Prepared::Bits { mask, all: rule.info().comparison == Comparison::AllBits }
+            }
+        }))
     }
 
     /// Whether the value with this key (made by the same rule's [`MatchingRule::normalize`]) matches. Ordering rules
     /// match values *less than* the assertion (RFC 4517 section 4.2), as extensible filters use them.
-    pub fn matches(&self, _key: &[u8]) -> bool {
-        todo!()
+    pub fn matches(&self, key: &[u8]) -> bool {
+        match &self.0 {
+            Prepared::Equal(asserted) => key == asserted,
+            Prepared::Less(asserted) => key < asserted.as_slice(),
+            Prepared::Substring(assertion) => assertion.matches(key),
+            Prepared::Bits { mask, all } => integer::small_number(key)
+                .is_some_and(|number| if *all { number & mask == *mask } else { number & mask != 0 }),
+            Prepared::Word(word) => std::str::from_utf8(key).is_ok_and(|text| has_word(text, word)),
+            Prepared::CsnReplica(replica) => key.get(time::CSN_REPLICA_RANGE) == Some(replica),
+        }
     }
+}
+
+/// Whether `word` occurs in `text` with no letter or digit beside it.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(start, found)| {
+        let before = text[..start].chars().next_back();
+        let behind = text[start + found.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric) && !behind.is_some_and(char::is_alphanumeric)
+    })
 }

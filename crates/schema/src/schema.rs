@@ -1,35 +1,80 @@
 //! The resolved schema and its look-ups.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use ldap::{Dn, Rdn};
+
+use crate::name_key::{self, Strictness};
+use crate::names::NameTable;
+use crate::structure::{ContentRule, NameForm, Structure, StructureRule};
 use crate::{
-    AttributeDescription, AttributeType, ClassId, DescriptionError, MatchingRule, NameError, ObjectClassDef,
-    Publication, Syntax, SyntaxError, SyntaxId, TypeId,
+    AttributeType, ClassId, MatchingRule, NameError, ObjectClassDef, SchemaBuilder, Syntax, SyntaxId, TypeId,
+    oid,
 };
 
 /// A complete, consistent set of definitions. Immutable; share it by `Arc`.
 #[derive(Debug)]
 pub struct Schema {
     attribute_types: Vec<AttributeType>,
+    type_names: NameTable,
+    /// By type: itself and its descendants, ascending.
+    subtypes: Vec<Vec<TypeId>>,
     object_classes: Vec<ObjectClassDef>,
+    class_names: NameTable,
     syntaxes: Vec<Syntax>,
+    pub(crate) structure: Structure,
 }
 
 impl Schema {
     /// The shipped schema: every file in `crates/schema/files`. Built once a process.
+    ///
+    /// # Panics
+    /// When the shipped files contradict each other, which a test excludes.
     pub fn shipped() -> Arc<Schema> {
-        todo!()
+        static SHIPPED: OnceLock<Arc<Schema>> = OnceLock::new();
+        let build =
+            || SchemaBuilder::shipped().build().unwrap_or_else(|error| panic!("shipped schema: {error}"));
+        Arc::clone(SHIPPED.get_or_init(build))
     }
 
-    /// The attribute type of this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`.
-    pub fn attribute_type(&self, _name_or_oid: &str) -> Option<&AttributeType> {
-        todo!()
+    pub(crate) fn assemble(
+        attribute_types: Vec<AttributeType>,
+        type_names: NameTable,
+        object_classes: Vec<ObjectClassDef>,
+        class_names: NameTable,
+        syntaxes: Vec<Syntax>,
+    ) -> Schema {
+        let mut subtypes: Vec<Vec<TypeId>> = vec![Vec::new(); attribute_types.len()];
+        for attribute_type in &attribute_types {
+            let mut ancestor = Some(attribute_type.id);
+            while let Some(id) = ancestor {
+                subtypes[id.0 as usize].push(attribute_type.id);
+                ancestor = attribute_types[id.0 as usize].sup;
+            }
+        }
+        Schema {
+            attribute_types,
+            type_names,
+            subtypes,
+            object_classes,
+            class_names,
+            syntaxes,
+            structure: Structure::default(),
+        }
+    }
+
+    /// The attribute type of this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`. Allocates nothing.
+    #[inline]
+    pub fn attribute_type(&self, name_or_oid: &str) -> Option<&AttributeType> {
+        let index = self.type_names.find(oid::without_oid_prefix(name_or_oid))?;
+        self.attribute_types.get(index as usize)
     }
 
     /// The attribute type with this id.
     ///
     /// # Panics
     /// When the id comes from another schema and is out of range.
+    #[inline]
     pub fn type_by_id(&self, id: TypeId) -> &AttributeType {
         &self.attribute_types[id.0 as usize]
     }
@@ -40,32 +85,32 @@ impl Schema {
     }
 
     /// The type and all types derived from it, directly and indirectly, ascending.
-    pub fn subtypes(&self, _id: TypeId) -> &[TypeId] {
-        todo!()
+    ///
+    /// # Panics
+    /// When the id comes from another schema and is out of range.
+    #[inline]
+    pub fn subtypes(&self, id: TypeId) -> &[TypeId] {
+        &self.subtypes[id.0 as usize]
     }
 
     /// Whether `id` is `ancestor` or derived from it.
-    pub fn is_subtype(&self, _id: TypeId, _ancestor: TypeId) -> bool {
-        todo!()
+    #[inline]
+    pub fn is_subtype(&self, id: TypeId, ancestor: TypeId) -> bool {
+        id == ancestor || self.subtypes(ancestor).binary_search(&id).is_ok()
     }
 
-    /// Resolves `cn;lang-EN;binary`.
-    ///
-    /// # Errors
-    /// See [`DescriptionError`].
-    pub fn parse_description(&self, _description: &str) -> Result<AttributeDescription, DescriptionError> {
-        todo!()
-    }
-
-    /// The object class of this name or numeric OID, in any case.
-    pub fn object_class(&self, _name_or_oid: &str) -> Option<&ObjectClassDef> {
-        todo!()
+    /// The object class of this name or numeric OID, in any case. Allocates nothing.
+    #[inline]
+    pub fn object_class(&self, name_or_oid: &str) -> Option<&ObjectClassDef> {
+        let index = self.class_names.find(oid::without_oid_prefix(name_or_oid))?;
+        self.object_classes.get(index as usize)
     }
 
     /// The object class with this id.
     ///
     /// # Panics
     /// When the id comes from another schema and is out of range.
+    #[inline]
     pub fn class_by_id(&self, id: ClassId) -> &ObjectClassDef {
         &self.object_classes[id.0 as usize]
     }
@@ -76,8 +121,17 @@ impl Schema {
     }
 
     /// The given classes and all their superclasses, ascending, each once.
-    pub fn class_closure(&self, _classes: &[ClassId]) -> Vec<ClassId> {
-        todo!()
+    pub fn class_closure(&self, classes: &[ClassId]) -> Vec<ClassId> {
+        let mut closure: Vec<ClassId> =
+            classes.iter().flat_map(|&class| &self.class_by_id(class).closure).copied().collect();
+        closure.sort_unstable();
+        closure.dedup();
+        closure
+    }
+
+    /// The class and all classes derived from it, ascending: what `(objectClass=class)` looks for.
+    pub fn subclasses(&self, class: ClassId) -> impl Iterator<Item = ClassId> {
+        self.object_classes.iter().filter(move |other| other.is_subclass_of(class)).map(|other| other.id)
     }
 
     /// The syntax with this id.
@@ -85,45 +139,73 @@ impl Schema {
     /// # Panics
     /// When the id comes from another schema and is out of range.
     pub fn syntax_by_id(&self, id: SyntaxId) -> &Syntax {
-        &self.syntaxes[id.0 as usize]
+        &self.syntaxes[usize::from(id.0)]
     }
 
-    /// Whether an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4).
-    pub fn rule_applies(&self, _rule: MatchingRule, _attribute_type: &AttributeType) -> bool {
-        todo!()
+    /// All syntaxes, in the order of their ids.
+    pub fn syntaxes(&self) -> &[Syntax] {
+        &self.syntaxes
     }
 
-    /// Checks a value against the type's syntax.
+    /// DIT content rules, in the order given.
+    pub fn content_rules(&self) -> &[ContentRule] {
+        &self.structure.content_rules
+    }
+
+    /// Name forms, in the order given.
+    pub fn name_forms(&self) -> &[NameForm] {
+        &self.structure.name_forms
+    }
+
+    /// DIT structure rules, in the order given.
+    pub fn structure_rules(&self) -> &[StructureRule] {
+        &self.structure.structure_rules
+    }
+
+    /// Appends the key of an entry's RDN: canonical whatever the order of AVAs, case, spaces and names of types.
+    /// It is exactly the part that the RDN contributes to [`Self::normalize_dn`].
     ///
     /// # Errors
-    /// What is wrong with the value, for the diagnostic text.
-    pub fn validate_value(&self, _attribute_type: &AttributeType, _value: &[u8]) -> Result<(), SyntaxError> {
-        todo!()
+    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then as
+    /// it was.
+    pub fn normalize_rdn(&self, rdn: &Rdn<'_, '_>, out: &mut Vec<u8>) -> Result<(), NameError> {
+        restoring(out, |out| name_key::rdn_key(self, rdn, Strictness::Entry, 0, out))
     }
 
-    /// Everything the subschema subentry shows.
-    pub fn publish(&self) -> Publication {
-        todo!()
+    /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no others.
+    ///
+    /// # Errors
+    /// As [`Self::normalize_rdn`].
+    pub fn normalize_dn(&self, dn: &Dn<'_>, out: &mut Vec<u8>) -> Result<(), NameError> {
+        restoring(out, |out| name_key::dn_key(self, dn, Strictness::Entry, 0, out))
+    }
+
+    /// Appends the key of a DN that is a *value* (of `member`, say) and may name types we do not know and values we would
+    /// refuse: those count by their octets. The key of [`Self::normalize_dn`] wherever that has one. This is what
+    /// `distinguishedNameMatch` makes of a DN.
+    pub fn normalize_dn_value(&self, dn: &Dn<'_>, out: &mut Vec<u8>) {
+        // Values have no failures: what is unknown or invalid is kept as octets.
+        let _ = restoring(out, |out| name_key::dn_key(self, dn, Strictness::Value, 0, out));
+    }
+
+    /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule.
+    pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {
+        if oid::encode_oid(name, out) {
+            return true;
+        }
+        let known = self.object_class(name).map(|class| class.oid.as_str());
+        let known =
+            known.or_else(|| self.attribute_type(name).map(|attribute_type| attribute_type.oid.as_str()));
+        let known = known.or_else(|| MatchingRule::find(name).map(MatchingRule::oid));
+        known.is_some_and(|known| oid::encode_oid(known, out))
     }
 }
 
-/// How an attribute type differs between two schemas in a way that stored values would notice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TypeChange {
-    /// Numeric OID of the type.
-    pub oid: String,
-    /// Canonical name in the old schema.
-    pub name: String,
-    /// What changed, for the operator: `syntax 1.2 -> 1.3`, `removed`, ...
-    pub what: String,
+/// Runs `write`, taking back what it appended if it fails.
+fn restoring(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), NameError>,
+) -> Result<(), NameError> {
+    let start = out.len();
+    write(out).inspect_err(|_| out.truncate(start))
 }
-
-/// Attribute types whose stored values or keys would no longer be right under `new`: syntax, equality, ordering or
-/// substring rule changed, multi-valued became single-valued, or the type is gone. The directory refuses such a change
-/// while values exist.
-pub fn changed_types(_old: &Schema, _new: &Schema) -> Vec<TypeChange> {
-    todo!()
-}
-
-#[allow(dead_code)]
-fn _errors(_: NameError) {}

@@ -1,34 +1,327 @@
 //! Substring assertions, matched against keys.
+//!
+//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every space inside, and pieces so that an
+//! edge space of a piece survives as one. It follows that `foo *` finds `foo` as well as `foo bar` (not `foobar`), and
+//! that `*o *`, `* b*` both find `foo bar`, even together. Keys hold one space inside and none at the ends, which is the
+//! same thing as long as no piece begins or ends with a space at a loose edge; then pieces are searched in the key as it
+//! is. Otherwise the value's key is spelled out in the RFC's form for the comparison.
 
-use crate::{MatchingRule, ValueError};
+use memchr::memmem::Finder;
+
+use crate::form::{Form, IGNORE_CASE};
+use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
+use crate::{Fault, MatchingRule, ValueError};
 
 /// The pieces of a substring filter, prepared once and tried on the keys of many values.
 #[derive(Debug, Clone)]
 pub struct SubstringAssertion {
+    initial: Option<Vec<u8>>,
+    /// Searched in linear time whatever the piece: both it and the values may be hostile.
+    any: Vec<Finder<'static>>,
+    last: Option<Vec<u8>>,
+    /// Pieces are in the RFC's form, so values must be brought there.
+    expanded: bool,
     prefix: Option<Vec<u8>>,
+}
+
+/// A piece before it is known whether the assertion needs the RFC's form.
+struct Piece {
+    /// Without spaces at the edges, one space inside.
+    text: Vec<u8>,
+    edges: Edges,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Initial,
+    Any,
+    Final,
 }
 
 impl SubstringAssertion {
     /// Prepares the pieces for a substring `rule` (or an equality rule of the same keys).
     ///
     /// # Errors
-    /// A piece does not follow the rule's syntax: the filter item is Undefined.
+    /// A piece does not follow the rule's syntax, or the rule has no substrings: the filter item is Undefined.
     pub fn new<'a>(
-        _rule: MatchingRule,
-        _initial: Option<&'a [u8]>,
-        _any: impl IntoIterator<Item = &'a [u8]>,
-        _final: Option<&'a [u8]>,
+        rule: MatchingRule,
+        initial: Option<&'a [u8]>,
+        any: impl IntoIterator<Item = &'a [u8]>,
+        r#final: Option<&'a [u8]>,
     ) -> Result<SubstringAssertion, ValueError> {
-        todo!()
+        let piece = |value| Piece::prepare(rule.form(), value).map_err(|fault| rule.error(fault));
+        let initial = initial.map(piece).transpose()?;
+        let any = any.into_iter().map(piece).collect::<Result<Vec<_>, _>>()?;
+        let last = r#final.map(piece).transpose()?;
+
+        let loose_space = initial.iter().any(|piece| piece.edges.trailing || piece.is_space())
+            || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
+            || last.iter().any(|piece| piece.edges.leading || piece.is_space());
+        let expanded = loose_space && rule.form() != Form::Octets;
+        let prefix = initial.as_ref().filter(|piece| !piece.text.is_empty()).map(|piece| piece.text.clone());
+        let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
+        Ok(SubstringAssertion {
+            initial: initial.map(|piece| write(piece, Place::Initial)),
+            any: any.into_iter().map(|piece| Finder::new(&write(piece, Place::Any)).into_owned()).collect(),
+            last: last.map(|piece| write(piece, Place::Final)),
+            expanded,
+            prefix,
+        })
     }
 
-    /// Whether the value with this key, made by the rule's `normalize`, contains the pieces in order.
-    pub fn matches(&self, _key: &[u8]) -> bool {
-        todo!()
+    /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, `*` and `\` inside pieces
+    /// escaped as `\2A` and `\5C`.
+    ///
+    /// # Errors
+    /// No `*`, an empty piece, or a piece as in [`Self::new`].
+    pub fn parse(rule: MatchingRule, text: &[u8]) -> Result<SubstringAssertion, ValueError> {
+        let [initial, any @ .., last] = &text.split(|&byte| byte == b'*').collect::<Vec<_>>()[..] else {
+            return Err(rule.error(Fault::Expected { offset: text.len(), what: "'*'" }));
+        };
+        if any.iter().any(|piece| piece.is_empty()) {
+            return Err(rule.error(Fault::Expected { offset: 0, what: "characters between the asterisks" }));
+        }
+        let unescape = |piece: &&[u8]| crate::syntax_text::unescape_line(piece);
+        let (initial, last) = (unescape(initial), unescape(last));
+        let any: Vec<Vec<u8>> = any.iter().map(unescape).collect();
+        let edge = |piece: &'_ Vec<u8>| !piece.is_empty();
+        SubstringAssertion::new(
+            rule,
+            Some(&initial).filter(|piece| edge(piece)).map(Vec::as_slice),
+            any.iter().map(Vec::as_slice),
+            Some(&last).filter(|piece| edge(piece)).map(Vec::as_slice),
+        )
+    }
+
+    /// Whether the value with this key, made by the rule's `normalize`, contains the pieces in order, without overlap.
+    pub fn matches(&self, key: &[u8]) -> bool {
+        if !self.expanded {
+            return self.matches_form(key);
+        }
+        let mut form = Vec::with_capacity(key.len() * 2 + 2);
+        for (index, line) in key.split(|&byte| byte == 0).enumerate() {
+            if index > 0 {
+                form.push(0);
+            }
+            expand_spaces(line, &mut form);
+        }
+        self.matches_form(&form)
+    }
+
+    fn matches_form(&self, value: &[u8]) -> bool {
+        let mut rest = value;
+        if let Some(initial) = &self.initial {
+            match rest.strip_prefix(initial.as_slice()) {
+                Some(behind) => rest = behind,
+                None => return false,
+            }
+        }
+        if let Some(last) = &self.last {
+            match rest.strip_suffix(last.as_slice()) {
+                Some(before) => rest = before,
+                None => return false,
+            }
+        }
+        self.any.iter().all(|piece| match piece.find(rest) {
+            Some(offset) => {
+                rest = &rest[offset + piece.needle().len()..];
+                true
+            }
+            None => false,
+        })
     }
 
     /// Bytes that the key of every matching value begins with; `None` when nothing is known.
     pub fn prefix(&self) -> Option<&[u8]> {
         self.prefix.as_deref()
+    }
+}
+
+impl Piece {
+    fn prepare(form: Form, value: &[u8]) -> Result<Piece, Fault> {
+        let mut text = Vec::new();
+        let edges = match form {
+            Form::Text(preparation, alphabet) => {
+                crate::form::check_alphabet(alphabet, value)?;
+                Self::without_insignificant(preparation.piece(value, &mut text)?, preparation)
+            }
+            Form::List => IGNORE_CASE.piece(value, &mut text)?,
+            Form::Octets => {
+                text.extend_from_slice(value);
+                Edges::default()
+            }
+            _ => return Err(Fault::Expected { offset: 0, what: "a rule for substrings" }),
+        };
+        Ok(Piece { text, edges })
+    }
+
+    /// Rules that remove spaces altogether have no edges to speak of.
+    fn without_insignificant(edges: Edges, preparation: Preparation) -> Edges {
+        if preparation.spaces == Spaces::Collapse { edges } else { Edges::default() }
+    }
+
+    /// Nothing but spaces, which counts as one space.
+    fn is_space(&self) -> bool {
+        self.edges.blank
+    }
+
+    /// The piece in the form of RFC 4518 section 2.6.1.
+    fn expand(self, place: Place) -> Vec<u8> {
+        if self.is_space() {
+            return vec![b' '];
+        }
+        let mut out = Vec::with_capacity(self.text.len() * 2 + 2);
+        if place == Place::Initial || self.edges.leading {
+            out.push(b' ');
+        }
+        expand_inner_spaces(&self.text, &mut out);
+        if place == Place::Final || self.edges.trailing {
+            out.push(b' ');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+
+    fn matches(rule: &str, assertion: &str, value: &str) -> bool {
+        let rule = MatchingRule::find(rule).unwrap();
+        let assertion = SubstringAssertion::parse(rule, assertion.as_bytes()).unwrap();
+        let mut key = Vec::new();
+        rule.normalize(&Schema::shipped(), value.as_bytes(), &mut key).unwrap();
+        let found = assertion.matches(&key);
+        if let (true, Some(prefix)) = (found, assertion.prefix()) {
+            assert!(key.starts_with(prefix), "{value}");
+        }
+        found
+    }
+
+    #[test]
+    fn spaces_at_the_edges_of_pieces() {
+        const RULE: &str = "caseIgnoreSubstringsMatch";
+        for (assertion, value, expected) in [
+            ("foo*", "Foobar", true),
+            ("foo *", "foobar", false),
+            ("foo *", "foo", true),
+            ("foo *", "foo bar", true),
+            ("foo  *", "foo    bar", true),
+            ("  foo*", "foobar", true),
+            ("foo bar  *", "foo   bar", true),
+            ("foo bar  *", "foo bar baz", true),
+            ("*foo bar  *", "x foo bar", true),
+            ("*foo bar  *", "foo barx", false),
+            ("*foo bar  ", "a foo bar", true),
+            ("* foo*", "foo", true),
+            ("* foo*", "xfoo", false),
+            ("* foo*", "x foo", true),
+            ("*o *", "foo bar", true),
+            ("* b*", "foo bar", true),
+            ("*o * b*", "foo bar", true),
+            ("*o * * b*", "foo bar", false),
+            ("* foo", "xfoo", false),
+            ("*foo ", "xfoo", true),
+            ("* *", "x", true),
+            ("* * *", "x", true),
+            ("* * * *", "x", false),
+            ("* *", "   ", true),
+            ("x* *", "x", true),
+            ("*o b*", "foo bar", true),
+            ("*ob*", "foo bar", false),
+            ("*o   b*", "foo bar", true),
+            ("foo*oo", "foo", false),
+            ("foo*oo", "foooo", true),
+            ("f*o*o", "foo", true),
+            ("f*o*o*o", "foo", false),
+            ("*", "anything", true),
+            ("a\\2Ab*", "a*bc", true),
+            ("a\\5cb*", "a\\bc", true),
+            ("STRASSE*", "Straße 5", true),
+            ("É*", "e\u{301}cole", true),
+        ] {
+            assert_eq!(matches(RULE, assertion, value), expected, "{assertion:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn other_rules() {
+        for (rule, assertion, value, expected) in [
+            ("caseExactSubstringsMatch", "foo*", "Foo", false),
+            ("caseExactSubstringsMatch", "Fo*", "Foo", true),
+            ("numericStringSubstringsMatch", "1 2*", "123", true),
+            ("numericStringSubstringsMatch", "*2 3", "1 2 3", true),
+            ("telephoneNumberSubstringsMatch", "+1-512*", "+1 512 315 0280", true),
+            ("telephoneNumberSubstringsMatch", "*0280", "+1 512 315-0 280", true),
+            ("telephoneNumberSubstringsMatch", "* *", "+1", true),
+            ("caseIgnoreListSubstringsMatch", "1234*ca*usa", "1234 Main St.$Anytown, CA 12345$USA", true),
+            ("caseIgnoreListSubstringsMatch", "*St.Any*", "1234 Main St.$Anytown", false),
+            ("caseIgnoreListSubstringsMatch", "*main *any*", "1234 Main$Anytown", true),
+            ("caseIgnoreListSubstringsMatch", "$1*", "\\241,000,000 Sweepstakes$PO Box", true),
+            ("caseIgnoreIA5SubstringsMatch", "*@EXAMPLE.com", "a@example.com", true),
+            ("octetStringSubstringsMatch", "a *", "a b", true),
+            ("octetStringSubstringsMatch", "a *", "a", false),
+        ] {
+            assert_eq!(matches(rule, assertion, value), expected, "{rule} {assertion:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        for (rule, assertion) in [
+            ("caseIgnoreSubstringsMatch", "abc"),
+            ("caseIgnoreSubstringsMatch", "a**b"),
+            ("integerMatch", "1*"),
+            ("numericStringSubstringsMatch", "x*"),
+            ("caseIgnoreIA5SubstringsMatch", "é*"),
+        ] {
+            let rule = MatchingRule::find(rule).unwrap();
+            assert!(SubstringAssertion::parse(rule, assertion.as_bytes()).is_err(), "{assertion}");
+        }
+    }
+
+    /// What the RFC's own form says, for every pair of short strings, against what the keys say.
+    #[test]
+    fn agrees_with_the_rfc_form_exhaustively() {
+        let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
+        let schema = Schema::shipped();
+        let strings: Vec<String> = (0..=5u32)
+            .flat_map(|size| (0..3u32.pow(size)).map(move |code| (size, code)))
+            .map(|(size, code)| {
+                (0..size).map(|at| ['a', 'b', ' '][(code / 3u32.pow(at) % 3) as usize]).collect()
+            })
+            .collect();
+        let pieces: Vec<&String> = strings.iter().filter(|text| (1..=3).contains(&text.len())).collect();
+        for value in &strings {
+            let mut key = Vec::new();
+            rule.normalize(&schema, value.as_bytes(), &mut key).unwrap();
+            let words: Vec<&str> = value.split(' ').filter(|word| !word.is_empty()).collect();
+            let form = if words.is_empty() { "  ".into() } else { format!(" {} ", words.join("  ")) };
+            for piece in &pieces {
+                let words: Vec<&str> = piece.split(' ').filter(|word| !word.is_empty()).collect();
+                let blank = words.is_empty();
+                let text = words.join("  ");
+                let (before, behind) = (piece.starts_with(' '), piece.ends_with(' '));
+                let spelled = |before: bool, behind: bool| {
+                    if blank {
+                        return " ".to_owned();
+                    }
+                    format!("{}{text}{}", if before { " " } else { "" }, if behind { " " } else { "" })
+                };
+                let bytes = piece.as_bytes();
+                for (initial, any, last, expected) in [
+                    (Some(bytes), None, None, form.starts_with(&spelled(true, behind))),
+                    (None, Some(bytes), None, form.contains(&spelled(before, behind))),
+                    (None, None, Some(bytes), form.ends_with(&spelled(before, true))),
+                ] {
+                    let assertion = SubstringAssertion::new(rule, initial, any, last).unwrap();
+                    assert_eq!(assertion.matches(&key), expected, "{value:?} {initial:?} {any:?} {last:?}");
+                    if let (true, Some(prefix)) = (expected, assertion.prefix()) {
+                        assert!(key.starts_with(prefix));
+                    }
+                }
+            }
+        }
     }
 }

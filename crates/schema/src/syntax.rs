@@ -1,4 +1,10 @@
 //! Syntaxes: the table of those we know, and where each is checked.
+//!
+//! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and draft-chu-ldap-csn;
+//! and the remaining ones of RFC 2252, which old schema files mention and nobody specified: they take any octets.
+
+use crate::syntax_text as text;
+use crate::{AttributeType, Fault, Schema, SyntaxError, certificate, form, integer, syntax_guide, time};
 
 /// A syntax's place in one [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,4 +23,236 @@ pub struct Syntax {
     pub human_readable: bool,
     /// The definition in RFC 4512 notation.
     pub definition: String,
+    pub(crate) check: Check,
+}
+
+/// How values are checked. Syntaxes that share a check are alike to matching rules as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Check {
+    Any,
+    AttributeTypeDescription,
+    AuthPassword,
+    BitString,
+    Boolean,
+    Certificate,
+    CertificateAssertion,
+    CertificateList,
+    CertificatePair,
+    ContentRuleDescription,
+    Country,
+    Csn,
+    CsnReplica,
+    DeliveryMethod,
+    DirectoryString,
+    Dn,
+    EnhancedGuide,
+    Facsimile,
+    GeneralizedTime,
+    Guide,
+    Ia5,
+    Integer,
+    MatchingRuleDescription,
+    MatchingRuleUseDescription,
+    NameAndUid,
+    NameFormDescription,
+    NisNetgroupTriple,
+    BootParameter,
+    NumericString,
+    ObjectClassDescription,
+    Oid,
+    OtherMailbox,
+    PostalAddress,
+    Printable,
+    StructureRuleDescription,
+    SubstringAssertion,
+    SubtreeSpecification,
+    SyntaxDescription,
+    Telephone,
+    Teletex,
+    Telex,
+    UtcTime,
+    Uuid,
+}
+
+/// `(OID, description, check)`; an OID that begins with a dot continues `1.3.6.1.4.1.1466.115.121.1`.
+const TABLE: &[(&str, &str, Check)] = &[
+    (".1", "ACI Item", Check::Any),
+    (".2", "Access Point", Check::Any),
+    (".3", "Attribute Type Description", Check::AttributeTypeDescription),
+    (".4", "Audio", Check::Any),
+    (".5", "Binary", Check::Any),
+    (".6", "Bit String", Check::BitString),
+    (".7", "Boolean", Check::Boolean),
+    (".8", "X.509 Certificate", Check::Certificate),
+    (".9", "X.509 Certificate List", Check::CertificateList),
+    (".10", "X.509 Certificate Pair", Check::CertificatePair),
+    (".11", "Country String", Check::Country),
+    (".12", "DN", Check::Dn),
+    (".13", "Data Quality Syntax", Check::Any),
+    (".14", "Delivery Method", Check::DeliveryMethod),
+    (".15", "Directory String", Check::DirectoryString),
+    (".16", "DIT Content Rule Description", Check::ContentRuleDescription),
+    (".17", "DIT Structure Rule Description", Check::StructureRuleDescription),
+    (".18", "DL Submit Permission", Check::Any),
+    (".19", "DSA Quality Syntax", Check::Any),
+    (".20", "DSE Type", Check::Any),
+    (".21", "Enhanced Guide", Check::EnhancedGuide),
+    (".22", "Facsimile Telephone Number", Check::Facsimile),
+    (".23", "Fax", Check::Any),
+    (".24", "Generalized Time", Check::GeneralizedTime),
+    (".25", "Guide", Check::Guide),
+    (".26", "IA5 String", Check::Ia5),
+    (".27", "INTEGER", Check::Integer),
+    (".28", "JPEG", Check::Any),
+    (".29", "Master And Shadow Access Points", Check::Any),
+    (".30", "Matching Rule Description", Check::MatchingRuleDescription),
+    (".31", "Matching Rule Use Description", Check::MatchingRuleUseDescription),
+    (".32", "Mail Preference", Check::Any),
+    (".33", "MHS OR Address", Check::Any),
+    (".34", "Name And Optional UID", Check::NameAndUid),
+    (".35", "Name Form Description", Check::NameFormDescription),
+    (".36", "Numeric String", Check::NumericString),
+    (".37", "Object Class Description", Check::ObjectClassDescription),
+    (".38", "OID", Check::Oid),
+    (".39", "Other Mailbox", Check::OtherMailbox),
+    (".40", "Octet String", Check::Any),
+    (".41", "Postal Address", Check::PostalAddress),
+    (".42", "Protocol Information", Check::Any),
+    (".43", "Presentation Address", Check::Any),
+    (".44", "Printable String", Check::Printable),
+    (".45", "Subtree Specification", Check::SubtreeSpecification),
+    (".46", "Supplier Information", Check::Any),
+    (".47", "Supplier Or Consumer", Check::Any),
+    (".48", "Supplier And Consumer", Check::Any),
+    (".49", "X.509 Supported Algorithm", Check::Any),
+    (".50", "Telephone Number", Check::Telephone),
+    (".51", "Teletex Terminal Identifier", Check::Teletex),
+    (".52", "Telex Number", Check::Telex),
+    (".53", "UTC Time", Check::UtcTime),
+    (".54", "LDAP Syntax Description", Check::SyntaxDescription),
+    (".55", "Modify Rights", Check::Any),
+    (".56", "LDAP Schema Definition", Check::Any),
+    (".57", "LDAP Schema Description", Check::Any),
+    (".58", "Substring Assertion", Check::SubstringAssertion),
+    ("1.3.6.1.1.1.0.0", "RFC2307 NIS Netgroup Triple", Check::NisNetgroupTriple),
+    ("1.3.6.1.1.1.0.1", "RFC2307 Boot Parameter", Check::BootParameter),
+    ("1.3.6.1.1.15.1", "X.509 Certificate Exact Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.2", "X.509 Certificate Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.3", "X.509 Certificate Pair Exact Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.4", "X.509 Certificate Pair Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.5", "X.509 Certificate List Exact Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.6", "X.509 Certificate List Assertion", Check::CertificateAssertion),
+    ("1.3.6.1.1.15.7", "X.509 Algorithm Identifier", Check::CertificateAssertion),
+    ("1.3.6.1.1.16.1", "UUID", Check::Uuid),
+    ("1.3.6.1.4.1.4203.1.1.2", "authentication password syntax", Check::AuthPassword),
+    ("1.3.6.1.4.1.4203.666.11.2.1", "CSN", Check::Csn),
+    ("1.3.6.1.4.1.4203.666.11.2.4", "CSN SID", Check::CsnReplica),
+    ("1.2.840.113556.1.4.906", "Large Integer", Check::Integer),
+];
+
+const STEM: &str = "1.3.6.1.4.1.1466.115.121.1";
+
+/// Every built-in syntax, in the order of the table.
+pub(crate) fn built_in() -> Vec<Syntax> {
+    let row = |&(oid, description, check): &(&str, &str, Check)| {
+        let oid = if oid.starts_with('.') { format!("{STEM}{oid}") } else { oid.to_owned() };
+        Syntax::new(oid, description, check, matches!(description, "X.509 Supported Algorithm"))
+    };
+    TABLE.iter().map(row).collect()
+}
+
+impl Syntax {
+    fn new(oid: String, description: &str, check: Check, binary_transfer: bool) -> Syntax {
+        use Check::{Any, Certificate, CertificateList, CertificatePair};
+        let binary_transfer =
+            binary_transfer || matches!(check, Certificate | CertificateList | CertificatePair);
+        let human_readable = !binary_transfer && check != Any;
+        // The two X- terms are what OpenLDAP publishes; clients use them to tell text from binary.
+        let mut hints = String::new();
+        if binary_transfer {
+            hints.push_str(" X-BINARY-TRANSFER-REQUIRED 'TRUE'");
+        }
+        if !human_readable {
+            hints.push_str(" X-NOT-HUMAN-READABLE 'TRUE'");
+        }
+        Syntax {
+            definition: format!("( {oid} DESC '{description}'{hints} )"),
+            description: description.to_owned(),
+            oid,
+            binary_transfer,
+            human_readable,
+            check,
+        }
+    }
+
+    /// A syntax that is another one under a new OID (`X-SUBST`).
+    pub(crate) fn substitute(oid: &str, description: &str, original: &Syntax, definition: String) -> Syntax {
+        Syntax { oid: oid.to_owned(), description: description.to_owned(), definition, ..original.clone() }
+    }
+
+    /// Checks a value.
+    pub(crate) fn check(&self, schema: &Schema, value: &[u8]) -> Result<(), Fault> {
+        self.check.run(schema, value)
+    }
+}
+
+impl Check {
+    fn run(self, schema: &Schema, value: &[u8]) -> Result<(), Fault> {
+        match self {
+            Check::Any => Ok(()),
+            Check::DirectoryString => text::directory_string(value),
+            Check::Ia5 => text::ia5_string(value),
+            Check::Printable => text::printable_string(value),
+            Check::NumericString => text::numeric_string(value),
+            Check::Telephone => text::printable_string(value),
+            Check::Country => text::country_string(value),
+            Check::Boolean => form::boolean_key(value, &mut Vec::new()),
+            Check::Integer => integer::parse(value).map(drop),
+            Check::BitString => text::bit_string(value).map(drop),
+            Check::GeneralizedTime => time::check_generalized(value),
+            Check::UtcTime => time::check_utc(value),
+            Check::Csn => time::check_csn(value),
+            Check::CsnReplica => time::csn_replica_key(value, &mut Vec::new()),
+            Check::Uuid => form::uuid_key(value, &mut Vec::new()),
+            Check::Oid => text::oid(value),
+            Check::Dn => text::name(value),
+            Check::NameAndUid => text::name(form::split_name_and_uid(value).0),
+            Check::DeliveryMethod => text::delivery_method(value),
+            Check::Facsimile => text::facsimile(value),
+            Check::OtherMailbox => text::other_mailbox(value),
+            Check::PostalAddress => text::postal_address(value),
+            Check::SubstringAssertion => text::substring_assertion(value),
+            Check::Teletex => text::teletex(value),
+            Check::Telex => text::telex(value),
+            Check::AuthPassword => text::auth_password(value),
+            Check::NisNetgroupTriple => text::netgroup_triple(value),
+            Check::BootParameter => text::boot_parameter(value),
+            Check::SubtreeSpecification => text::braced(value),
+            Check::CertificateAssertion => text::braced(value),
+            Check::Guide => syntax_guide::guide(value),
+            Check::EnhancedGuide => syntax_guide::enhanced_guide(value),
+            Check::Certificate => certificate::check_certificate(value),
+            Check::CertificateList => certificate::check_list(value),
+            Check::CertificatePair => certificate::check_pair(value),
+            Check::AttributeTypeDescription
+            | Check::ContentRuleDescription
+            | Check::MatchingRuleDescription
+            | Check::MatchingRuleUseDescription
+            | Check::NameFormDescription
+            | Check::ObjectClassDescription
+            | Check::StructureRuleDescription
+            | Check::SyntaxDescription => schema.check_definition(self, form::text(value)?),
+        }
+    }
+}
+
+impl Schema {
+    /// Checks a value against the type's syntax.
+    ///
+    /// # Errors
+    /// What is wrong with the value, for the diagnostic text.
+    pub fn validate_value(&self, attribute_type: &AttributeType, value: &[u8]) -> Result<(), SyntaxError> {
+        let syntax = self.syntax_by_id(attribute_type.syntax);
+        syntax.check(self, value).map_err(|fault| SyntaxError { syntax: syntax.description.clone(), fault })
+    }
 }

@@ -1,0 +1,431 @@
+//! Keys of X.509 certificates, revocation lists and certificate pairs (RFC 4523 section 3).
+//!
+//! Only what the exact-match rules compare is read: a certificate's serial number and issuer, a list's issuer and time. The
+//! reader is bounded by the bytes it is given, follows no length beyond them and recurses nowhere. Signatures and
+//! extensions are none of our business; values are kept byte for byte.
+//!
+//! | key | octets |
+//! |---|---|
+//! | certificate | length of the serial number (one), its DER content, key of the issuer |
+//! | revocation list | key of thisUpdate (seven octets), key of the issuer |
+//! | pair | for each half present: its number (1 or 2), length of the certificate's key (four octets), the key |
+//! | algorithm | its OID as in names, DER of the parameters unless they are NULL |
+
+use ber::{BerError, Reader, Tag};
+
+use crate::name_key::{lenient_ava_key, value_key, write_rdn, write_type};
+use crate::{Fault, Schema, gser, integer, oid, time};
+
+/// Longest serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some authorities have used more.
+const SERIAL_SIZE_MAX: usize = 255;
+
+/// The parts of a certificate that identify it, as DER content.
+struct CertificateParts<'a> {
+    serial: &'a [u8],
+    issuer: Reader<'a>,
+}
+
+fn not_der(_: BerError) -> Fault {
+    Fault::Expected { offset: 0, what: "a DER-encoded X.509 structure" }
+}
+
+fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
+    let parse = || {
+        let mut whole = Reader::new(value);
+        let mut certificate = whole.sequence(Tag::SEQUENCE)?;
+        let mut body = certificate.sequence(Tag::SEQUENCE)?;
+        body.optional(Tag::context_constructed(0))?;
+        let serial = body.element(Tag::INTEGER)?;
+        body.element(Tag::SEQUENCE)?;
+        let issuer = body.sequence(Tag::SEQUENCE)?;
+        Ok((whole.is_empty(), serial, issuer))
+    };
+    let (complete, serial, issuer) = parse().map_err(not_der)?;
+    if !complete {
+        return Err(Fault::Expected { offset: 0, what: "one certificate and nothing behind it" });
+    }
+    if serial.is_empty() || serial.len() > SERIAL_SIZE_MAX {
+        return Err(Fault::OutOfRange { what: "the serial number" });
+    }
+    Ok(CertificateParts { serial, issuer })
+}
+
+/// Checks that a value has the outline of a certificate.
+pub(crate) fn check_certificate(value: &[u8]) -> Result<(), Fault> {
+    certificate_parts(value).map(drop)
+}
+
+/// Appends the key of a certificate.
+pub(crate) fn certificate_key(
+    schema: &Schema,
+    value: &[u8],
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let parts = certificate_parts(value)?;
+    write_serial(parts.serial, out);
+    name_of_der(schema, parts.issuer, depth, out)
+}
+
+/// Appends the key of `{ serialNumber 1, issuer rdnSequence:"..." }`. The older form `1$issuer` is understood too.
+pub(crate) fn certificate_assertion_key(
+    schema: &Schema,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let text = crate::form::text(value)?;
+    if let Some((serial, issuer)) = text.split_once('$').filter(|_| !text.trim_start().starts_with('{')) {
+        write_decimal_serial(serial.trim(), out)?;
+        return value_key(schema, issuer.trim(), 0, out);
+    }
+    let components = gser::sequence(text)?;
+    write_decimal_serial(gser::component(&components, "serialNumber", "serialNumber")?, out)?;
+    issuer_key(schema, gser::component(&components, "issuer", "issuer")?, out)
+}
+
+fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let sequence = issuer.strip_prefix("rdnSequence:");
+    let sequence = sequence.ok_or(Fault::Expected { offset: 0, what: "rdnSequence:" })?;
+    value_key(schema, &gser::quoted(sequence)?, 0, out)
+}
+
+fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
+    // Some authorities pad; DER says the shortest form counts (X.690 section 8.3.2).
+    let mut shortest = serial;
+    while let [0, next, ..] | [0xff, next, ..] = shortest
+        && (next & 0x80 != 0) == (shortest[0] == 0xff)
+    {
+        shortest = &shortest[1..];
+    }
+    out.push(shortest.len() as u8);
+    out.extend_from_slice(shortest);
+}
+
+/// Turns decimal into the two's complement octets of DER. The digits are few: see [`SERIAL_SIZE_MAX`].
+fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (negative, digits) = integer::parse(text.as_bytes())?;
+    if digits.len() > SERIAL_SIZE_MAX * 2 {
+        return Err(Fault::OutOfRange { what: "serialNumber" });
+    }
+    let mut little_endian: Vec<u8> = vec![0];
+    for digit in digits {
+        let mut carry = u32::from(digit - b'0');
+        for byte in &mut little_endian {
+            let product = u32::from(*byte) * 10 + carry;
+            *byte = product as u8;
+            carry = product >> 8;
+        }
+        if carry > 0 {
+            little_endian.push(carry as u8);
+        }
+    }
+    little_endian.push(0);
+    if negative {
+        let mut carry = 1;
+        for byte in &mut little_endian {
+            let sum = u32::from(!*byte) + carry;
+            *byte = sum as u8;
+            carry = sum >> 8;
+        }
+    }
+    little_endian.reverse();
+    write_serial(&little_endian, out);
+    Ok(())
+}
+
+/// Appends the key of a Name in DER, an RDNSequence: root first, as keys are.
+fn name_of_der(schema: &Schema, mut name: Reader<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    while !name.is_empty() {
+        let mut rdn = name.sequence(Tag::SET).map_err(not_der)?;
+        let mut ava_keys = Vec::new();
+        while !rdn.is_empty() {
+            let mut ava = rdn.sequence(Tag::SEQUENCE).map_err(not_der)?;
+            let attribute = ava.element(Tag(0x06)).map_err(not_der)?;
+            let (tag, content) = ava.any().map_err(not_der)?;
+            let attribute = oid::decode_oid(attribute).ok_or(BAD_OID)?;
+            let mut key = Vec::new();
+            lenient_ava_key(schema, &attribute, &utf8_of_der(tag, content), depth, &mut key);
+            ava_keys.push(key);
+        }
+        write_rdn(ava_keys, out);
+    }
+    Ok(())
+}
+
+const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
+
+/// The characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1); other types keep their content octets.
+fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
+    const TELETEX: Tag = Tag(0x14);
+    const UNIVERSAL: Tag = Tag(0x1c);
+    const BMP: Tag = Tag(0x1e);
+    match tag {
+        // Teletex has no agreed mapping; everybody who still writes it means Latin-1.
+        TELETEX if !content.is_ascii() => {
+            content.iter().map(|&byte| char::from(byte)).collect::<String>().into()
+        }
+        BMP => {
+            let units = content.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+            char::decode_utf16(units).map(|unit| unit.unwrap_or('\u{FFFD}')).collect::<String>().into()
+        }
+        UNIVERSAL => content
+            .chunks_exact(4)
+            .map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+            .map(|code| char::from_u32(code).unwrap_or('\u{FFFD}'))
+            .collect::<String>()
+            .into(),
+        _ => content.to_vec(),
+    }
+}
+
+/// The issuer and the time of a revocation list.
+fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault> {
+    let parse = || {
+        let mut whole = Reader::new(value);
+        let mut list = whole.sequence(Tag::SEQUENCE)?;
+        let mut body = list.sequence(Tag::SEQUENCE)?;
+        body.optional(Tag::INTEGER)?;
+        body.element(Tag::SEQUENCE)?;
+        let issuer = body.sequence(Tag::SEQUENCE)?;
+        let (tag, update) = body.any()?;
+        Ok((whole.is_empty(), issuer, tag, update))
+    };
+    match parse().map_err(not_der)? {
+        (true, issuer, tag, update) => Ok((issuer, tag, update)),
+        _ => Err(Fault::Expected { offset: 0, what: "one revocation list and nothing behind it" }),
+    }
+}
+
+/// Checks that a value has the outline of a revocation list.
+pub(crate) fn check_list(value: &[u8]) -> Result<(), Fault> {
+    list_parts(value).map(drop)
+}
+
+/// Appends the key of a revocation list.
+pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (issuer, tag, update) = list_parts(value)?;
+    match tag {
+        Tag(0x17) => time::utc_key(update, out)?,
+        Tag(0x18) => time::generalized_key(update, out)?,
+        _ => return Err(Fault::Expected { offset: 0, what: "a time in thisUpdate" }),
+    }
+    name_of_der(schema, issuer, depth, out)
+}
+
+/// Appends the key of `{ issuer rdnSequence:"...", thisUpdate utcTime:"..." }`.
+pub(crate) fn list_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let components = gser::sequence(crate::form::text(value)?)?;
+    let update = gser::component(&components, "thisUpdate", "thisUpdate")?;
+    match update.split_once(':') {
+        Some(("utcTime", text)) => time::utc_key(gser::quoted(text)?.as_bytes(), out)?,
+        Some(("generalTime", text)) => time::generalized_key(gser::quoted(text)?.as_bytes(), out)?,
+        _ => return Err(Fault::Expected { offset: 0, what: "utcTime: or generalTime:" }),
+    }
+    issuer_key(schema, gser::component(&components, "issuer", "issuer")?, out)
+}
+
+/// Checks that a value has the outline of a certificate pair.
+pub(crate) fn check_pair(value: &[u8]) -> Result<(), Fault> {
+    pair_halves(value)?.into_iter().flatten().try_for_each(check_certificate)
+}
+
+/// The two certificates of a pair: issued to this authority, and by it.
+fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
+    let parse = || {
+        let mut whole = Reader::new(value);
+        let mut pair = whole.sequence(Tag::SEQUENCE)?;
+        let forward = pair.optional(Tag::context_constructed(0))?;
+        let reverse = pair.optional(Tag::context_constructed(1))?;
+        Ok((whole.is_empty() && pair.is_empty(), [forward, reverse]))
+    };
+    match parse().map_err(not_der)? {
+        (true, halves) if halves.iter().any(Option::is_some) => Ok(halves),
+        _ => Err(Fault::Expected { offset: 0, what: "a certificate pair" }),
+    }
+}
+
+/// Appends the key of a certificate pair.
+pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    for (number, half) in (1..).zip(pair_halves(value)?) {
+        if let Some(half) = half {
+            write_half(number, out, |out| certificate_key(schema, half, depth, out))?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends the key of `{ issuedToThisCAAssertion {...}, issuedByThisCAAssertion {...} }`. A half left out matches pairs
+/// without that half only.
+pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let components = gser::sequence(crate::form::text(value)?)?;
+    for (number, name) in (1..).zip(["issuedToThisCAAssertion", "issuedByThisCAAssertion"]) {
+        if let Ok(half) = gser::component(&components, name, name) {
+            write_half(number, out, |out| certificate_assertion_key(schema, half.as_bytes(), out))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_half(
+    number: u8,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    out.extend_from_slice(&[number, 0, 0, 0, 0]);
+    let start = out.len();
+    write(out)?;
+    let size = ((out.len() - start) as u32).to_be_bytes();
+    out[start - 4..start].copy_from_slice(&size);
+    Ok(())
+}
+
+/// Appends the key of a SupportedAlgorithm: its algorithm identifier.
+pub(crate) fn algorithm_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let parse = || {
+        let mut algorithm = Reader::new(value).sequence(Tag::SEQUENCE)?.sequence(Tag::SEQUENCE)?;
+        let identifier = algorithm.element(Tag(0x06))?;
+        let parameters = match algorithm.peek_tag() {
+            None | Some(Tag::NULL) => &[][..],
+            Some(_) => algorithm.any_whole()?.1,
+        };
+        Ok((identifier, parameters))
+    };
+    let (identifier, parameters) = parse().map_err(not_der)?;
+    write_algorithm(&oid::decode_oid(identifier).ok_or(BAD_OID)?, parameters, out);
+    Ok(())
+}
+
+/// Appends the key of `{ algorithm 1.2.3 }`; parameters other than NULL cannot be asserted.
+pub(crate) fn algorithm_assertion_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let components = gser::sequence(crate::form::text(value)?)?;
+    if gser::component(&components, "parameters", "").is_ok_and(|parameters| parameters != "NULL") {
+        return Err(Fault::Expected { offset: 0, what: "no parameters, or NULL" });
+    }
+    write_algorithm(gser::component(&components, "algorithm", "algorithm")?, &[], out);
+    Ok(())
+}
+
+fn write_algorithm(identifier: &str, parameters: &[u8], out: &mut Vec<u8>) {
+    write_type(identifier, out);
+    out.extend_from_slice(parameters);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![tag];
+        if content.len() < 128 {
+            out.push(content.len() as u8);
+        } else {
+            out.extend_from_slice(&[0x82, (content.len() >> 8) as u8, content.len() as u8]);
+        }
+        out.extend_from_slice(content);
+        out
+    }
+
+    fn ava(oid: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
+        element(0x30, &[element(0x06, oid), element(tag, value)].concat())
+    }
+
+    /// `cn=Root é+ou=CA,o=Example`, in three string types.
+    fn issuer() -> Vec<u8> {
+        let organisation = element(0x31, &ava(&[0x55, 4, 10], 0x13, b"Example"));
+        let name = [ava(&[0x55, 4, 3], 0x1e, &[0, b'R', 0, b'o', 0, b'o', 0, b't', 0, b' ', 0, 0xe9])];
+        let unit = ava(&[0x55, 4, 11], 0x0c, b"CA");
+        element(0x30, &[organisation, element(0x31, &[name.concat(), unit].concat())].concat())
+    }
+
+    fn certificate(serial: &[u8]) -> Vec<u8> {
+        let version = element(0xa0, &element(2, &[2]));
+        let body = [version, element(2, serial), element(0x30, &[]), issuer(), element(0x30, &[])].concat();
+        element(0x30, &[element(0x30, &body), element(0x30, &[]), element(3, &[0])].concat())
+    }
+
+    type Key = fn(&Schema, &[u8], &mut Vec<u8>) -> Result<(), Fault>;
+
+    fn key(make: Key, value: &[u8]) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::new();
+        make(&Schema::shipped(), value, &mut out).map(|()| out)
+    }
+
+    fn of_certificate(value: &[u8]) -> Result<Vec<u8>, Fault> {
+        key(|schema, value, out| certificate_key(schema, value, 0, out), value)
+    }
+
+    #[test]
+    fn certificates_match_their_assertions() {
+        for (serial, decimal) in [
+            (&[1][..], "1"),
+            (&[0x7f], "127"),
+            (&[0, 0x80], "128"),
+            (&[0, 0, 0x80], "128"),
+            (&[0xff], "-1"),
+            (&[0x80], "-128"),
+            (&[0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11], "335812727627494322193"),
+        ] {
+            let value = of_certificate(&certificate(serial)).unwrap();
+            for assertion in [
+                format!("{{ serialNumber {decimal}, issuer rdnSequence:\"CN=root É+ou=ca,O=EXAMPLE\" }}"),
+                format!("{{issuer rdnSequence:\"ou=CA+cn=Root é, o=Example\",serialNumber {decimal}}}"),
+                format!("{decimal}$cn=root é+ou=ca,o=example"),
+            ] {
+                assert_eq!(
+                    key(certificate_assertion_key, assertion.as_bytes()),
+                    Ok(value.clone()),
+                    "{assertion}"
+                );
+            }
+            let other = format!("{{ serialNumber {decimal}, issuer rdnSequence:\"o=example\" }}");
+            assert_ne!(key(certificate_assertion_key, other.as_bytes()), Ok(value));
+        }
+        for bad in
+            ["", "1", "{ serialNumber 1 }", "{ serialNumber x, issuer rdnSequence:\"cn=a\" }", "x$cn=a"]
+        {
+            assert!(key(certificate_assertion_key, bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let whole = certificate(&[1]);
+        for size in 0..whole.len() {
+            assert!(of_certificate(&whole[..size]).is_err(), "{size}");
+        }
+        assert!(of_certificate(&[&whole[..], &[0]].concat()).is_err());
+        for offset in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken[offset] ^= 0xff;
+            let _ = of_certificate(&broken); // must not panic
+        }
+    }
+
+    #[test]
+    fn lists_pairs_and_algorithms() {
+        let time = element(0x17, b"260102030405Z");
+        let body = [element(2, &[1]), element(0x30, &[]), issuer(), time].concat();
+        let list = element(0x30, &[element(0x30, &body), element(0x30, &[])].concat());
+        let value = key(|schema, value, out| list_key(schema, value, 0, out), &list).unwrap();
+        for update in ["utcTime:\"260102030405Z\"", "generalTime:\"20260102030405Z\""] {
+            let assertion =
+                format!("{{ issuer rdnSequence:\"cn=root é+ou=ca,o=example\", thisUpdate {update} }}");
+            assert_eq!(key(list_assertion_key, assertion.as_bytes()), Ok(value.clone()));
+        }
+
+        let pair = element(0x30, &element(0xa1, &certificate(&[5])));
+        let value = key(|schema, value, out| pair_key(schema, value, 0, out), &pair).unwrap();
+        let half = "{ serialNumber 5, issuer rdnSequence:\"cn=root é+ou=ca,o=example\" }";
+        let assertion = format!("{{ issuedByThisCAAssertion {half} }}");
+        assert_eq!(key(pair_assertion_key, assertion.as_bytes()), Ok(value));
+        assert!(check_pair(&element(0x30, &[])).is_err());
+
+        for parameters in [&[][..], &[5, 0]] {
+            let identifier = [&element(6, &[0x2a, 3])[..], parameters].concat();
+            let value = element(0x30, &element(0x30, &identifier));
+            let expected = key(|_, value, out| algorithm_assertion_key(value, out), b"{ algorithm 1.2.3 }");
+            assert_eq!(key(|_, value, out| algorithm_key(value, out), &value), expected);
+            assert!(expected.is_ok());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Just enough of the Generic String Encoding Rules (RFC 3641) for the assertions of RFC 4523: sequences of named values,
+//! quoted strings, and choices written `name:value`.
+
+use crate::Fault;
+
+/// Longest assertion we look at. A certificate assertion is a serial number and a name.
+const ASSERTION_SIZE_MAX: usize = 65_536;
+
+/// The named values of `{ name value, name value }`, borrowed from the text. Values are not interpreted.
+pub(crate) fn sequence(text: &str) -> Result<Vec<(&str, &str)>, Fault> {
+    if text.len() > ASSERTION_SIZE_MAX {
+        return Err(Fault::OutOfRange { what: "the size of the assertion" });
+    }
+    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = inner.ok_or(Fault::Expected { offset: 0, what: "'{' ... '}'" })?;
+    split_components(inner)
+        .into_iter()
+        .map(|component| {
+            let component = component.trim();
+            component
+                .split_once(char::is_whitespace)
+                .map(|(name, value)| (name, value.trim()))
+                .ok_or(Fault::Expected { offset: 0, what: "a named component" })
+        })
+        .collect()
+}
+
+/// Splits at commas that are outside of quotes and braces.
+fn split_components(inner: &str) -> Vec<&str> {
+    let mut components = Vec::new();
+    let (mut depth, mut quoted, mut start) = (0usize, false, 0);
+    for (offset, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                components.push(&inner[start..offset]);
+                start = offset + 1;
+            }
+            _ => {}
+        }
+    }
+    components.push(&inner[start..]);
+    components
+}
+
+/// The value of the component of this name.
+pub(crate) fn component<'a>(
+    components: &[(&'a str, &'a str)],
+    name: &str,
+    what: &'static str,
+) -> Result<&'a str, Fault> {
+    let found = components.iter().find(|(component, _)| component.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| *value).ok_or(Fault::Expected { offset: 0, what })
+}
+
+/// Undoes a quoted string: `"a ""b"""` is `a "b"`.
+pub(crate) fn quoted(text: &str) -> Result<String, Fault> {
+    let inner = text.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner
+        .map(|inner| inner.replace("\"\"", "\""))
+        .ok_or(Fault::Expected { offset: 0, what: "a quoted string" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences() {
+        let text = r#"{ serialNumber 12, issuer rdnSequence:"cn=a, b ""c""", inner { x 1, y 2 } }"#;
+        let components = sequence(text).unwrap();
+        assert_eq!(
+            components,
+            [("serialNumber", "12"), ("issuer", r#"rdnSequence:"cn=a, b ""c""""#), ("inner", "{ x 1, y 2 }")]
+        );
+        assert_eq!(component(&components, "SERIALNUMBER", "x"), Ok("12"));
+        assert_eq!(component(&components, "none", "x"), Err(Fault::Expected { offset: 0, what: "x" }));
+        assert_eq!(quoted(r#""a ""b""""#).unwrap(), r#"a "b""#);
+        for bad in ["", "{", "x", "{}", "{ a }", "{ a 1, }"] {
+            assert!(sequence(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! String preparation for matching (RFC 4518).
+//!
+//! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before, one
+//! behind and two inside. Keys use a shorter form with the same equalities and the same order: no space before or behind,
+//! **one** inside, and a single space for a string without anything else. A space sorts before every other
+//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] gives the RFC's form back
+//! where substring matching needs it.
+//!
+//! Two decisions of ours. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most of them have been
+//! assigned since 2002, and refusing emoji or newer scripts in names helps nobody. Case folding stays that of table B.2,
+//! frozen, so that keys do not change with a tool chain; a script newer than Unicode 3.2 is compared exactly.
+
+use stringprep::tables;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::Fault;
+
+/// What happens to spaces (RFC 4518 section 2.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Spaces {
+    /// Runs count as one, edges as none (section 2.6.1).
+    Collapse,
+    /// All are removed (section 2.6.2).
+    Remove,
+    /// All are removed, and hyphens too (section 2.6.3).
+    RemoveWithHyphens,
+}
+
+/// One way to prepare strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Preparation {
+    /// Fold case (table B.2 of RFC 3454).
+    pub(crate) fold: bool,
+    /// What to do with spaces.
+    pub(crate) spaces: Spaces,
+}
+
+/// Which spaces a prepared string had at its edges before they were dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Edges {
+    /// Space at the beginning.
+    pub(crate) leading: bool,
+    /// Space at the end.
+    pub(crate) trailing: bool,
+    /// Nothing but spaces, or nothing at all.
+    pub(crate) blank: bool,
+}
+
+impl Preparation {
+    /// Appends the key of a whole value.
+    pub(crate) fn value(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let edges = self.piece(bytes, out)?;
+        if edges.blank && self.spaces == Spaces::Collapse {
+            out.push(b' ');
+        }
+        Ok(())
+    }
+
+    /// Appends a piece of a substring assertion, without spaces at its edges, and says which there were.
+    pub(crate) fn piece(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Edges, Fault> {
+        let mut sink = Sink::new(out, self.spaces);
+        // Most values are ASCII: look once, then take the loop without decoding.
+        if bytes.is_ascii() {
+            for &byte in bytes {
+                match byte {
+                    b'!'..=b'~' => {
+                        sink.push(if self.fold { byte.to_ascii_lowercase() } else { byte });
+                    }
+                    b' ' | 0x09..=0x0D => sink.space(),
+                    _ => {} // other control characters map to nothing
+                }
+            }
+            return Ok(sink.finish());
+        }
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| Fault::NotUtf8 { offset: error.valid_up_to() })?;
+        self.unicode(text, sink)
+    }
+
+    /// Map, normalise, prohibit, drop insignificant characters: sections 2.2 to 2.6 for text beyond ASCII.
+    fn unicode(self, text: &str, mut sink: Sink<'_>) -> Result<Edges, Fault> {
+        let mapped = text.chars().filter_map(map_character);
+        let fed = if self.fold {
+            sink.feed(mapped.flat_map(tables::case_fold_for_nfkc).nfkc())
+        } else {
+            sink.feed(mapped.nfkc())
+        };
+        match fed {
+            Ok(()) => Ok(sink.finish()),
+            Err(fault) => {
+                sink.out.truncate(sink.start);
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// The map step of section 2.2 without case folding: `None` is mapped to nothing.
+fn map_character(character: char) -> Option<char> {
+    match character {
+        '\t'..='\r' | '\u{85}' => Some(' '),
+        '\u{200B}' => None,
+        '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' => Some(' '),
+        '\u{2028}' | '\u{2029}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => Some(' '),
+        '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' => None,
+        '\u{AD}' | '\u{1806}' | '\u{34F}' | '\u{180B}'..='\u{180E}' => None,
+        '\u{FE00}'..='\u{FE0F}' | '\u{FFFC}' => None,
+        '\u{6DD}' | '\u{70F}' | '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' => None,
+        '\u{2060}'..='\u{2063}' | '\u{206A}'..='\u{206F}' | '\u{FEFF}' => None,
+        '\u{FFF9}'..='\u{FFFB}' | '\u{1D173}'..='\u{1D17A}' => None,
+        '\u{E0001}' | '\u{E0020}'..='\u{E007F}' => None,
+        other => Some(other),
+    }
+}
+
+/// Section 2.4, without the code points that were unassigned in Unicode 3.2 (see the module's head).
+fn prohibited(character: char) -> bool {
+    character >= '\u{340}'
+        && (character == '\u{FFFD}'
+            || tables::private_use(character)
+            || tables::non_character_code_point(character)
+            || tables::change_display_properties_or_deprecated(character))
+}
+
+/// Writes characters and keeps spaces back until it is known whether anything follows them.
+struct Sink<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    spaces: Spaces,
+    pending: bool,
+    leading: bool,
+}
+
+impl<'a> Sink<'a> {
+    fn new(out: &'a mut Vec<u8>, spaces: Spaces) -> Sink<'a> {
+        let start = out.len();
+        Sink { out, start, spaces, pending: false, leading: false }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if self.pending {
+            self.pending = false;
+            if self.out.len() == self.start {
+                self.leading = true;
+            } else {
+                self.out.push(b' ');
+            }
+        }
+    }
+
+    /// An ASCII character other than space.
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        if byte == b'-' && self.spaces == Spaces::RemoveWithHyphens {
+            return;
+        }
+        self.flush();
+        self.out.push(byte);
+    }
+
+    /// Takes normalised text.
+    fn feed(&mut self, characters: impl Iterator<Item = char>) -> Result<(), Fault> {
+        let mut characters = characters.peekable();
+        while let Some(character) = characters.next() {
+            if prohibited(character) {
+                return Err(Fault::Prohibited { character });
+            }
+            // A space or hyphen under a combining mark is significant: it carries the mark.
+            let plain = !characters.peek().copied().is_some_and(is_combining_mark);
+            match character {
+                ' ' if plain => self.space(),
+                '-' | '\u{58A}' | '\u{2010}' | '\u{2212}' if plain => self.hyphen(character),
+                _ => self.push_char(character),
+            }
+        }
+        Ok(())
+    }
+
+    fn push_char(&mut self, character: char) {
+        self.flush();
+        self.out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+
+    #[inline]
+    fn space(&mut self) {
+        self.pending = self.spaces == Spaces::Collapse;
+    }
+
+    fn hyphen(&mut self, character: char) {
+        if self.spaces != Spaces::RemoveWithHyphens {
+            self.push_char(character);
+        }
+    }
+
+    fn finish(self) -> Edges {
+        let blank = self.out.len() == self.start;
+        Edges { leading: self.leading || blank && self.pending, trailing: self.pending, blank }
+    }
+}
+
+/// Appends the RFC's own form of a key (section 2.6.1): a space at both ends and two for each inside.
+pub(crate) fn expand_spaces(key: &[u8], out: &mut Vec<u8>) {
+    out.push(b' ');
+    if key != b" " {
+        expand_inner_spaces(key, out);
+    }
+    out.push(b' ');
+}
+
+/// Doubles every space that carries no combining mark.
+pub(crate) fn expand_inner_spaces(key: &[u8], out: &mut Vec<u8>) {
+    let mut rest = key;
+    while let Some(space) = rest.iter().position(|&byte| byte == b' ') {
+        let (before, after) = rest.split_at(space + 1);
+        out.extend_from_slice(before);
+        if !begins_with_mark(after) {
+            out.push(b' ');
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+}
+
+fn begins_with_mark(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(4)];
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or(""),
+    };
+    text.chars().next().is_some_and(is_combining_mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IGNORE: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
+    const EXACT: Preparation = Preparation { fold: false, spaces: Spaces::Collapse };
+    const NUMERIC: Preparation = Preparation { fold: false, spaces: Spaces::Remove };
+    const TELEPHONE: Preparation = Preparation { fold: true, spaces: Spaces::RemoveWithHyphens };
+
+    fn key(preparation: Preparation, value: &str) -> String {
+        let mut out = Vec::new();
+        preparation.value(value.as_bytes(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn keys_of_strings() {
+        for (preparation, value, expected) in [
+            (IGNORE, "Foo", "foo"),
+            (EXACT, "Foo", "Foo"),
+            (IGNORE, "  foo \t\r\n bar  ", "foo bar"),
+            (IGNORE, "", " "),
+            (IGNORE, " ", " "),
+            (IGNORE, "   \u{A0}\u{3000} ", " "),
+            (IGNORE, "a\u{0}b\u{7f}c", "abc"),
+            (IGNORE, "a\u{AD}b\u{200B}c\u{FEFF}", "abc"),
+            (IGNORE, "Straße", "strasse"),
+            (IGNORE, "ÉCOLE", "école"),
+            (IGNORE, "E\u{301}COLE", "école"),
+            (EXACT, "E\u{301}cole", "École"),
+            (IGNORE, "ＡＢＣ　１２", "abc 12"),
+            (IGNORE, "ﬁn", "fin"),
+            (IGNORE, "Ω\u{2126}", "ωω"),
+            (IGNORE, "naïve\u{2003}name", "naïve name"),
+            (IGNORE, "a \u{301}b", "a \u{301}b"),
+            (IGNORE, "é \u{301}", "é \u{301}"),
+            (IGNORE, "😀 X", "😀 x"),
+            (NUMERIC, "  123  456  ", "123456"),
+            (NUMERIC, "   ", ""),
+            (TELEPHONE, " -123  456 -", "123456"),
+            (TELEPHONE, "---", ""),
+            (TELEPHONE, "+1 512\u{2010}315\u{FF0D}0280", "+15123150280"),
+            (TELEPHONE, "+1 512-ABC", "+1512abc"),
+        ] {
+            assert_eq!(key(preparation, value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn failures_leave_the_output_alone() {
+        for (value, expected) in [
+            (&b"ab\xff"[..], Fault::NotUtf8 { offset: 2 }),
+            ("é\u{E000}".as_bytes(), Fault::Prohibited { character: '\u{E000}' }),
+            ("é\u{FFFD}".as_bytes(), Fault::Prohibited { character: '\u{FFFD}' }),
+            ("é\u{FDD0}".as_bytes(), Fault::Prohibited { character: '\u{FDD0}' }),
+        ] {
+            let mut out = b"x".to_vec();
+            assert_eq!(IGNORE.value(value, &mut out), Err(expected));
+            assert_eq!(out, b"x");
+        }
+    }
+
+    #[test]
+    fn the_rfc_form_comes_back() {
+        for (value, expected) in [("foo bar  ", " foo  bar "), ("", "  "), ("   ", "  "), ("a", " a ")] {
+            let mut out = Vec::new();
+            expand_spaces(key(IGNORE, value).as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    /// Keys are stored. If this fails, the Unicode tables changed: check what that does to keys, raise
+    /// `NORMALISATION_VERSION` and write the new version here.
+    #[test]
+    fn unicode_tables_are_those_of_this_normalisation_version() {
+        assert_eq!((unicode_normalization::UNICODE_VERSION, crate::NORMALISATION_VERSION), ((18, 0, 0), 1));
+    }
+}

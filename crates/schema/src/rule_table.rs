@@ -1,0 +1,127 @@
+//! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, 3112, 4523, 4530,
+//! draft-chu-ldap-csn and the bit rules of Active Directory.
+
+use crate::form::{Alphabet, Form};
+use crate::prepare::{Preparation, Spaces};
+use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Word};
+use crate::rule::RuleUse::{self, Equality, Extensible, Ordering, Substring};
+
+/// One row of the table.
+pub(crate) struct RuleInfo {
+    pub(crate) oid: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) rule_use: RuleUse,
+    pub(crate) form: Form,
+    pub(crate) assertion_syntax: &'static str,
+    pub(crate) comparison: Comparison,
+}
+
+const fn rule(
+    oid: &'static str,
+    name: &'static str,
+    rule_use: RuleUse,
+    form: Form,
+    assertion_syntax: &'static str,
+) -> RuleInfo {
+    RuleInfo { oid, name, rule_use, form, assertion_syntax, comparison: ByUse }
+}
+
+const fn special(comparison: Comparison, rule: RuleInfo) -> RuleInfo {
+    RuleInfo { comparison, ..rule }
+}
+
+const FOLDED: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
+const EXACT: Preparation = Preparation { fold: false, spaces: Spaces::Collapse };
+const IGNORE_TEXT: Form = Form::Text(FOLDED, Alphabet::Unicode);
+const EXACT_TEXT: Form = Form::Text(EXACT, Alphabet::Unicode);
+const IGNORE_IA5: Form = Form::Text(FOLDED, Alphabet::Ascii);
+const EXACT_IA5: Form = Form::Text(EXACT, Alphabet::Ascii);
+const NUMERIC: Form = Form::Text(Preparation { fold: false, spaces: Spaces::Remove }, Alphabet::Digits);
+const TELEPHONE: Form =
+    Form::Text(Preparation { fold: true, spaces: Spaces::RemoveWithHyphens }, Alphabet::Unicode);
+
+const BIT_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.6";
+const BOOLEAN: &str = "1.3.6.1.4.1.1466.115.121.1.7";
+const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
+const DN: &str = "1.3.6.1.4.1.1466.115.121.1.12";
+const GENERALIZED_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.24";
+const IA5_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.26";
+const INTEGER: &str = "1.3.6.1.4.1.1466.115.121.1.27";
+const NAME_AND_UID: &str = "1.3.6.1.4.1.1466.115.121.1.34";
+const NUMERIC_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.36";
+const OID: &str = "1.3.6.1.4.1.1466.115.121.1.38";
+const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
+const POSTAL_ADDRESS: &str = "1.3.6.1.4.1.1466.115.121.1.41";
+const SUBSTRING_ASSERTION: &str = "1.3.6.1.4.1.1466.115.121.1.58";
+const TELEPHONE_NUMBER: &str = "1.3.6.1.4.1.1466.115.121.1.50";
+const UTC_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.53";
+const UUID: &str = "1.3.6.1.1.16.1";
+const CSN: &str = "1.3.6.1.4.1.4203.666.11.2.1";
+const CSN_REPLICA: &str = "1.3.6.1.4.1.4203.666.11.2.4";
+const AUTH_PASSWORD: &str = "1.3.6.1.4.1.4203.1.1.2";
+
+/// Every rule. A rule's index is its [`MatchingRule`](crate::MatchingRule); nothing stored depends on it.
+pub(crate) static RULES: &[RuleInfo] = &[
+    rule("2.5.13.0", "objectIdentifierMatch", Equality, Form::ObjectIdentifier, OID),
+    rule("2.5.13.1", "distinguishedNameMatch", Equality, Form::Name, DN),
+    rule("2.5.13.2", "caseIgnoreMatch", Equality, IGNORE_TEXT, DIRECTORY_STRING),
+    rule("2.5.13.3", "caseIgnoreOrderingMatch", Ordering, IGNORE_TEXT, DIRECTORY_STRING),
+    rule("2.5.13.4", "caseIgnoreSubstringsMatch", Substring, IGNORE_TEXT, SUBSTRING_ASSERTION),
+    rule("2.5.13.5", "caseExactMatch", Equality, EXACT_TEXT, DIRECTORY_STRING),
+    rule("2.5.13.6", "caseExactOrderingMatch", Ordering, EXACT_TEXT, DIRECTORY_STRING),
+    rule("2.5.13.7", "caseExactSubstringsMatch", Substring, EXACT_TEXT, SUBSTRING_ASSERTION),
+    rule("2.5.13.8", "numericStringMatch", Equality, NUMERIC, NUMERIC_STRING),
+    rule("2.5.13.9", "numericStringOrderingMatch", Ordering, NUMERIC, NUMERIC_STRING),
+    rule("2.5.13.10", "numericStringSubstringsMatch", Substring, NUMERIC, SUBSTRING_ASSERTION),
+    rule("2.5.13.11", "caseIgnoreListMatch", Equality, Form::List, POSTAL_ADDRESS),
+    rule("2.5.13.12", "caseIgnoreListSubstringsMatch", Substring, Form::List, SUBSTRING_ASSERTION),
+    rule("2.5.13.13", "booleanMatch", Equality, Form::Boolean, BOOLEAN),
+    rule("2.5.13.14", "integerMatch", Equality, Form::Integer, INTEGER),
+    rule("2.5.13.15", "integerOrderingMatch", Ordering, Form::Integer, INTEGER),
+    rule("2.5.13.16", "bitStringMatch", Equality, Form::Bits, BIT_STRING),
+    rule("2.5.13.17", "octetStringMatch", Equality, Form::Octets, OCTET_STRING),
+    rule("2.5.13.18", "octetStringOrderingMatch", Ordering, Form::Octets, OCTET_STRING),
+    rule("2.5.13.19", "octetStringSubstringsMatch", Substring, Form::Octets, OCTET_STRING),
+    rule("2.5.13.20", "telephoneNumberMatch", Equality, TELEPHONE, TELEPHONE_NUMBER),
+    rule("2.5.13.21", "telephoneNumberSubstringsMatch", Substring, TELEPHONE, SUBSTRING_ASSERTION),
+    rule("2.5.13.22", "presentationAddressMatch", Equality, IGNORE_TEXT, "1.3.6.1.4.1.1466.115.121.1.43"),
+    rule("2.5.13.23", "uniqueMemberMatch", Equality, Form::NameAndUid, NAME_AND_UID),
+    rule("2.5.13.24", "protocolInformationMatch", Equality, IGNORE_TEXT, "1.3.6.1.4.1.1466.115.121.1.42"),
+    rule("2.5.13.25", "uTCTimeMatch", Equality, Form::UtcTime, UTC_TIME),
+    rule("2.5.13.26", "uTCTimeOrderingMatch", Ordering, Form::UtcTime, UTC_TIME),
+    rule("2.5.13.27", "generalizedTimeMatch", Equality, Form::Time, GENERALIZED_TIME),
+    rule("2.5.13.28", "generalizedTimeOrderingMatch", Ordering, Form::Time, GENERALIZED_TIME),
+    rule("2.5.13.29", "integerFirstComponentMatch", Equality, Form::IntegerFirst, INTEGER),
+    rule("2.5.13.30", "objectIdentifierFirstComponentMatch", Equality, Form::OidFirst, OID),
+    rule("2.5.13.31", "directoryStringFirstComponentMatch", Equality, Form::TextFirst, DIRECTORY_STRING),
+    special(Word, rule("2.5.13.32", "wordMatch", Extensible, IGNORE_TEXT, DIRECTORY_STRING)),
+    special(Word, rule("2.5.13.33", "keywordMatch", Extensible, IGNORE_TEXT, DIRECTORY_STRING)),
+    rule("2.5.13.34", "certificateExactMatch", Equality, Form::Certificate, "1.3.6.1.1.15.1"),
+    rule("2.5.13.36", "certificatePairExactMatch", Equality, Form::CertificatePair, "1.3.6.1.1.15.3"),
+    rule("2.5.13.38", "certificateListExactMatch", Equality, Form::CertificateList, "1.3.6.1.1.15.5"),
+    rule("2.5.13.40", "algorithmIdentifierMatch", Equality, Form::Algorithm, "1.3.6.1.1.15.7"),
+    rule("1.3.6.1.4.1.1466.109.114.1", "caseExactIA5Match", Equality, EXACT_IA5, IA5_STRING),
+    rule("1.3.6.1.4.1.1466.109.114.2", "caseIgnoreIA5Match", Equality, IGNORE_IA5, IA5_STRING),
+    rule(
+        "1.3.6.1.4.1.1466.109.114.3",
+        "caseIgnoreIA5SubstringsMatch",
+        Substring,
+        IGNORE_IA5,
+        SUBSTRING_ASSERTION,
+    ),
+    rule("1.3.6.1.4.1.4203.1.2.1", "caseExactIA5SubstringsMatch", Substring, EXACT_IA5, SUBSTRING_ASSERTION),
+    rule("1.3.6.1.1.16.2", "uuidMatch", Equality, Form::Uuid, UUID),
+    rule("1.3.6.1.1.16.3", "uuidOrderingMatch", Ordering, Form::Uuid, UUID),
+    rule("1.3.6.1.4.1.4203.1.2.2", "authPasswordExactMatch", Equality, Form::AuthPassword, AUTH_PASSWORD),
+    rule("1.3.6.1.4.1.4203.666.11.2.2", "CSNMatch", Equality, Form::Csn, CSN),
+    rule("1.3.6.1.4.1.4203.666.11.2.3", "CSNOrderingMatch", Ordering, Form::Csn, CSN),
+    special(
+        CsnReplica,
+        rule("1.3.6.1.4.1.4203.666.11.2.5", "CSNSIDMatch", Extensible, Form::Csn, CSN_REPLICA),
+    ),
+    special(
+        AllBits,
+        rule("1.2.840.113556.1.4.803", "integerBitAndMatch", Extensible, Form::Integer, INTEGER),
+    ),
+    special(AnyBit, rule("1.2.840.113556.1.4.804", "integerBitOrMatch", Extensible, Form::Integer, INTEGER)),
+];

@@ -1,0 +1,201 @@
+//! From a file's lines to the definitions in it.
+//!
+//! Two layouts are read, and may even be mixed in one file:
+//!
+//! - **slapd.conf**: `attributetype ( ... )`, continued by lines that begin with white space; also
+//!   `objectidentifier name oid`, which defines a macro;
+//! - **LDIF**: `attributeTypes: ( ... )` of a subschema entry as 389 DS keeps it, `olcAttributeTypes: {0}( ... )` of
+//!   `cn=config`, folded and in base64 where need be. Other attributes of the entry (`dn:`, `cn:`, `add:`) are skipped.
+//!
+//! Lines that begin with `#` are comments. A folded LDIF line loses the one space it begins with, which is why a word may
+//! be cut there; a continued slapd.conf line counts as white space.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::definition::{Definition, Kind, Macros, Mistake};
+use crate::oid::is_numeric_oid;
+use crate::{SchemaError, SchemaErrorKind};
+
+/// A definition and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    pub(crate) definition: Definition,
+    pub(crate) file: String,
+    pub(crate) line: usize,
+}
+
+impl Located {
+    /// A mistake in what this definition says, at its first line.
+    pub(crate) fn error(&self, kind: SchemaErrorKind) -> SchemaError {
+        SchemaError { file: self.file.clone(), line: self.line, kind }
+    }
+
+    /// `cn (core.schema:12)`, for messages about another definition.
+    pub(crate) fn place(&self) -> String {
+        format!("{} ({}:{})", self.definition.label(), self.file, self.line)
+    }
+}
+
+/// Reads a file's text. Macros are added to `macros` as they are met.
+pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Result<Vec<Located>, SchemaError> {
+    let mut found = Vec::new();
+    for statement in statements(text) {
+        let located = statement.definition(macros).map_err(|mistake| {
+            let line = statement.line_at(mistake.offset);
+            SchemaError { file: file.to_owned(), line, kind: mistake.kind }
+        })?;
+        let line = statement.line_at(0);
+        found.extend(located.map(|definition| Located { definition, file: file.to_owned(), line }));
+    }
+    Ok(found)
+}
+
+/// One logical line.
+struct Statement {
+    text: String,
+    /// Offset in `text` and number of the line that begins there.
+    lines: Vec<(usize, usize)>,
+    ldif: bool,
+}
+
+fn statements(text: &str) -> Vec<Statement> {
+    let mut statements: Vec<Statement> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_end_matches('\r');
+        if line.starts_with('#') || line.trim_ascii().is_empty() {
+            continue;
+        }
+        match statements.last_mut() {
+            Some(statement) if line.starts_with([' ', '\t']) => {
+                let line = if statement.ldif { &line[1..] } else { line };
+                statement.lines.push((statement.text.len(), index + 1));
+                statement.text.push_str(line);
+            }
+            _ => {
+                let first_word = line.split_ascii_whitespace().next().unwrap_or_default();
+                let ldif = first_word.contains(':') || first_word == "-";
+                statements.push(Statement { text: line.to_owned(), lines: vec![(0, index + 1)], ldif });
+            }
+        }
+    }
+    statements
+}
+
+impl Statement {
+    fn line_at(&self, offset: usize) -> usize {
+        self.lines.iter().rev().find(|(start, _)| *start <= offset).map_or(1, |(_, line)| *line)
+    }
+
+    /// What the statement defines; `None` for a macro, or an LDIF line that is no definition.
+    fn definition(&self, macros: &mut Macros) -> Result<Option<Definition>, Mistake> {
+        let text = self.text.trim_ascii_start();
+        let skipped = self.text.len() - text.len();
+        let end = text.find(|character: char| character == ':' || character.is_ascii_whitespace());
+        let (keyword, value) = text.split_at(end.unwrap_or(text.len()));
+        let offset = skipped + keyword.len();
+        if self.ldif {
+            return self.ldif_definition(keyword, value, offset, macros);
+        }
+        if keyword.eq_ignore_ascii_case("objectidentifier") {
+            return define_macro(value, macros).map(|()| None).map_err(|kind| Mistake { offset: 0, kind });
+        }
+        match kind_of(keyword) {
+            Some(kind) => parse_at(kind, value, offset, macros).map(Some),
+            None => Err(Mistake { offset: 0, kind: SchemaErrorKind::UnknownDirective(keyword.to_owned()) }),
+        }
+    }
+
+    fn ldif_definition(
+        &self,
+        keyword: &str,
+        value: &str,
+        offset: usize,
+        macros: &mut Macros,
+    ) -> Result<Option<Definition>, Mistake> {
+        // `objectClass: top` belongs to the entry; `objectClasses: (` defines.
+        let name = keyword.strip_prefix("olc").unwrap_or(keyword);
+        let kind = kind_of(name).filter(|_| !keyword.eq_ignore_ascii_case("objectClass"));
+        let is_macro = name.eq_ignore_ascii_case("objectIdentifier");
+        let decoded;
+        let (value, value_offset) = match value.strip_prefix("::") {
+            Some(encoded) if kind.is_some() || is_macro => {
+                decoded = decode(encoded).ok_or(Mistake { offset, kind: SchemaErrorKind::NotBase64 })?;
+                (decoded.as_str(), 0)
+            }
+            _ => (value.strip_prefix(':').unwrap_or(value), offset + 1),
+        };
+        let stripped = strip_order(value);
+        let offset = value_offset + value.len() - stripped.len();
+        if is_macro {
+            return define_macro(stripped, macros).map(|()| None).map_err(|kind| Mistake { offset: 0, kind });
+        }
+        match kind {
+            Some(kind) => parse_at(kind, stripped, offset, macros).map(Some),
+            None if stripped.starts_with('(') => {
+                Err(Mistake { offset: 0, kind: SchemaErrorKind::UnknownDirective(keyword.to_owned()) })
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+fn parse_at(kind: Kind, text: &str, offset: usize, macros: &Macros) -> Result<Definition, Mistake> {
+    Definition::parse(kind, text, macros)
+        .map_err(|mistake| Mistake { offset: offset + mistake.offset, kind: mistake.kind })
+}
+
+fn decode(encoded: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(encoded.trim_ascii()).ok()?).ok()
+}
+
+/// Drops the `{12}` that `cn=config` puts before values to keep their order, and white space.
+fn strip_order(value: &str) -> &str {
+    let value = value.trim_ascii_start();
+    let rest = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    match rest {
+        Some((order, rest)) if order.bytes().all(|byte| byte.is_ascii_digit()) => rest.trim_ascii_start(),
+        _ => value,
+    }
+}
+
+/// The kind of definition that a keyword introduces, singular or plural, whatever its case.
+fn kind_of(keyword: &str) -> Option<Kind> {
+    let keyword = keyword.to_ascii_lowercase();
+    let kind = match keyword.strip_suffix('s').unwrap_or(&keyword) {
+        "attributetype" => Kind::AttributeType,
+        "objectclas" | "objectclasse" => Kind::ObjectClass,
+        "ldapsyntax" | "ldapsyntaxe" => Kind::Syntax,
+        "matchingrule" => Kind::MatchingRule,
+        "matchingruleuse" => Kind::MatchingRuleUse,
+        "ditcontentrule" => Kind::ContentRule,
+        "ditstructurerule" => Kind::StructureRule,
+        "nameform" => Kind::NameForm,
+        _ => return None,
+    };
+    Some(kind)
+}
+
+/// `name oid`, where the OID may begin with an earlier macro.
+fn define_macro(text: &str, macros: &mut Macros) -> Result<(), SchemaErrorKind> {
+    let mut words = text.split_ascii_whitespace();
+    let (Some(name), Some(oid), None) = (words.next(), words.next(), words.next()) else {
+        let found = text.trim_ascii().chars().take(64).collect();
+        return Err(SchemaErrorKind::Unexpected { what: "a macro's name and its OID", found });
+    };
+    let find = |name: &str| {
+        macros.get(&name.to_ascii_lowercase()).ok_or_else(|| SchemaErrorKind::UnknownMacro(name.to_owned()))
+    };
+    let oid = match oid.split_once(':') {
+        Some((base, suffix)) => format!("{}.{suffix}", find(base)?),
+        None if is_numeric_oid(oid) => oid.to_owned(),
+        None => find(oid)?.clone(),
+    };
+    if !is_numeric_oid(&oid) {
+        return Err(SchemaErrorKind::BadOid(oid));
+    }
+    match macros.insert(name.to_ascii_lowercase(), oid.clone()) {
+        Some(before) if before != oid => Err(SchemaErrorKind::RepeatedMacro(name.to_owned())),
+        _ => Ok(()),
+    }
+}
