@@ -9,8 +9,8 @@
 //! `Copy`, and no allocation happens however large the message is. Encoding computes sizes first and appends to one
 //! `Vec<u8>`; nothing is written twice.
 //!
-//! What this crate does not know: sockets, the schema (a DN here is a series of names and values that may not
-//! exist; [`Dn`] compares by spelling only), and what any operation means.
+//! What this crate does not know: sockets, the schema (a DN here is a series of names and values that may not exist,
+//! and two spellings of a name are two names), and what any operation means.
 #![forbid(unsafe_code)]
 
 mod attributes;

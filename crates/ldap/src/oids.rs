@@ -1,7 +1,113 @@
-//! Object identifiers of the protocol.
+//! Object identifiers of controls, extended operations, notifications and features, all in one place.
+//!
+//! That an OID is here does not mean that the server knows what to do with it: the root DSE names only what works.
 
-/// Notice of disconnection, an unsolicited notification (RFC 4511 section 4.4.1).
-pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";
+// Controls, on requests, responses or both.
 
-/// ManageDsaIT, a control: referral objects are entries like others (RFC 3296).
+/// ManageDsaIT: referral and alias entries are plain entries (RFC 3296).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
+/// Subentries: whether a search shows subentries (RFC 3672).
+pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// Simple paged results (RFC 2696).
+pub const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
+/// Server side sorting, request (RFC 2891).
+pub const SORT_REQUEST: &str = "1.2.840.113556.1.4.473";
+/// Server side sorting, response (RFC 2891).
+pub const SORT_RESPONSE: &str = "1.2.840.113556.1.4.474";
+/// Virtual list view, request (draft-ietf-ldapext-ldapv3-vlv).
+pub const VLV_REQUEST: &str = "2.16.840.1.113730.3.4.9";
+/// Virtual list view, response (draft-ietf-ldapext-ldapv3-vlv).
+pub const VLV_RESPONSE: &str = "2.16.840.1.113730.3.4.10";
+/// Assertion: the operation happens only if a filter is true (RFC 4528).
+pub const ASSERTION: &str = "1.3.6.1.1.12";
+/// Pre-read: the entry as it was before the change (RFC 4527).
+pub const PRE_READ: &str = "1.3.6.1.1.13.1";
+/// Post-read: the entry as it is after the change (RFC 4527).
+pub const POST_READ: &str = "1.3.6.1.1.13.2";
+/// Proxied authorization: act as another identity (RFC 4370).
+pub const PROXIED_AUTHORIZATION: &str = "2.16.840.1.113730.3.4.18";
+/// Authorization identity on bind, request (RFC 3829).
+pub const AUTHORIZATION_IDENTITY_REQUEST: &str = "2.16.840.1.113730.3.4.16";
+/// Authorization identity on bind, response (RFC 3829).
+pub const AUTHORIZATION_IDENTITY_RESPONSE: &str = "2.16.840.1.113730.3.4.15";
+/// Matched values: only the values that a filter matches come back (RFC 3876).
+pub const MATCHED_VALUES: &str = "1.2.826.0.1.3344810.2.3";
+/// Don't use copy: only an authoritative server may answer (RFC 6171).
+pub const DONT_USE_COPY: &str = "1.3.6.1.1.22";
+/// Content synchronization, request (RFC 4533).
+pub const SYNC_REQUEST: &str = "1.3.6.1.4.1.4203.1.9.1.1";
+/// Content synchronization, the state of one entry (RFC 4533).
+pub const SYNC_STATE: &str = "1.3.6.1.4.1.4203.1.9.1.2";
+/// Content synchronization, end of a phase (RFC 4533).
+pub const SYNC_DONE: &str = "1.3.6.1.4.1.4203.1.9.1.3";
+/// Transaction specification: this update belongs to a transaction (RFC 5805).
+pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
+/// Password policy, request and response (draft-behera-ldap-password-policy).
+pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
+/// The password has expired: response on a bind (draft-vchu-ldap-pwd-policy).
+pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
+/// The password will expire: response on a bind (draft-vchu-ldap-pwd-policy).
+pub const PASSWORD_EXPIRING: &str = "2.16.840.1.113730.3.4.5";
+/// Relax rules: let a directory repair tool write what users may not (draft-zeilenga-ldap-relax).
+pub const RELAX_RULES: &str = "1.3.6.1.4.1.4203.666.5.12";
+/// No operation: say what would happen and do nothing (draft-zeilenga-ldap-noop).
+pub const NO_OPERATION: &str = "1.3.6.1.4.1.4203.666.5.2";
+/// Dereference: attributes of the entries that a link attribute names (draft-masarati-ldap-deref).
+pub const DEREFERENCE: &str = "1.3.6.1.4.1.4203.666.5.16";
+/// What failed: which control or value made an operation fail (draft-masarati-ldap-whatfailed).
+pub const WHAT_FAILED: &str = "1.3.6.1.4.1.4203.666.5.17";
+/// Session tracking: who a proxy works for (draft-wahl-ldap-session).
+pub const SESSION_TRACKING: &str = "1.3.6.1.4.1.21008.108.63.1";
+/// Tree delete: delete an entry with everything below (RFC 2849 mentions it; draft-armijo-ldap-treedelete).
+pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
+/// Permissive modify: adding what is there and deleting what is not succeeds (Active Directory).
+pub const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";
+/// Domain scope: no continuation references (Active Directory).
+pub const DOMAIN_SCOPE: &str = "1.2.840.113556.1.4.1339";
+/// Persistent search (draft-ietf-ldapext-psearch).
+pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
+/// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).
+pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
+
+// Extended operations.
+
+/// StartTLS (RFC 4511 section 4.14).
+pub const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
+/// Modify password (RFC 3062).
+pub const MODIFY_PASSWORD: &str = "1.3.6.1.4.1.4203.1.11.1";
+/// Who am I? (RFC 4532).
+pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+/// Cancel an operation and say so (RFC 3909).
+pub const CANCEL: &str = "1.3.6.1.1.8";
+/// Turn: exchange the roles of client and server (RFC 4531).
+pub const TURN: &str = "1.3.6.1.1.19";
+/// Refresh a dynamic entry (RFC 2589).
+pub const REFRESH: &str = "1.3.6.1.4.1.1466.101.119.1";
+/// Start a transaction (RFC 5805).
+pub const START_TRANSACTION: &str = "1.3.6.1.1.21.1";
+/// End a transaction (RFC 5805).
+pub const END_TRANSACTION: &str = "1.3.6.1.1.21.3";
+
+// Intermediate responses and unsolicited notifications.
+
+/// Synchronization information, an intermediate response (RFC 4533).
+pub const SYNC_INFO: &str = "1.3.6.1.4.1.4203.1.9.1.4";
+/// Notice of disconnection (RFC 4511 section 4.4.1).
+pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";
+/// Aborted transaction notice (RFC 5805).
+pub const ABORTED_TRANSACTION_NOTICE: &str = "1.3.6.1.1.21.4";
+
+// Features, as in supportedFeatures.
+
+/// `+` selects all operational attributes (RFC 3673).
+pub const ALL_OPERATIONAL_ATTRIBUTES: &str = "1.3.6.1.4.1.4203.1.5.1";
+/// `@class` selects the attributes of an object class (RFC 4529).
+pub const OBJECT_CLASS_ATTRIBUTES: &str = "1.3.6.1.4.1.4203.1.5.2";
+/// `(&)` is true and `(|)` false (RFC 4526).
+pub const TRUE_FALSE_FILTERS: &str = "1.3.6.1.4.1.4203.1.5.3";
+/// Language tag options (RFC 3866).
+pub const LANGUAGE_TAGS: &str = "1.3.6.1.4.1.4203.1.5.4";
+/// Language range options (RFC 3866).
+pub const LANGUAGE_RANGES: &str = "1.3.6.1.4.1.4203.1.5.5";
+/// Increment in modify (RFC 4525).
+pub const MODIFY_INCREMENT: &str = "1.3.6.1.1.14";

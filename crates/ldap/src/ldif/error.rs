@@ -1,0 +1,88 @@
+//! What can be wrong with LDIF text.
+
+use std::fmt;
+use std::io;
+
+/// Why reading LDIF failed, and where.
+#[derive(Debug)]
+pub struct LdifError {
+    /// The line, counting from 1, as an editor does: folded lines count each.
+    pub line: u64,
+    /// What is wrong there.
+    pub kind: LdifErrorKind,
+}
+
+/// What is wrong with a line of LDIF.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LdifErrorKind {
+    /// The input could not be read.
+    Io(io::Error),
+    /// A version other than 1.
+    UnknownVersion,
+    /// A continuation line where there is nothing to continue.
+    StrayContinuation,
+    /// A line without a colon.
+    MissingColon,
+    /// No attribute description before the colon, or a character that none has.
+    BadDescription,
+    /// A value that is not base64 although `::` says so.
+    BadBase64,
+    /// A value given by URL (`:<`), which this reader does not fetch.
+    UrlValue,
+    /// A record that does not start with `dn:`.
+    MissingDn,
+    /// A second `dn:` in a record: the empty line between two records is missing.
+    SecondDn,
+    /// A DN or RDN that is not UTF-8.
+    NotUtf8,
+    /// A `control:` line that is malformed or behind `changetype:`.
+    BadControl,
+    /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its record.
+    BadChangeType,
+    /// A line that does not belong into a record of this change type, or is missing in it; this one was expected.
+    Expected(&'static str),
+    /// The record is longer than allowed.
+    RecordTooLong {
+        /// The limit in octets.
+        max: usize,
+    },
+}
+
+impl fmt::Display for LdifError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.kind)
+    }
+}
+
+impl fmt::Display for LdifErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LdifErrorKind::Io(error) => error.fmt(f),
+            LdifErrorKind::UnknownVersion => f.write_str("only LDIF version 1 is known"),
+            LdifErrorKind::StrayContinuation => f.write_str("continuation of no line"),
+            LdifErrorKind::MissingColon => f.write_str("':' expected"),
+            LdifErrorKind::BadDescription => f.write_str("attribute description expected before ':'"),
+            LdifErrorKind::BadBase64 => f.write_str("invalid base64"),
+            LdifErrorKind::UrlValue => f.write_str("values from URLs (':<') are not supported"),
+            LdifErrorKind::MissingDn => f.write_str("record must start with 'dn:'"),
+            LdifErrorKind::SecondDn => f.write_str("second 'dn:' in a record; is an empty line missing?"),
+            LdifErrorKind::NotUtf8 => f.write_str("name is not UTF-8"),
+            LdifErrorKind::BadControl => f.write_str("malformed or misplaced 'control:'"),
+            LdifErrorKind::BadChangeType => {
+                f.write_str("changetype must be add, delete, modify, modrdn or moddn, right after 'dn:'")
+            }
+            LdifErrorKind::Expected(what) => write!(f, "{what} expected"),
+            LdifErrorKind::RecordTooLong { max } => write!(f, "record is longer than {max} octets"),
+        }
+    }
+}
+
+impl std::error::Error for LdifError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            LdifErrorKind::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
