@@ -93,6 +93,8 @@ pub(crate) struct TestDirectory {
     pub(crate) snapshot: Snapshot,
     /// On whose behalf requests run; the administrator at first.
     pub(crate) requester: Requester,
+    /// Whether searches may use indexes.
+    pub(crate) use_indexes: bool,
     clock: u64,
     settings: Settings,
     schema: Arc<Schema>,
@@ -137,7 +139,7 @@ impl TestDirectory {
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();
         let requester = Requester::Administrator { dn: settings.admin_dn.clone() };
-        Ok(TestDirectory { directory, writer, snapshot, requester, clock, settings, schema, folder })
+        Ok(TestDirectory { directory, writer, snapshot, requester, use_indexes: true, clock, settings, schema, folder })
     }
 
     /// Closes the directory and opens it again.

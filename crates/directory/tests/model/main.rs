@@ -1,0 +1,126 @@
+//! Random operations against a plain in-memory directory: same result codes, same entries, same answers to random
+//! filters with and without indexes, sound rows, restarts included.
+//!
+//! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
+
+#[path = "../../src/testing.rs"]
+#[allow(dead_code)]
+mod testing;
+
+mod filters;
+mod plain;
+
+use std::collections::BTreeMap;
+
+use directory::Requester;
+use directory::controls::RequestControls;
+use fastrand::Rng;
+use ldap::{
+    AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request, ResultCode, Scope,
+};
+use plain::{Operation, Plain};
+use testing::{Entry, SUFFIX, TestDirectory};
+
+const SEEDS: u64 = 12;
+const OPERATIONS: usize = 400;
+const BATCH_MAX: usize = 5;
+
+#[test]
+fn random_operations_have_the_answers_of_a_plain_directory() {
+    let seeds = match std::env::var("PANDO_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
+        Err(_) => (0..SEEDS).collect(),
+    };
+    for seed in seeds {
+        let failed = std::panic::catch_unwind(|| run(seed));
+        if let Err(panic) = failed {
+            eprintln!("replay with PANDO_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng::with_seed(seed);
+    let mut directory = TestDirectory::with_suffix_entry();
+    let mut plain = Plain::new();
+    let mut done = 0;
+    while done < OPERATIONS {
+        let batch: Vec<Operation> = (0..rng.usize(1..=BATCH_MAX)).map(|_| plain.random(&mut rng)).collect();
+        done += batch.len();
+        execute(&mut directory, &mut plain, &batch);
+        if rng.u32(0..12) == 0 {
+            compare(&mut directory, &plain);
+            filters::compare(&mut directory, &plain, &mut rng);
+        }
+        if rng.u32(0..60) == 0 {
+            directory = directory.reopen();
+        }
+    }
+    compare(&mut directory, &plain);
+}
+
+/// Carries out operations in one batch: each sees those before it.
+fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Operation]) {
+    let stamps: Vec<_> = operations.iter().map(|_| directory.stamp()).collect();
+    let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    let mut batch = directory.writer.begin().unwrap();
+    for (operation, stamp) in operations.iter().zip(&stamps) {
+        let outcome = with_request(operation, |request| {
+            batch.execute(&requester, request, &RequestControls::default(), stamp)
+        });
+        let expected = plain.execute(operation);
+        assert!(expected.contains(&outcome.code), "{operation:?}\n  {expected:?} expected, {outcome:?} found");
+    }
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+}
+
+fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -> T {
+    match operation {
+        Operation::Add { dn, attributes } => {
+            let mut buffer = AttributesBuf::new();
+            attributes.iter().for_each(|(name, values)| buffer.push(name, values));
+            run(&Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() }))
+        }
+        Operation::Delete { dn } => run(&Request::Delete(DeleteRequest { entry: dn })),
+        Operation::Modify { dn, changes } => {
+            let mut buffer = ChangesBuf::new();
+            changes.iter().for_each(|(kind, name, values)| buffer.push(*kind, name, values));
+            run(&Request::Modify(ModifyRequest { object: dn, changes: buffer.as_changes() }))
+        }
+        Operation::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior } => {
+            run(&Request::ModifyDn(ModifyDnRequest {
+                entry: dn,
+                new_rdn,
+                delete_old_rdn: *delete_old_rdn,
+                new_superior: new_superior.as_deref(),
+            }))
+        }
+    }
+}
+
+/// Everything the directory holds is everything that the plain one holds, and the rows are sound.
+fn compare(directory: &mut TestDirectory, plain: &Plain) {
+    let found = directory.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["*", "memberOf", "numSubordinates"]);
+    assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
+    let found: BTreeMap<String, _> = found.entries.iter().map(comparable).collect();
+    let expected = plain.comparable();
+    for (dn, entry) in &expected {
+        assert_eq!(found.get(dn), Some(entry), "{dn}");
+    }
+    assert_eq!(found.len(), expected.len(), "{:?}", found.keys().filter(|dn| !expected.contains_key(*dn)).collect::<Vec<_>>());
+    assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+/// What both sides must agree on: names and values in lower case, values as sets.
+type Comparable = BTreeMap<String, Vec<String>>;
+
+fn comparable(entry: &Entry) -> (String, Comparable) {
+    let attributes = entry.attributes.keys().map(|name| {
+        let mut values: Vec<String> = entry.texts(name).iter().map(|value| value.to_lowercase()).collect();
+        values.sort();
+        (name.to_lowercase(), values)
+    });
+    (entry.dn.to_lowercase(), attributes.collect())
+}

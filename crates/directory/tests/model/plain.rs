@@ -1,0 +1,423 @@
+//! The plain directory: a map of entries, rules written the obvious way, everything compared in lower case.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use ldap::{ChangeOperation, ResultCode};
+
+use crate::Comparable;
+use crate::testing::SUFFIX;
+
+/// A write operation, as the client sends it.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Add { dn: String, attributes: Vec<(&'static str, Vec<String>)> },
+    Delete { dn: String },
+    Modify { dn: String, changes: Vec<(ChangeOperation, &'static str, Vec<String>)> },
+    ModifyDn { dn: String, new_rdn: String, delete_old_rdn: bool, new_superior: Option<String> },
+}
+
+/// A value of a link attribute: an entry while there is one of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Link {
+    To(usize),
+    Text(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct PlainEntry {
+    parent: usize,
+    /// `cn=a`, lower case.
+    rdn: String,
+    pub class: &'static str,
+    pub values: BTreeMap<&'static str, Vec<String>>,
+    links: BTreeMap<&'static str, Vec<Link>>,
+}
+
+/// Number of the suffix entry, its own parent.
+const TOP: usize = 0;
+
+pub struct Plain {
+    pub entries: BTreeMap<usize, PlainEntry>,
+    next: usize,
+}
+
+const LINKS: [&str; 3] = ["member", "seealso", "manager"];
+const WORDS: [&str; 8] = ["a", "b", "ab", "abc", "c", "d e", "zz", "ü"];
+
+fn is_link(attribute: &str) -> bool {
+    LINKS.contains(&attribute.to_lowercase().as_str())
+}
+
+impl Plain {
+    pub fn new() -> Plain {
+        let values = BTreeMap::from([("dc", vec!["example".to_owned()])]);
+        let top = PlainEntry { parent: TOP, rdn: SUFFIX.to_owned(), class: "domain", values, links: BTreeMap::new() };
+        Plain { entries: BTreeMap::from([(TOP, top)]), next: 1 }
+    }
+
+    pub fn dn(&self, id: usize) -> String {
+        let entry = &self.entries[&id];
+        if id == TOP { entry.rdn.clone() } else { format!("{},{}", entry.rdn, self.dn(entry.parent)) }
+    }
+
+    fn find(&self, dn: &str) -> Option<usize> {
+        let dn = dn.to_lowercase();
+        self.entries.keys().copied().find(|id| self.dn(*id) == dn)
+    }
+
+    fn has_children(&self, id: usize) -> bool {
+        self.entries.iter().any(|(child, entry)| *child != TOP && entry.parent == id)
+    }
+
+    fn is_at_or_below(&self, mut id: usize, ancestor: usize) -> bool {
+        while id != ancestor && id != TOP {
+            id = self.entries[&id].parent;
+        }
+        id == ancestor
+    }
+
+    fn link(&self, value: &str) -> Link {
+        self.find(value).map_or_else(|| Link::Text(value.to_lowercase()), Link::To)
+    }
+
+    fn texts(&self, links: &[Link]) -> Vec<String> {
+        let text = |link: &Link| match link {
+            Link::To(id) => self.dn(*id),
+            Link::Text(text) => text.clone(),
+        };
+        links.iter().map(text).collect()
+    }
+
+    /// Values of any attribute, links and memberOf included.
+    pub fn values(&self, id: usize, attribute: &str) -> Vec<String> {
+        let entry = &self.entries[&id];
+        if attribute == "memberof" {
+            let groups = self.entries.iter().filter(|(_, group)| {
+                group.links.get("member").is_some_and(|links| links.contains(&Link::To(id)))
+            });
+            return groups.map(|(group, _)| self.dn(*group)).collect();
+        }
+        match entry.links.get(attribute) {
+            Some(links) => self.texts(links),
+            None => entry.values.get(attribute).cloned().unwrap_or_default(),
+        }
+    }
+
+    pub fn comparable(&self) -> BTreeMap<String, Comparable> {
+        let entry = |(id, entry): (&usize, &PlainEntry)| {
+            let names = entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof"]);
+            let mut attributes: Comparable = names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
+            attributes.retain(|_, values| !values.is_empty());
+            attributes.values_mut().for_each(|values| values.sort());
+            let mut classes = vec![entry.class.to_lowercase()];
+            if entry.class == "inetOrgPerson" {
+                classes.push("posixaccount".to_owned());
+            }
+            attributes.insert("objectclass".to_owned(), classes);
+            let children = self.entries.iter().filter(|(child, e)| **child != TOP && e.parent == *id).count();
+            attributes.insert("numsubordinates".to_owned(), vec![children.to_string()]);
+            (self.dn(*id), attributes)
+        };
+        self.entries.iter().map(entry).collect()
+    }
+
+    /// Carries out an operation; the codes that are right for it (mostly one).
+    pub fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
+        let result = match operation {
+            Operation::Add { dn, attributes } => self.add(dn, attributes),
+            Operation::Delete { dn } => self.delete(dn),
+            Operation::Modify { dn, changes } => self.modify(dn, changes),
+            Operation::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior } => {
+                self.modify_dn(dn, new_rdn, *delete_old_rdn, new_superior.as_deref())
+            }
+        };
+        result.err().unwrap_or_else(|| vec![ResultCode::SUCCESS])
+    }
+
+    fn add(&mut self, dn: &str, attributes: &[(&'static str, Vec<String>)]) -> Result<(), Vec<ResultCode>> {
+        let (rdn, parent) = dn.split_once(',').unwrap();
+        if self.find(dn).is_some() {
+            return Err(vec![ResultCode::ENTRY_ALREADY_EXISTS]);
+        }
+        let parent = self.find(parent).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
+        let class = match attributes[0].1[0].as_str() {
+            "organizationalUnit" => "organizationalUnit",
+            "groupOfNames" => "groupOfNames",
+            _ => "inetOrgPerson",
+        };
+        let rdn = rdn.to_lowercase();
+        let id = self.next;
+        self.next += 1;
+        let entry = PlainEntry { parent, rdn: rdn.clone(), class, values: BTreeMap::new(), links: BTreeMap::new() };
+        self.entries.insert(id, entry);
+        for (name, values) in &attributes[1..] {
+            self.put(id, name, values);
+        }
+        let (naming, value) = rdn.split_once('=').unwrap();
+        let naming = if naming == "cn" { "cn" } else { "ou" };
+        let values = self.entries.get_mut(&id).unwrap().values.entry(naming).or_default();
+        if !values.iter().any(|kept| kept == value) {
+            values.push(value.to_owned());
+        }
+        self.resolve_texts();
+        Ok(())
+    }
+
+    fn put(&mut self, id: usize, name: &'static str, values: &[String]) {
+        if is_link(name) {
+            let mut links: Vec<Link> = Vec::new();
+            for link in values.iter().map(|value| self.link(value)) {
+                if !links.contains(&link) {
+                    links.push(link);
+                }
+            }
+            self.entries.get_mut(&id).unwrap().links.insert(name, links);
+        } else {
+            let values = values.iter().map(|value| value.to_lowercase()).collect();
+            self.entries.get_mut(&id).unwrap().values.insert(name, values);
+        }
+    }
+
+    /// A name that has an entry is a link to it.
+    fn resolve_texts(&mut self) {
+        let names: BTreeMap<String, usize> = self.entries.keys().map(|id| (self.dn(*id), *id)).collect();
+        for links in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()) {
+            let mut resolved: Vec<Link> = Vec::new();
+            for link in links.drain(..) {
+                let link = match link {
+                    Link::Text(text) => names.get(&text).map_or(Link::Text(text), |id| Link::To(*id)),
+                    link => link,
+                };
+                if !resolved.contains(&link) {
+                    resolved.push(link);
+                }
+            }
+            *links = resolved;
+        }
+    }
+
+    fn delete(&mut self, dn: &str) -> Result<(), Vec<ResultCode>> {
+        let id = self.find(dn).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
+        if self.has_children(id) {
+            return Err(vec![ResultCode::NOT_ALLOWED_ON_NON_LEAF]);
+        }
+        let name = self.dn(id);
+        self.entries.remove(&id);
+        for link in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()).flatten() {
+            if *link == Link::To(id) {
+                *link = Link::Text(name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn modify(
+        &mut self,
+        dn: &str,
+        changes: &[(ChangeOperation, &'static str, Vec<String>)],
+    ) -> Result<(), Vec<ResultCode>> {
+        let id = self.find(dn).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
+        let before = self.entries[&id].clone();
+        let result = self.change(id, changes).and_then(|()| self.check(id));
+        if result.is_err() {
+            self.entries.insert(id, before);
+        }
+        result
+    }
+
+    fn change(
+        &mut self,
+        id: usize,
+        changes: &[(ChangeOperation, &'static str, Vec<String>)],
+    ) -> Result<(), Vec<ResultCode>> {
+        for (kind, name, values) in changes {
+            let mut now = self.values(id, name);
+            let values: Vec<String> = values.iter().map(|value| value.to_lowercase()).collect();
+            match *kind {
+                ChangeOperation::Add => {
+                    for value in values {
+                        if now.contains(&value) {
+                            return Err(vec![ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]);
+                        }
+                        now.push(value);
+                    }
+                }
+                ChangeOperation::Delete => {
+                    if now.is_empty() || values.iter().any(|value| !now.contains(value)) {
+                        return Err(vec![ResultCode::NO_SUCH_ATTRIBUTE]);
+                    }
+                    now.retain(|value| !values.is_empty() && !values.contains(value));
+                }
+                _ => now = values,
+            }
+            self.put(id, name, &now);
+        }
+        Ok(())
+    }
+
+    /// What must hold at the end of a modify; where both are broken either code is right.
+    fn check(&self, id: usize) -> Result<(), Vec<ResultCode>> {
+        let entry = &self.entries[&id];
+        let mut wrong = Vec::new();
+        let required: &[&str] = match entry.class {
+            "groupOfNames" => &["cn", "member"],
+            "inetOrgPerson" => &["cn", "sn"],
+            "organizationalUnit" => &["ou"],
+            _ => &["dc"],
+        };
+        if required.iter().any(|name| self.values(id, name).is_empty()) {
+            wrong.push(ResultCode::OBJECT_CLASS_VIOLATION);
+        }
+        if id != TOP {
+            let (naming, value) = entry.rdn.split_once('=').unwrap();
+            if !self.values(id, naming).iter().any(|kept| kept == value) {
+                wrong.push(ResultCode::NOT_ALLOWED_ON_RDN);
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+
+    fn modify_dn(
+        &mut self,
+        dn: &str,
+        new_rdn: &str,
+        delete_old_rdn: bool,
+        new_superior: Option<&str>,
+    ) -> Result<(), Vec<ResultCode>> {
+        let id = self.find(dn).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
+        if id == TOP {
+            return Err(vec![ResultCode::UNWILLING_TO_PERFORM]);
+        }
+        let parent = match new_superior {
+            None => self.entries[&id].parent,
+            Some(superior) => self.find(superior).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?,
+        };
+        if self.is_at_or_below(parent, id) {
+            return Err(vec![ResultCode::UNWILLING_TO_PERFORM]);
+        }
+        let new_rdn = new_rdn.to_lowercase();
+        let other = self.find(&format!("{new_rdn},{}", self.dn(parent)));
+        if other.is_some_and(|other| other != id) {
+            return Err(vec![ResultCode::ENTRY_ALREADY_EXISTS]);
+        }
+        let entry = self.entries.get_mut(&id).unwrap();
+        let (naming, new_value) = new_rdn.split_once('=').unwrap();
+        let old_value = entry.rdn.split_once('=').unwrap().1.to_owned();
+        let values = entry.values.get_mut(naming).unwrap();
+        if delete_old_rdn {
+            values.retain(|value| *value != old_value);
+        }
+        if !values.iter().any(|value| value == new_value) {
+            values.push(new_value.to_owned());
+        }
+        entry.rdn = new_rdn;
+        entry.parent = parent;
+        self.resolve_texts();
+        Ok(())
+    }
+
+    // What to try: names and values from so small a stock that they meet often.
+
+    pub fn random(&self, rng: &mut Rng) -> Operation {
+        match rng.u32(0..10) {
+            0..4 => self.random_add(rng),
+            4..5 => Operation::Delete { dn: self.random_dn(rng) },
+            5..8 => self.random_modify(rng),
+            _ => self.random_modify_dn(rng),
+        }
+    }
+
+    fn random_modify_dn(&self, rng: &mut Rng) -> Operation {
+        let dn = self.random_dn(rng);
+        let naming = if dn.to_lowercase().starts_with("ou=") { "ou" } else { "cn" };
+        Operation::ModifyDn {
+            dn,
+            new_rdn: format!("{naming}={}", word(rng)),
+            delete_old_rdn: rng.bool(),
+            new_superior: rng.bool().then(|| self.random_dn(rng)),
+        }
+    }
+
+    fn random_add(&self, rng: &mut Rng) -> Operation {
+        let parent = self.random_dn(rng);
+        let words = |rng: &mut Rng| distinct(rng, word);
+        let (naming, class) = match rng.u32(0..4) {
+            0 => ("ou", "organizationalUnit"),
+            1 => ("cn", "groupOfNames"),
+            _ => ("cn", "inetOrgPerson"),
+        };
+        let mut attributes = vec![("objectClass", vec![class.to_owned()])];
+        match class {
+            "groupOfNames" => attributes.push(("member", distinct(rng, |rng| self.random_dn(rng)))),
+            "inetOrgPerson" => {
+                attributes[0].1.push("posixAccount".to_owned());
+                attributes.push(("uid", words(rng)));
+                attributes.push(("uidnumber", vec![rng.u32(0..30).to_string()]));
+                attributes.push(("gidnumber", vec!["100".to_owned()]));
+                attributes.push(("homedirectory", vec!["/home".to_owned()]));
+                attributes.push(("sn", words(rng)));
+                attributes.push(("mail", distinct(rng, |rng| format!("{}@x", ["a", "B", "c"][rng.usize(0..3)]))));
+                attributes.push(("manager", distinct(rng, |rng| self.random_dn(rng))));
+            }
+            _ => {}
+        }
+        attributes.push(("description", words(rng)));
+        Operation::Add { dn: format!("{naming}={},{parent}", word(rng)), attributes }
+    }
+
+    fn random_modify(&self, rng: &mut Rng) -> Operation {
+        let dn = self.random_dn(rng);
+        let class = self.find(&dn).map_or("inetOrgPerson", |id| self.entries[&id].class);
+        let names: &[&'static str] = match class {
+            "groupOfNames" => &["member", "member", "cn", "description", "seealso"],
+            "inetOrgPerson" => &["sn", "cn", "description", "manager", "seealso"],
+            "organizationalUnit" => &["ou", "description", "seealso"],
+            _ => &["description", "seealso"],
+        };
+        let change = |rng: &mut Rng| {
+            let name = names[rng.usize(0..names.len())];
+            let mut values =
+                if is_link(name) { distinct(rng, |rng| self.random_dn(rng)) } else { distinct(rng, word) };
+            let kind = match rng.u32(0..3) {
+                0 => ChangeOperation::Delete,
+                1 => ChangeOperation::Replace,
+                _ => ChangeOperation::Add,
+            };
+            if kind != ChangeOperation::Add && rng.u32(0..6) == 0 {
+                values.clear();
+            }
+            (kind, name, values)
+        };
+        Operation::Modify { dn, changes: (0..rng.usize(1..=3)).map(|_| change(rng)).collect() }
+    }
+
+    /// The name of an entry in some spelling, now and then of none.
+    pub fn random_dn(&self, rng: &mut Rng) -> String {
+        if rng.u32(0..6) == 0 {
+            let parent = self.random_dn(rng);
+            return format!("cn={},{parent}", word(rng));
+        }
+        let ids: Vec<usize> = self.entries.keys().copied().collect();
+        let dn = self.dn(ids[rng.usize(0..ids.len())]);
+        if rng.bool() { dn } else { dn.replace("cn=", "CN=").replace("ou=", "Ou=") }
+    }
+}
+
+/// A word in some spelling.
+pub fn word(rng: &mut Rng) -> String {
+    let word = WORDS[rng.usize(0..WORDS.len())];
+    if rng.bool() { word.to_uppercase() } else { word.to_owned() }
+}
+
+/// One to three values, no two equal.
+fn distinct(rng: &mut Rng, value: impl Fn(&mut Rng) -> String) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for _ in 0..rng.usize(1..=3) {
+        let value = value(rng);
+        if values.iter().all(|kept| kept.to_lowercase() != value.to_lowercase()) {
+            values.push(value);
+        }
+    }
+    values
+}

@@ -1,0 +1,155 @@
+//! `apply` is idempotent: every record replayed after any earlier position leaves the same rows.
+
+#[path = "../src/testing.rs"]
+#[allow(dead_code)]
+mod testing;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use directory::apply::apply;
+use directory::catalog::Catalog;
+use directory::record::Record;
+use directory::rows::MAPS;
+use ldap::{ChangeOperation, ResultCode};
+use schema::Schema;
+use store::{Direction, MapId, MapKind, Read, Store};
+use testing::{TemporaryFolder, TestDirectory};
+
+/// All rows of all maps, readable in a failure.
+fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    for (index, map) in MAPS.iter().enumerate() {
+        if map.kind == MapKind::Plain {
+            for row in read.scan(MapId::new(index), all, Direction::Forward) {
+                let (key, value) = row.unwrap();
+                // Written once beside the log.
+                if !matches!(key, b"format" | b"generation") {
+                    rows.push((map.name, key.to_vec(), value.to_vec()));
+                }
+            }
+        } else {
+            for row in read.scan_keys(MapId::new(index), all, Direction::Forward) {
+                let (key, _) = row.unwrap();
+                let mut ids = Vec::new();
+                read.ids(MapId::new(index), key).unwrap().next_block(&mut ids, usize::MAX).unwrap();
+                rows.extend(ids.iter().map(|id| (map.name, key.to_vec(), id.to_be_bytes().to_vec())));
+            }
+        }
+    }
+    rows
+}
+
+fn records(read: &Read) -> Vec<(u64, Record)> {
+    let decode = |bytes: &[u8]| Record::decode(bytes).unwrap();
+    read.log_records(1).map(|row| row.map(|(position, bytes)| (position, decode(bytes))).unwrap()).collect()
+}
+
+/// A log in which names change hands, links come and go in both forms, and large values and value tables move.
+fn eventful() -> TestDirectory {
+    let mut d = TestDirectory::with_suffix_entry();
+    let base = "dc=example,dc=com";
+    let ok = |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    for unit in ["x", "y"] {
+        ok(d.add(&format!("ou={unit},{base}"), &[("objectClass", &["organizationalUnit"])]));
+    }
+    let large = "l".repeat(3_000);
+    let numbers: Vec<String> = (0..100).map(|number| format!("{number:05}")).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    let person: &[(&str, &[&str])] = &[("objectClass", &["inetOrgPerson"]), ("sn", &["S", "T"]), ("description", &[&large])];
+    let group: &[(&str, &[&str])] = &[
+        ("objectClass", &["groupOfNames"]),
+        ("member", &["cn=a,ou=x,dc=example,dc=com", "cn=b,ou=y,dc=example,dc=com"]),
+    ];
+    ok(d.add(&format!("cn=g,{base}"), group));
+    ok(d.add(&format!("cn=a,ou=x,{base}"), person));
+    ok(d.add(&format!("cn=h,{base}"), group));
+    ok(d.modify(&format!("cn=a,ou=x,{base}"), &[(ChangeOperation::Add, "telephoneNumber", &numbers)]));
+    ok(d.modify_dn(&format!("ou=x,{base}"), "ou=z", true, Some(&format!("ou=y,{base}"))));
+    ok(d.modify_dn(&format!("cn=a,ou=z,ou=y,{base}"), "cn=b", false, Some(&format!("ou=y,{base}"))));
+    ok(d.modify_dn(&format!("ou=z,ou=y,{base}"), "ou=x", true, Some(base)));
+    ok(d.modify_dn(&format!("ou=y,{base}"), "ou=y", true, Some(&format!("ou=x,{base}"))));
+    ok(d.modify(&format!("cn=b,ou=y,ou=x,{base}"), &[(ChangeOperation::Delete, "telephoneNumber", &numbers[..80])]));
+    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Delete, "member", &["cn=a,ou=x,dc=example,dc=com"])]));
+    ok(d.delete(&format!("cn=b,ou=y,ou=x,{base}")));
+    ok(d.modify_dn(&format!("ou=y,ou=x,{base}"), "ou=y", true, Some(base)));
+    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Replace, "member", &["cn=b,ou=y,dc=example,dc=com"])]));
+    ok(d.add(&format!("cn=b,ou=y,{base}"), person));
+    ok(d.modify(&format!("cn=b,ou=y,{base}"), &[(ChangeOperation::Replace, "description", &["short", &large])]));
+    ok(d.modify_dn(&format!("cn=b,ou=y,{base}"), "cn=B+sn=S", true, None));
+    ok(d.add(&format!("cn=b,ou=y,{base}"), person));
+    ok(d.delete(&format!("cn=h,{base}")));
+    ok(d.add(&format!("cn=h,{base}"), group));
+    assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
+    d
+}
+
+/// A store of its own that has applied `records` once, in order.
+struct Replica {
+    writer: store::Writer,
+    store: Store,
+    catalog: Arc<Catalog>,
+    _folder: TemporaryFolder,
+}
+
+impl Replica {
+    fn of(records: &[(u64, Record)]) -> Replica {
+        let folder = TemporaryFolder::new();
+        let options = store::Options { reserve_bytes: 0, map_bytes: Some(1 << 28), ..store::Options::default() };
+        let (store, writer) = Store::open(folder.path(), MAPS, &options).unwrap();
+        let mut replica =
+            Replica { writer, store, catalog: Arc::new(Catalog::new(Schema::shipped())), _folder: folder };
+        replica.replay(records);
+        replica
+    }
+
+    fn replay(&mut self, records: &[(u64, Record)]) {
+        let mut batch = self.writer.begin().unwrap();
+        for (position, record) in records {
+            apply(&mut batch, &mut self.catalog, *position, record)
+                .unwrap_or_else(|error| panic!("record {position}: {error}"));
+        }
+        batch.commit().unwrap();
+    }
+
+    fn rows(&self) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+        rows(&self.store.view().unwrap())
+    }
+}
+
+#[test]
+fn another_store_that_applies_the_log_has_the_same_rows() {
+    let directory = eventful();
+    let state = directory.snapshot.state();
+    assert_eq!(Replica::of(&records(state.read)).rows(), rows(state.read));
+}
+
+#[test]
+fn records_replayed_after_any_earlier_position_change_nothing() {
+    let directory = eventful();
+    let records = records(directory.snapshot.state().read);
+    let mut replica = Replica::of(&records);
+    let expected = replica.rows();
+    for from in 0..records.len() {
+        replica.replay(&records[from..]);
+        for (found, expected) in replica.rows().iter().zip(&expected) {
+            assert_eq!(found, expected, "replayed from record {}", records[from].0);
+        }
+        assert_eq!(replica.rows().len(), expected.len(), "replayed from record {}", records[from].0);
+    }
+}
+
+#[test]
+fn a_store_caught_anywhere_in_the_log_arrives_at_the_same_rows() {
+    let directory = eventful();
+    let records = records(directory.snapshot.state().read);
+    let expected = Replica::of(&records).rows();
+    for stop in 1..records.len() {
+        let mut replica = Replica::of(&records[..stop]);
+        // Some records once more, as after a crash between log and rows, then the rest.
+        replica.replay(&records[stop / 2..stop]);
+        replica.replay(&records[stop..]);
+        assert_eq!(replica.rows(), expected, "stopped after record {}", records[stop - 1].0);
+    }
+}
