@@ -1,0 +1,54 @@
+//! What holds for any octets. The fuzz target `ber` and the replay of its corpus both check this.
+
+use ber::{BerError, Reader, Tag, element_len, put_element, put_integer, read_frame_len};
+
+/// Reading never panics, what is read encodes to something that reads the same, and a frame's length is known from its
+/// header on and then stays.
+pub(crate) fn elements(bytes: &[u8]) {
+    walk(bytes, 8);
+    frame(bytes);
+}
+
+/// Reads a series of elements, and as deep as `depth_left` allows what is in them.
+fn walk(bytes: &[u8], depth_left: usize) {
+    let mut reader = Reader::new(bytes);
+    while let Ok((tag, content)) = reader.any() {
+        let mut encoded = Vec::new();
+        put_element(&mut encoded, tag, content);
+        assert_eq!(encoded.len(), element_len(content.len()));
+        assert_eq!(Reader::new(&encoded).any(), Ok((tag, content)));
+        integer(content);
+        if tag.is_constructed() && depth_left > 0 {
+            walk(content, depth_left - 1);
+        }
+    }
+}
+
+/// A content that is an integer's is that integer's only content.
+fn integer(content: &[u8]) {
+    if let Ok(value) = ber::integer_content(content) {
+        let mut encoded = Vec::new();
+        put_integer(&mut encoded, Tag::INTEGER, value);
+        assert_eq!(Reader::new(&encoded).element(Tag::INTEGER), Ok(content));
+    }
+}
+
+fn frame(bytes: &[u8]) {
+    let whole = read_frame_len(bytes);
+    // The longest header: tag, length of the length, 126 octets of length.
+    let mut known = Ok(None);
+    for prefix_len in 0..=bytes.len().min(128) {
+        let prefix = bytes.get(..prefix_len).unwrap_or_default();
+        let now = read_frame_len(prefix);
+        if known != Ok(None) {
+            assert_eq!(now, known, "changed at {prefix_len}");
+        }
+        known = now;
+    }
+    assert_eq!(known, whole);
+    if let Ok(Some(frame_len)) = whole {
+        let read = Reader::new(bytes).element(Tag::SEQUENCE);
+        assert_eq!(read == Err(BerError::Truncated), bytes.len() < frame_len);
+        assert_eq!(read.is_ok(), bytes.len() >= frame_len);
+    }
+}

@@ -1,0 +1,228 @@
+//! What holds for any octets. The fuzz targets and the replay of their corpora both check this.
+//!
+//! Each target has one function here; a user of this module uses one of them or all.
+#![allow(dead_code)]
+
+use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
+use ldap::{
+    Attributes, Control, DecodeLimits, Dn, Filter, FilterBuf, FilterKind, LdapUrl, Message, Request,
+    Response, ResponseMessage,
+};
+
+/// Limits that short inputs can reach.
+const LIMITS: DecodeLimits = DecodeLimits {
+    message_size_max: 4096,
+    filter_depth_max: 8,
+    filter_terms_max: 32,
+    element_count_max: 16,
+    value_count_max: 32,
+    control_count_max: 4,
+};
+
+/// Decoding never panics; a request that decodes can be walked, and encodes to a message that decodes to the same; an
+/// error of the operation carries the id.
+pub(crate) fn message(bytes: &[u8]) {
+    match Message::decode(bytes, &LIMITS) {
+        Ok(message) => {
+            walk_request(&message.request);
+            walk_controls(message.controls.iter());
+            let mut encoded = Vec::new();
+            message.encode(&mut encoded);
+            assert!(encoded.len() <= bytes.len() + MESSAGE_GROWTH_MAX);
+            assert_eq!(ldap::frame_len(&encoded), Ok(Some(encoded.len())));
+            let limits = DecodeLimits { message_size_max: encoded.len(), ..LIMITS };
+            assert_eq!(Message::decode(&encoded, &limits), Ok(message));
+        }
+        Err(error) => {
+            let _ = error.to_string();
+            assert!(error.id.is_some() || !error.component.starts_with("SearchRequest"));
+        }
+    }
+    if let Ok(message) = ResponseMessage::decode(bytes, &LIMITS) {
+        walk_controls(message.controls.iter());
+        match message.response {
+            Response::SearchEntry(entry) => walk_attributes(entry.attributes),
+            Response::SearchReference(uris) => assert_eq!(uris.iter().next().is_none(), uris.is_empty()),
+            _ => {}
+        }
+        let _ = format!("{message:?}");
+    }
+}
+
+/// Encoding is in the shortest form, so nothing can grow but what was left out by other means. Nothing is.
+const MESSAGE_GROWTH_MAX: usize = 0;
+
+fn walk_request(request: &Request<'_>) {
+    match request {
+        Request::Search(search) => {
+            walk_filter(search.filter, LIMITS.filter_depth_max);
+            let _ = search.filter.to_string();
+            assert_eq!(FilterBuf::from(search.filter).as_filter(), search.filter);
+            assert_eq!(search.attributes.iter().next().is_none(), search.attributes.is_empty());
+        }
+        Request::Add(add) => walk_attributes(add.attributes),
+        Request::Modify(modify) => {
+            let change_count = modify.changes.iter().count();
+            assert!(change_count <= LIMITS.element_count_max);
+            assert_eq!(change_count == 0, modify.changes.is_empty());
+        }
+        _ => {}
+    }
+    let _ = format!("{request:?}");
+}
+
+fn walk_attributes(attributes: Attributes<'_>) {
+    let value_count: usize = attributes.iter().map(|attribute| attribute.values.len()).sum();
+    assert!(value_count <= LIMITS.value_count_max);
+    assert_eq!(attributes.iter().next().is_none(), attributes.is_empty());
+}
+
+fn walk_controls<'a>(controls: impl Iterator<Item = Control<'a>>) {
+    assert!(controls.count() <= LIMITS.control_count_max);
+}
+
+fn walk_filter(filter: Filter<'_>, depth_left: usize) {
+    assert!(depth_left > 0, "deeper than allowed");
+    match filter.kind() {
+        FilterKind::And(members) | FilterKind::Or(members) => {
+            assert_eq!(members.len() == 0, members.is_empty());
+            members.iter().for_each(|member| walk_filter(member, depth_left - 1));
+        }
+        FilterKind::Not(member) => walk_filter(member, depth_left - 1),
+        FilterKind::Substrings(item) => {
+            assert!(item.initial.is_some() || item.final_.is_some() || item.any.iter().next().is_some());
+        }
+        FilterKind::ExtensibleMatch(item) => assert!(item.rule.is_some() || item.description.is_some()),
+        _ => {}
+    }
+}
+
+/// A text that parses decodes as what it was parsed to, and its rendering parses to the same. An encoded filter renders.
+pub(crate) fn filter_text(bytes: &[u8]) {
+    if let Ok(filter) = Filter::from_bytes(bytes, &LIMITS) {
+        let _ = filter.to_string();
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match FilterBuf::parse(text) {
+        Ok(filter) => {
+            let mut encoded = Vec::new();
+            filter.as_filter().encode(&mut encoded);
+            assert_eq!(Filter::from_bytes(&encoded, &DecodeLimits::default()), Ok(filter.as_filter()));
+            let rendered = filter.to_string();
+            assert_eq!(FilterBuf::parse(&rendered).as_ref(), Ok(&filter), "{rendered}");
+        }
+        Err(error) => assert!(error.offset <= text.len()),
+    }
+}
+
+/// A DN that parses renders as a DN of the same names and values, and its parts are where they say.
+pub(crate) fn dn(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let dn = match Dn::parse(text) {
+        Ok(dn) => dn,
+        Err(error) => return assert!(error.offset <= text.len()),
+    };
+    let rendered = dn.to_string();
+    let again = Dn::parse(&rendered).expect("what is rendered parses");
+    assert_eq!(again.len(), dn.len());
+    assert!(again.rdns().zip(dn.rdns()).all(|(left, right)| left.avas == right.avas), "{rendered}");
+    assert_eq!(again.to_string(), rendered);
+    for (index, rdn) in dn.rdns().enumerate() {
+        let alone = Dn::parse_rdn(rdn.text).expect("an RDN is one");
+        assert_eq!(alone.rdn().map(|alone| alone.avas), Some(rdn.avas));
+        let ancestor = dn.ancestor(index);
+        assert_eq!(ancestor.rdn().map(|first| first.text), Some(rdn.text));
+        let parsed = Dn::parse(dn.text_from(index)).expect("what is left is a DN");
+        assert_eq!(parsed.to_string(), ancestor.to_string());
+    }
+    assert_eq!(dn.parent().is_none(), dn.is_empty());
+}
+
+/// A URL that parses renders as a URL that parses to the same.
+pub(crate) fn url(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match LdapUrl::parse(text) {
+        Ok(url) => {
+            let rendered = url.to_string();
+            assert_eq!(LdapUrl::parse(&rendered).as_ref(), Ok(&url), "{rendered}");
+        }
+        Err(error) => assert!(error.offset <= text.len()),
+    }
+}
+
+/// Every record that is read is written as a record that reads the same.
+pub(crate) fn ldif(bytes: &[u8]) {
+    let mut reader = LdifReader::with_record_size_max(bytes, 4096);
+    let mut last_line = 0;
+    // Each call takes at least a line, so this ends.
+    for _ in 0..=bytes.len() {
+        match reader.next_record() {
+            Ok(None) => return,
+            Err(_) => {}
+            Ok(Some(record)) => {
+                assert!(record.line > last_line);
+                last_line = record.line;
+                let mut written = Vec::new();
+                write(&record, &mut LdifWriter::new(&mut written)).expect("writing to memory succeeds");
+                let mut again = LdifReader::new(&written[..]);
+                match again.next_record() {
+                    Ok(Some(again)) => assert_eq!(shape(&again), shape(&record)),
+                    other => panic!("{other:?} from {}", String::from_utf8_lossy(&written)),
+                }
+                assert!(matches!(again.next_record(), Ok(None)));
+            }
+        }
+    }
+    panic!("records without end");
+}
+
+fn write(record: &LdifRecord<'_>, writer: &mut LdifWriter<&mut Vec<u8>>) -> std::io::Result<()> {
+    let dn = record.dn;
+    let controls: Vec<_> = record.controls.iter().collect();
+    match record.body {
+        LdifBody::Entry(values) => {
+            writer.entry(dn, values.iter().map(|value| (value.description, value.value)))
+        }
+        LdifBody::Add(values) => {
+            writer.add(dn, &controls, values.iter().map(|value| (value.description, value.value)))
+        }
+        LdifBody::Delete => writer.delete(dn, &controls),
+        LdifBody::Modify(changes) => {
+            let changes = changes.iter().map(|change| {
+                (change.operation, change.description, change.values.iter().map(|value| value.value))
+            });
+            writer.modify(dn, &controls, changes)
+        }
+        LdifBody::ModifyDn { new_rdn, delete_old_rdn, new_superior } => {
+            writer.modify_dn(dn, &controls, new_rdn, delete_old_rdn, new_superior)
+        }
+    }
+}
+
+/// A record without its line numbers.
+fn shape(record: &LdifRecord<'_>) -> String {
+    use std::fmt::Write;
+    let mut shape = format!("{:?}", record.dn);
+    for control in record.controls.iter() {
+        let _ = write!(shape, " {} {} {:?}", control.oid, control.critical, control.value);
+    }
+    match record.body {
+        LdifBody::Entry(values) | LdifBody::Add(values) => {
+            let kind = if matches!(record.body, LdifBody::Add(_)) { "add" } else { "entry" };
+            let _ = write!(shape, " {kind}");
+            for value in values.iter() {
+                let _ = write!(shape, " {}={:?}", value.description, value.value);
+            }
+        }
+        LdifBody::Modify(changes) => {
+            for change in changes.iter() {
+                let values: Vec<_> = change.values.iter().map(|value| value.value).collect();
+                let _ = write!(shape, " {:?} {:?} {values:?}", change.operation, change.description);
+            }
+        }
+        body => {
+            let _ = write!(shape, " {body:?}");
+        }
+    }
+    shape
+}

@@ -1,0 +1,7 @@
+//! Any octets as a distinguished name: see the properties.
+#![no_main]
+
+#[path = "../../crates/ldap/tests/properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::dn(bytes));

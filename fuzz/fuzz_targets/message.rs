@@ -1,0 +1,7 @@
+//! Any octets as a request and as a response: see the properties.
+#![no_main]
+
+#[path = "../../crates/ldap/tests/properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::message(bytes));
