@@ -31,9 +31,12 @@ mod people;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, Write};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ldap::Dn;
+use ldap::ldif::LdifWriter;
 use sha1::{Digest as _, Sha1};
 
 use crate::Seeded;
@@ -92,6 +95,23 @@ pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + 
     entries.extend(sample.aliases());
     entries.push(sample.referral());
     Ok(entries.into_iter())
+}
+
+/// Writes the sample as LDIF (RFC 2849), for other servers and for looking at.
+///
+/// # Errors
+/// An [`UnsupportedSuffix`], as an invalid input; those of `out`.
+pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
+    let entries = organisation(suffix).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut writer = LdifWriter::new(out);
+    writer.version()?;
+    for entry in entries {
+        let values = entry.attributes.iter().flat_map(|(description, values)| {
+            values.iter().map(move |value| (description.as_str(), value.as_slice()))
+        });
+        writer.entry(&entry.dn, values)?;
+    }
+    Ok(())
 }
 
 /// Everything the parts need to name each other.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ldap::ldif::{LdifBody, LdifReader};
+
 use super::*;
 
 const SUFFIX: &str = "dc=example,dc=com";
@@ -28,6 +30,39 @@ fn parent(dn: &str) -> Option<&str> {
         found
     });
     comma.map(|comma| &dn[comma + 1..])
+}
+
+fn ldif(suffix: &str) -> Vec<u8> {
+    let mut ldif = Vec::new();
+    write_ldif(&mut ldif, suffix).unwrap();
+    ldif
+}
+
+#[test]
+fn every_run_makes_the_same_sample() {
+    let digest: String = Sha1::digest(ldif(SUFFIX)).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, "cdcae8580489fda42ab52895e8496a09e348c748", "whoever changes the sample changes what others expect of it");
+}
+
+#[test]
+fn the_ldif_reads_back_as_the_sample() {
+    for suffix in [SUFFIX, "ou=Größe,o=foo"] {
+        let text = ldif(suffix);
+        let mut reader = LdifReader::new(text.as_slice());
+        for entry in sample(suffix) {
+            let record = reader.next_record().unwrap().unwrap();
+            assert_eq!(record.dn, entry.dn);
+            let LdifBody::Entry(values) = record.body else { panic!("{}: not an entry", entry.dn) };
+            let read: Vec<_> = values.iter().map(|value| (value.description, value.value)).collect();
+            let written = entry
+                .attributes
+                .iter()
+                .flat_map(|(name, values)| values.iter().map(move |value| (name.as_str(), value.as_slice())));
+            assert!(written.eq(read), "{}", entry.dn);
+        }
+        assert!(reader.next_record().unwrap().is_none());
+    }
+    assert!(write_ldif(Vec::new(), "cn=x").is_err());
 }
 
 #[test]

@@ -1,0 +1,11 @@
+//! Prints the sample organisation as LDIF, to be loaded into any server:
+//! `cargo run -p bench --example sample -- dc=example,dc=com | ldapadd -M ...` (-M for the referral in it).
+
+use std::io::{self, BufWriter, Write as _};
+
+fn main() -> io::Result<()> {
+    let suffix = std::env::args().nth(1).unwrap_or_else(|| "dc=example,dc=com".to_owned());
+    let mut out = BufWriter::new(io::stdout().lock());
+    bench::sample::write_ldif(&mut out, &suffix)?;
+    out.flush()
+}
