@@ -137,7 +137,7 @@ pub enum StoreError {
     #[error("too many views are open at once")]
     TooManyViews,
     /// Anything else that the engine reports.
-    #[error("{operation}: {message} ({code})")]
+    #[error("{operation}: {message}")]
     Engine {
         /// The engine call.
         operation: &'static str,
