@@ -1,7 +1,7 @@
 //! A tree of people of any size, the same for every server and every run.
 //!
 //! `dc=example,dc=com` with `ou=people` and in it `uid=user.0` to `uid=user.N-1`, inetOrgPerson entries of 19
-//! attributes and about 800 octets like those that directory benchmarks have used for twenty years: names from short
+//! attributes and 0.7 KB like those that directory benchmarks have used for twenty years: names from short
 //! lists, numbers from a seed. Passwords come as {SSHA} of [`sample::PASSWORD`], which every server verifies as it is.
 
 use crate::{Seeded, sample};
@@ -63,10 +63,17 @@ pub fn person(index: u32) -> Person {
         ("st", STATES[index as usize / TOWNS.len() % STATES.len()].to_owned()),
         ("postalCode", postal_code.clone()),
         ("postalAddress", format!("{name}${street}${town} {postal_code}")),
-        ("description", format!("This is the description of {name}.")),
+        ("description", description(&name, town)),
         ("userPassword", sample::password_value(&mut seeded)),
     ];
     (dn(index), attributes)
+}
+
+/// Long enough to bring an entry to its size.
+fn description(name: &str, town: &str) -> String {
+    format!(
+        "This is the description of {name} in {town}, who knows the way around here and is glad to be asked about it."
+    )
 }
 
 /// The entries above the people.
