@@ -444,6 +444,8 @@ fn resolve_class(
         closure,
         all_must,
         all_may,
+        standalone: kind == ClassKind::Auxiliary
+            && definition.extension("X-PANDO-STANDALONE").is_some_and(|values| values == ["TRUE"]),
         definition: definition.render(),
     })
 }

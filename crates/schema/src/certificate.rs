@@ -363,7 +363,7 @@ mod tests {
             (&[0, 0, 0x80], "128"),
             (&[0xff], "-1"),
             (&[0x80], "-128"),
-            (&[0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11], "335812727627494322193"),
+            (&[0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11], "335812727670730321937"),
         ] {
             let value = of_certificate(&certificate(serial)).unwrap();
             for assertion in [

@@ -21,8 +21,8 @@ use ldap::{Ava, Dn, Rdn};
 
 use crate::{Fault, NameError, Schema, TypeId, ValueError, oid};
 
-/// How deep names may stand inside values of names (`member=cn\=x`). Deeper ones count by their octets, or are
-/// refused in the name of an entry: a hostile name must not choose our stack depth.
+/// How deep names may stand inside values of names (`member=cn\=x`). Deeper ones count by their octets: a
+/// hostile name must not choose our stack depth.
 pub(crate) const NAME_DEPTH_MAX: u32 = 4;
 
 const TEXT_TYPE: u8 = 0xfe;
@@ -215,7 +215,7 @@ mod tests {
                 "CN=j.  smith+OU=sales,dc=x",
                 "2.5.4.11=sales+2.5.4.3=J. SMITH,dc=x",
             ],
-            &["cn=Lu\\C4\\8Di\\C4\\87", "cn=Lučić", "cn=LUC\u{30C}I\u{301}C\u{301}"][1..2],
+            &["cn=Lu\\C4\\8Di\\C4\\87", "cn=Lučić", "cn=LUC\u{30C}IC\u{301}"],
             &["cn=#04024869", "cn=hi"],
             &["cn=a\\,b", "cn=a\\2cb", "cn=A\\2Cb"],
             &["", ""],
@@ -231,13 +231,9 @@ mod tests {
             ("cn=a,dc=b", "cn=a+dc=b"),
             ("cn=a", "sn=a"),
             ("unknown=x", "unknown=X"),
-            ("cn=a\\00b", "cn=a"),
             ("userPassword=a\\00", "userPassword=a\\02\\10"),
             ("dc=a,dc=b", "dc=b,dc=a"),
         ] {
-            if one.contains("a\\00b") {
-                continue; // a zero character maps to nothing in text: equal to `ab`, not to `a`
-            }
             assert_ne!(value(one), value(other), "{one} {other}");
         }
     }
@@ -290,7 +286,6 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let deep = "member=".repeat(100_000) + "x";
-        assert!(matches!(entry(&deep), Err(NameError::BadValue { .. })));
-        value(&deep);
+        assert_eq!(entry(&deep), Ok(value(&deep)));
     }
 }
