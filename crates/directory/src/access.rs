@@ -69,7 +69,8 @@ impl Requester {
 /// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
 /// (RFC 3112), and pwdHistory, which holds former passwords.
 const SECRET_TYPES: [&str; 3] = [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20"];
-const USER_PASSWORD: &str = "2.5.4.35";
+/// OID of userPassword.
+pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
 
 /// What a requester may do under the settings. Made once an operation, asked often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,28 +151,24 @@ impl Access {
     /// Whether entries may be added, deleted, renamed and moved. Ask before looking for the entry.
     ///
     /// # Errors
-    /// insufficientAccessRights.
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
     pub fn check_write_tree(self) -> Result<(), OperationError> {
         match self.standing {
             Standing::Administrator => Ok(()),
             Standing::User(_) => {
                 Err(denied("only the administrator may add, delete, rename and move entries"))
             }
-            Standing::Anonymous { .. } => {
-                Err(denied("anonymous clients may not change anything: bind first"))
-            }
+            Standing::Anonymous { .. } => Err(unauthenticated()),
         }
     }
 
     /// Whether entries may be modified at all, some attributes of some entries: ask before looking for the entry.
     ///
     /// # Errors
-    /// insufficientAccessRights.
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
     pub fn check_modify_some(self) -> Result<(), OperationError> {
         match self.standing {
-            Standing::Anonymous { .. } => {
-                Err(denied("anonymous clients may not change anything: bind first"))
-            }
+            Standing::Anonymous { .. } => Err(unauthenticated()),
             Standing::Administrator | Standing::User(_) => Ok(()),
         }
     }
@@ -179,7 +176,7 @@ impl Access {
     /// Whether these attribute types of the entry `target` may be modified. Everyone changes the own userPassword.
     ///
     /// # Errors
-    /// insufficientAccessRights.
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
     pub fn check_modify(
         self,
         schema: &Schema,
@@ -198,11 +195,17 @@ impl Access {
                 }
             }
             Standing::User(_) => Err(denied("only the administrator may change the entries of others")),
-            Standing::Anonymous { .. } => {
-                Err(denied("anonymous clients may not change anything: bind first"))
-            }
+            Standing::Anonymous { .. } => Err(unauthenticated()),
         }
     }
+}
+
+/// strongerAuthRequired rather than insufficientAccessRights, as in slapd: it tells the client what to do.
+fn unauthenticated() -> OperationError {
+    OperationError::refused(
+        ResultCode::STRONGER_AUTH_REQUIRED,
+        "anonymous clients may not change anything: bind first",
+    )
 }
 
 fn denied(diagnostic: impl Into<String>) -> OperationError {
@@ -215,7 +218,7 @@ pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
 }
 
 /// Whether values of a type are for the administrator alone.
-fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
+pub(crate) fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
     let mut at = Some(type_id);
     while let Some(type_id) = at {
         let attribute_type = schema.type_by_id(type_id);

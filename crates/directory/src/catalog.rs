@@ -64,6 +64,8 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
+    /// For the administrator alone, see [`crate::access`].
+    pub is_secret: bool,
 }
 
 /// A set of object classes that entries have.
@@ -287,6 +289,7 @@ impl Catalog {
             is_indexed: self.attributes.get(base.0 as usize).is_some_and(|def| def.is_indexed),
             equality: attribute_type.equality,
             is_operational: attribute_type.is_operational(),
+            is_secret: crate::access::is_secret(&self.schema, type_id),
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);

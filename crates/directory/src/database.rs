@@ -4,7 +4,7 @@
 //! durable with one sync in [`WriteBatch::commit`]; until then nobody but the batch sees them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use ldap::Request;
@@ -21,7 +21,7 @@ use crate::password::StorageScheme;
 use crate::record::{Change, Record};
 use crate::rows::{AttrId, MAPS, META, NODES};
 use crate::tree::State;
-use crate::virtual_entries::MonitorSource;
+use crate::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::{OperationError, Outcome};
 
 /// Version of the rows. Another one is refused at open.
@@ -179,6 +179,8 @@ pub struct Directory {
     settings: ArcSwap<Settings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
+    /// The subschema subentry, made when first asked for.
+    pub(crate) subschema: OnceLock<VirtualEntry>,
 }
 
 impl Directory {
@@ -201,6 +203,7 @@ impl Directory {
             settings: ArcSwap::from_pointee(options.settings),
             monitor: options.monitor,
             vendor_version: options.vendor_version,
+            subschema: OnceLock::new(),
         });
         let writer = Writer { directory: directory.clone(), store: store_writer, catalog };
         Ok((directory, writer))
@@ -375,6 +378,11 @@ impl Snapshot {
     /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
     pub fn park(&mut self) {
         self.view.park();
+    }
+
+    /// A number that changes exactly when the snapshot moves. Costs nothing.
+    pub fn version(&self) -> u64 {
+        self.view.version()
     }
 
     /// Position of the last record seen.

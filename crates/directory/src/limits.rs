@@ -30,5 +30,21 @@ pub const TREE_DEPTH_MAX: usize = 256;
 /// Alias dereferences in one name before the answer is aliasDereferencingProblem.
 pub const ALIAS_HOPS_MAX: usize = 16;
 
+/// Aliases in a directory whose following a search is asked for; beyond, the answer is adminLimitExceeded.
+pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
+
+/// Containers whose DN a search keeps.
+pub const CONTAINERS_CACHED_MAX: usize = 4_096;
+
+/// Entry ids that a search collects and sorts (8 bytes each); where an index range or a subtree has more, it scans.
+pub const COLLECTED_IDS_MAX: usize = 131_072;
+
+/// Entries up to which a search for the presence of an attribute goes by its index: what most entries have is not worth
+/// counting.
+pub const PRESENCE_KEYS_MAX: u64 = 4_096;
+
+/// Postings that a search merges; where a filter needs more, it scans.
+pub const POSTINGS_MERGED_MAX: usize = 256;
+
 const _: () = assert!(NAME_KEY_MAX + 20 <= 511 && INDEX_KEY_MAX + 4 <= 511);
 const _: () = assert!(TABLE_VALUE_COUNT_MIN < INLINE_VALUE_COUNT_MAX && KEY_HASH_SIZE < INDEX_KEY_MAX);

@@ -48,6 +48,11 @@ impl View {
         Ok(())
     }
 
+    /// A number that changes exactly when the view moves. Costs nothing, unlike [`position`](Read::position).
+    pub fn version(&self) -> u64 {
+        self.txn_id
+    }
+
     /// Lets go of the position, so that its pages can be reused. Reads give `Parked` until [`renew`](View::renew).
     pub fn park(&mut self) {
         self.read.txn.reset();

@@ -1,0 +1,161 @@
+//! Bind (RFC 4511 section 4.2, RFC 4513 section 5): who is asking.
+//!
+//! The directory says which stored passwords an asserted one has to match; verifying is the caller's, because it is slow
+//! on purpose and belongs on a pool. Everything that fails, fails as invalidCredentials, and a name without an entry
+//! or a password costs one verification like others: the answer and its time do not tell whether a name exists (as long
+//! as passwords are stored under the scheme of the settings).
+//!
+//! Aliases are not followed (RFC 4511 section 4.2), and a referral is not given for a name to bind with (RFC 3296 section
+//! 5.6.1).
+
+use std::ops::ControlFlow;
+
+use ldap::{Authentication, BindRequest, ResultCode};
+
+use crate::access::{Requester, USER_PASSWORD};
+use crate::entry::EntryRow;
+use crate::password::StorageScheme;
+use crate::rows::{ENTRIES, EntryId, id_key};
+use crate::search::for_each_value;
+use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+use crate::{OperationError, Outcome, Snapshot};
+
+/// What a bind request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindOutcome {
+    /// Decided; the connection is the requester's from here on (anonymous after a failure).
+    Done(Outcome, Requester),
+    /// To be decided by [`bind_result`] when it is known whether one of the stored passwords verifies.
+    Verify {
+        /// Stored forms, see [`crate::password::verify`].
+        stored: Vec<Vec<u8>>,
+        /// Who it is then. Anonymous where nobody can be: the work is for show.
+        requester: Requester,
+    },
+}
+
+/// Looks at a bind request.
+pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
+    match try_bind(snapshot.state(), request) {
+        Ok(outcome) => outcome,
+        Err(error) => BindOutcome::Done(error.into(), Requester::Anonymous),
+    }
+}
+
+/// The end of a bind that had to be verified.
+pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
+    if verified && requester != Requester::Anonymous {
+        return (Outcome::success(), requester);
+    }
+    (Outcome::code(ResultCode::INVALID_CREDENTIALS), Requester::Anonymous)
+}
+
+fn try_bind(state: State<'_>, request: &BindRequest<'_>) -> Result<BindOutcome, OperationError> {
+    if request.version != 3 {
+        let diagnostic = format!("protocol version {} is not supported; version 3 is", request.version);
+        return Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, diagnostic));
+    }
+    let password = match request.authentication {
+        Authentication::Simple(password) => password,
+        Authentication::Sasl { mechanism, .. } => {
+            let diagnostic = format!("SASL mechanism {mechanism:?} is not offered; simple authentication is");
+            return Err(OperationError::refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, diagnostic));
+        }
+        Authentication::Unrecognized(_) => {
+            let diagnostic = "this authentication choice is not known; simple authentication is offered";
+            return Err(OperationError::refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, diagnostic));
+        }
+    };
+    let dn = parse_dn(request.name)?;
+    match (dn.is_empty(), password.is_empty()) {
+        (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
+        // A password that belongs to nobody.
+        (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
+        // RFC 4513 section 5.1.2: a client that forgot to ask for the password must not be told that it worked.
+        (false, true) => {
+            let diagnostic =
+                "a name without a password proves nothing: send a password, or neither to be anonymous";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic));
+        }
+        (false, false) => {}
+    }
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    let (stored, requester) = if is_administrator(state, &name)? {
+        let stored = state.settings.admin_password.as_ref().or(state.catalog.administrator.as_ref());
+        (
+            stored.cloned().into_iter().collect(),
+            Requester::Administrator { dn: state.settings.admin_dn.clone() },
+        )
+    } else {
+        match state.find(&name)? {
+            Found::Entry(id, flags) if !flags.is_alias() && !flags.is_referral() => {
+                let dn = state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+                (stored_passwords(state, id)?, Requester::User { id, dn })
+            }
+            _ => (Vec::new(), Requester::Anonymous),
+        }
+    };
+    if stored.is_empty() {
+        let stored = vec![decoy(state.settings.password_scheme).as_bytes().to_vec()];
+        return Ok(BindOutcome::Verify { stored, requester: Requester::Anonymous });
+    }
+    Ok(BindOutcome::Verify { stored, requester })
+}
+
+fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
+    let administrator = NormalName::of(&parse_dn(&state.settings.admin_dn)?, &state.catalog.schema);
+    Ok(name.failure.is_none() && name.key == administrator.key)
+}
+
+/// The values of userPassword, with any options.
+pub(crate) fn stored_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
+    let mut stored = Vec::new();
+    let Some(attribute_type) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
+    let passwords = state.catalog.attributes_of_type(attribute_type.id);
+    let bytes = state.read.get(ENTRIES, &id_key(id))?;
+    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    for row in entry.attributes().filter(|row| passwords.contains(&row.id)) {
+        for_each_value(state, id, &row, &mut |value| {
+            stored.push(value.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(stored)
+}
+
+/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
+fn decoy(scheme: StorageScheme) -> &'static str {
+    match scheme {
+        StorageScheme::Pbkdf2Sha256 => {
+            "{PBKDF2-SHA256}600000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Argon2id => {
+            "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Ssha | StorageScheme::Ssha256 | StorageScheme::Ssha512 | StorageScheme::Clear => {
+            "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::password::{is_slow, parse, verify};
+
+    #[test]
+    fn decoys_are_read_like_others_and_never_match() {
+        for (scheme, slow) in [
+            (StorageScheme::Argon2id, true),
+            (StorageScheme::Pbkdf2Sha256, true),
+            (StorageScheme::Ssha, false),
+            (StorageScheme::Clear, false),
+        ] {
+            let stored = decoy(scheme).as_bytes();
+            assert!(matches!(parse(stored), crate::password::Stored::Hashed(..)), "{scheme}");
+            assert_eq!(is_slow(stored), slow, "{scheme}");
+            assert!(!verify(stored, b"x"), "{scheme}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
+//!
+//! [`Search::start`] finds the base, makes the filter ready and chooses a [plan](plan); [`Search::run`] goes on for as
+//! long as its budget lasts, on whatever snapshot the calling thread has by then. So a long search never holds up a
+//! thread or a position of the store, and any thread may run its next slice.
+//!
+//! Results come in ascending entry id. An entry that matches throughout is returned exactly once, one that changes
+//! meanwhile at most once, and each is consistent in itself: between slices the search remembers the last id and goes on
+//! behind it. When the snapshot has moved, names in the filter are looked up again and nothing is taken for granted of
+//! candidates found before.
+//!
+//! - [`base`]: from a DN to the entry, through aliases and referrals
+//! - [`filter`], [`evaluate`]: three-valued logic on an entry
+//! - [`plan`], [`candidates`]: which entries to look at
+//! - [`scope`]: which of them the search is about, and their DNs
+//! - [`selection`], [`result`](self::result): what is returned of them
+//! - [`outside`]: the root DSE, the schema and the monitor, which are not in the tree
+
+mod base;
+mod candidates;
+mod evaluate;
+mod filter;
+mod outside;
+mod plan;
+mod result;
+mod scope;
+mod selection;
+
+use ldap::response::{LdapResult, ResponseOp, encode_result, encode_search_reference};
+use ldap::{Controls, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
+
+pub(crate) use base::{Finding, find_entry};
+pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
+pub(crate) use filter::{Compiler, Term, Truth};
+pub(crate) use outside::entries as entries_outside;
+pub(crate) use result::resolved;
+
+use crate::access::{Access, Requester};
+use crate::controls::RequestControls;
+use crate::rows::EntryId;
+use crate::tree::{NormalName, State, node, parse_dn};
+use crate::{OperationError, Outcome, Snapshot};
+use candidates::Candidates;
+use plan::{Implied, Plan};
+use result::ResultWriter;
+use scope::{Containers, SearchScope};
+use selection::Selection;
+
+/// How much one slice of a search may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Candidates looked at, whether they pass or not.
+    pub entries_examined_max: u32,
+    /// Bytes appended; the slice ends with the result that reaches it.
+    pub out_bytes_max: usize,
+}
+
+/// Whether a search wants another slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Call [`Search::run`] again.
+    More,
+    /// The searchResDone is written.
+    Done,
+}
+
+/// A search under way. `Send`; owns everything it needs.
+pub struct Search {
+    id: MessageId,
+    size_limit: u32,
+    time_limit_seconds: u32,
+    entries_sent: u64,
+    result_code: Option<ResultCode>,
+    work: Work,
+}
+
+enum Work {
+    /// Results that were made at the start.
+    Made(Results),
+    Tree(Box<TreeSearch>),
+}
+
+/// Messages of entries, one after another.
+#[derive(Default)]
+struct Results {
+    messages: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+/// A search in the tree.
+struct TreeSearch {
+    access: Access,
+    filter: Term,
+    scope: SearchScope,
+    plan: Plan,
+    containers: Containers,
+    evaluator: Evaluator,
+    writer: ResultWriter,
+    /// Referral entries in scope, to be sent before the entries; the next one last.
+    referrals: Vec<EntryId>,
+    /// The lowest id not looked at.
+    next_id: u64,
+    /// Version of the snapshot at the start, when the candidates were collected.
+    planned_version: u64,
+    /// Version of the snapshot of the last slice.
+    version: u64,
+    /// Attributes of the catalogue that the filter has taken into account.
+    attribute_count: usize,
+}
+
+impl Search {
+    /// Prepares a search.
+    ///
+    /// # Errors
+    /// The outcome to answer with: the base is not there, may not be read, or is held elsewhere.
+    pub fn start(
+        snapshot: &Snapshot,
+        requester: &Requester,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Search, Outcome> {
+        Search::try_start(snapshot, requester, id, request, controls).map_err(Outcome::from)
+    }
+
+    fn try_start(
+        snapshot: &Snapshot,
+        requester: &Requester,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Search, OperationError> {
+        let state = snapshot.state();
+        let access = Access::of(requester, state.settings);
+        // The administrator has no limits but those of the request.
+        let limit = |asked: u32, set: u32| match (asked, if access.is_administrator() { 0 } else { set }) {
+            (0, limit) | (limit, 0) => limit,
+            (asked, set) => asked.min(set),
+        };
+        let dn = parse_dn(request.base_object)?;
+        let name = NormalName::of(&dn, &state.catalog.schema);
+        let work = match outside::start(snapshot, access, id, request, &dn, &name)? {
+            Some(made) => made,
+            None => {
+                access.check_read_tree()?;
+                let (follows_aliases, scope) =
+                    (finds_through_aliases(request.deref_aliases), Some(request.scope));
+                let finding = Finding { follows_aliases, manages: controls.manage_dsa_it, scope };
+                let base =
+                    if dn.is_empty() { EntryId::ROOT } else { find_entry(state, &dn, &name, finding)?.0 };
+                Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?))
+            }
+        };
+        Ok(Search {
+            id,
+            size_limit: limit(request.size_limit, state.settings.size_limit),
+            time_limit_seconds: limit(request.time_limit_seconds, state.settings.time_limit_seconds),
+            entries_sent: 0,
+            result_code: None,
+            work,
+        })
+    }
+
+    /// Makes the search scan all entries, whatever indexes there are. The results are the same; that is what tests are
+    /// for.
+    #[doc(hidden)]
+    pub fn ignore_indexes(&mut self) {
+        if let Work::Tree(search) = &mut self.work {
+            search.plan = Plan::scan();
+        }
+    }
+
+    /// Goes on with the search until it ends or the budget is used up. Appends whole messages to `out`, the
+    /// searchResDone last. Not to be called again after [`Step::Done`].
+    pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
+        let outcome = match &mut self.work {
+            Work::Made(results) => {
+                let limit = if self.size_limit == 0 { usize::MAX } else { self.size_limit as usize };
+                let count = results.ends.len().min(limit);
+                let end = count.checked_sub(1).map_or(0, |last| results.ends[last]);
+                out.extend_from_slice(&results.messages[..end]);
+                self.entries_sent = count as u64;
+                let is_cut = count < results.ends.len();
+                Ok(Some(if is_cut { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }))
+            }
+            Work::Tree(search) => search.run(snapshot, out, budget, self.size_limit, &mut self.entries_sent),
+        };
+        let outcome = match outcome {
+            Ok(None) => return Step::More,
+            Ok(Some(code)) => Outcome::code(code),
+            Err(error) => Outcome::from(error),
+        };
+        self.result_code = Some(outcome.code);
+        let result = LdapResult {
+            code: outcome.code,
+            matched_dn: &outcome.matched_dn,
+            diagnostic: &outcome.diagnostic,
+            referrals: &outcome.referrals,
+        };
+        encode_result(out, self.id, ResponseOp::SearchDone, &result, Controls::NONE);
+        Step::Done
+    }
+
+    /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
+    pub fn stop(self, out: &mut Vec<u8>, code: ResultCode) {
+        encode_result(out, self.id, ResponseOp::SearchDone, &LdapResult::new(code, ""), Controls::NONE);
+    }
+
+    /// Seconds that the search may take; 0 for any time.
+    pub fn time_limit_seconds(&self) -> u32 {
+        self.time_limit_seconds
+    }
+
+    /// The message that it answers.
+    pub fn message_id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Entries returned so far.
+    pub fn entries_sent(&self) -> u64 {
+        self.entries_sent
+    }
+
+    /// The result code, once the search is done.
+    pub fn result_code(&self) -> Option<ResultCode> {
+        self.result_code
+    }
+}
+
+impl TreeSearch {
+    fn start(
+        snapshot: &Snapshot,
+        access: Access,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+        base: EntryId,
+    ) -> Result<TreeSearch, OperationError> {
+        let state = snapshot.state();
+        let mut containers = Containers::default();
+        let mut scope = SearchScope {
+            kind: request.scope,
+            base,
+            vertices: vec![base],
+            extras: Vec::new(),
+            follows_aliases: matches!(
+                request.deref_aliases,
+                DerefAliases::InSearching | DerefAliases::Always
+            ),
+            manages: controls.manage_dsa_it,
+            subentries: controls.subentries,
+        };
+        let mut referrals = Vec::new();
+        if scope.kind != Scope::BaseObject {
+            if scope.follows_aliases {
+                scope.follow_aliases(state, &mut containers)?;
+            }
+            if !scope.manages {
+                referrals = scope.referrals(state, &mut containers)?;
+                referrals.reverse();
+            }
+        }
+        let mut filter = Compiler { catalog: state.catalog, access }.compile(request.filter);
+        filter.find_targets(state)?;
+        let selection = Selection::of(request.attributes, state.catalog, access);
+        Ok(TreeSearch {
+            access,
+            plan: Plan::choose(state, &scope, &filter)?,
+            filter,
+            scope,
+            containers,
+            evaluator: Evaluator::new(access),
+            writer: ResultWriter::new(id, request.types_only, selection),
+            referrals,
+            next_id: 0,
+            planned_version: snapshot.version(),
+            version: snapshot.version(),
+            attribute_count: state.catalog.attributes().len(),
+        })
+    }
+
+    /// One slice; the result code if it is the last.
+    fn run(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+        size_limit: u32,
+        entries_sent: &mut u64,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        let state = snapshot.state();
+        self.catch_up(snapshot)?;
+        let out_start = out.len();
+        let mut left = budget.entries_examined_max.max(1);
+        while let Some(referral) = self.referrals.pop() {
+            self.put_reference(out, state, referral)?;
+            left = left.saturating_sub(1);
+            if left == 0 || out.len() - out_start >= budget.out_bytes_max {
+                return Ok(None);
+            }
+        }
+        let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
+        let mut candidates = Candidates::open(state.read, &self.plan.source, self.next_id)?;
+        while let Some((id, row)) = candidates.next()? {
+            if left == 0 || out.len() - out_start >= budget.out_bytes_max {
+                return Ok(None);
+            }
+            left -= 1;
+            self.next_id = id.0 + 1;
+            let row = match row {
+                Some(row) => row,
+                // Deleted since it was collected.
+                None => match node(state.read, id)? {
+                    Some(row) => row,
+                    None => continue,
+                },
+            };
+            let candidate = Candidate::new(id, row);
+            if !self.scope.admits(id, row.flags)
+                || !self.scope.contains(state, &mut self.containers, id, &row)?
+                || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
+            {
+                continue;
+            }
+            if size_limit > 0 && *entries_sent >= u64::from(size_limit) {
+                return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
+            }
+            self.writer.put_entry(out, state, &self.scope, &mut self.containers, &candidate)?;
+            *entries_sent += 1;
+        }
+        Ok(Some(ResultCode::SUCCESS))
+    }
+
+    /// Brings what was found out on an earlier snapshot up to date.
+    fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        if snapshot.version() == self.version {
+            return Ok(());
+        }
+        self.version = snapshot.version();
+        let state = snapshot.state();
+        self.containers.clear();
+        self.filter.find_targets(state)?;
+        if state.catalog.attributes().len() != self.attribute_count {
+            self.attribute_count = state.catalog.attributes().len();
+            self.filter.find_attributes(state.catalog, self.access)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the continuation reference for a referral entry, if it is still one in scope.
+    fn put_reference(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'_>,
+        id: EntryId,
+    ) -> Result<(), OperationError> {
+        let Some(row) = node(state.read, id)? else { return Ok(()) };
+        if !row.flags.is_referral() || !self.scope.contains(state, &mut self.containers, id, &row)? {
+            return Ok(());
+        }
+        let dn = state.dn(id)?.unwrap_or_default();
+        let uris = crate::referral::continuation(state, id, &dn, self.scope.kind)?;
+        if !uris.is_empty() {
+            encode_search_reference(out, self.writer.id, &uris, Controls::NONE);
+        }
+        Ok(())
+    }
+}
+
+fn finds_through_aliases(mode: DerefAliases) -> bool {
+    matches!(mode, DerefAliases::FindingBase | DerefAliases::Always)
+}
+
+/// What the filter says of a candidate, where it has not been said by where it was found.
+#[inline]
+fn truth<'s>(
+    evaluator: &mut Evaluator,
+    filter: &Term,
+    implied: Implied,
+    state: State<'s>,
+    candidate: &Candidate<'s>,
+) -> Result<Truth, OperationError> {
+    match (implied, filter) {
+        (Implied::All, _) => Ok(Truth::True),
+        (Implied::Term(implied), Term::And(terms)) => {
+            for (place, term) in terms.iter().enumerate() {
+                if place != implied && evaluator.truth(term, state, candidate)? != Truth::True {
+                    return Ok(Truth::False);
+                }
+            }
+            Ok(Truth::True)
+        }
+        _ => evaluator.truth(filter, state, candidate),
+    }
+}

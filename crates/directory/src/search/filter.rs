@@ -1,0 +1,396 @@
+//! Filters made ready: names resolved, assertion values normalised, once a search instead of once an entry.
+//!
+//! What cannot be resolved becomes Undefined here: an unknown attribute type, a value that does not follow the
+//! assertion syntax, a type without the rule that the item needs, an attribute that the requester may not read
+//! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
+//! which the node row has, so that most filters on `objectClass` never open an entry.
+
+use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
+use schema::{
+    AttributeDescription, AttributeType, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion,
+};
+
+use crate::OperationError;
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::links::name_in;
+use crate::operational::VirtualAttribute;
+use crate::rows::{AttrId, EntryId};
+use crate::tree::{Found, NormalName, State};
+
+/// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Truth {
+    False,
+    Undefined,
+    True,
+}
+
+impl From<bool> for Truth {
+    fn from(value: bool) -> Truth {
+        if value { Truth::True } else { Truth::False }
+    }
+}
+
+impl std::ops::Not for Truth {
+    type Output = Truth;
+
+    fn not(self) -> Truth {
+        match self {
+            Truth::False => Truth::True,
+            Truth::Undefined => Truth::Undefined,
+            Truth::True => Truth::False,
+        }
+    }
+}
+
+/// A filter, or a part of one.
+#[derive(Debug)]
+pub(crate) enum Term {
+    /// Decided without looking at an entry.
+    Constant(Truth),
+    And(Vec<Term>),
+    Or(Vec<Term>),
+    Not(Box<Term>),
+    /// The entry is of this class, directly or by a subclass.
+    Class(ClassId),
+    /// The entry's most derived structural class is this one.
+    StructuralClass(ClassId),
+    Item(Item),
+}
+
+/// A test of the values of some attributes.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// Whose values.
+    pub(crate) subject: Subject,
+    /// What must hold of one of them.
+    pub(crate) test: Test,
+    /// Whether the values in the entry's DN count too (RFC 4511 section 4.5.1.7.7).
+    pub(crate) dn_attributes: bool,
+    /// Where the asserted value is a name: the name, and the entry that has it.
+    pub(crate) target: Option<Target>,
+    /// The numbers under which entries have the subject; grows with the catalogue.
+    pub(crate) attributes: Vec<AttrId>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Subject {
+    /// A type with options: it, its subtypes, and any further options.
+    Attribute(AttributeDescription),
+    /// One that is made when asked for.
+    Virtual(VirtualAttribute),
+    /// Every stored attribute that the test's rule applies to and the requester may read.
+    Any,
+}
+
+/// What must hold of a value. Keys are of the rule beside them.
+#[derive(Debug)]
+pub(crate) enum Test {
+    Present,
+    Equal(MatchingRule, Vec<u8>),
+    AtLeast(MatchingRule, Vec<u8>),
+    AtMost(MatchingRule, Vec<u8>),
+    Substring(MatchingRule, SubstringAssertion),
+    Extensible(MatchingRule, RuleAssertion),
+}
+
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: NormalName,
+    pub(crate) entry: Option<EntryId>,
+}
+
+impl Test {
+    /// The rule whose keys are compared; `None` for presence.
+    pub(crate) fn rule(&self) -> Option<MatchingRule> {
+        match self {
+            Test::Present => None,
+            Test::Equal(rule, _)
+            | Test::AtLeast(rule, _)
+            | Test::AtMost(rule, _)
+            | Test::Substring(rule, _)
+            | Test::Extensible(rule, _) => Some(*rule),
+        }
+    }
+
+    /// Whether a value passes. `key` is a buffer to work in.
+    pub(crate) fn passes(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+        let Some(rule) = self.rule() else { return true };
+        key.clear();
+        if rule.normalize(schema, value, key).is_err() {
+            return false;
+        }
+        match self {
+            Test::Present => true,
+            Test::Equal(_, asserted) => key == asserted,
+            Test::AtLeast(_, asserted) => *key >= *asserted,
+            Test::AtMost(_, asserted) => *key <= *asserted,
+            Test::Substring(_, assertion) => assertion.matches(key),
+            Test::Extensible(_, assertion) => assertion.matches(key),
+        }
+    }
+}
+
+/// Makes filters ready for one requester.
+pub(crate) struct Compiler<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) access: Access,
+}
+
+const UNDEFINED: Term = Term::Constant(Truth::Undefined);
+
+impl Compiler<'_> {
+    /// Makes a filter ready. Names in it are not looked up yet: see [`Term::find_targets`].
+    pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
+        match filter.kind() {
+            FilterKind::And(list) => {
+                let terms = list.iter().map(|filter| self.compile(filter));
+                fold(terms.collect(), Truth::False, Truth::True, Term::And)
+            }
+            FilterKind::Or(list) => {
+                let terms = list.iter().map(|filter| self.compile(filter));
+                fold(terms.collect(), Truth::True, Truth::False, Term::Or)
+            }
+            FilterKind::Not(filter) => match self.compile(filter) {
+                Term::Constant(truth) => Term::Constant(!truth),
+                term => Term::Not(Box::new(term)),
+            },
+            // Approximate matching is equality: RFC 4511 section 4.5.1.7.6 allows it.
+            FilterKind::EqualityMatch(assertion) | FilterKind::ApproxMatch(assertion) => {
+                self.equality(&assertion)
+            }
+            FilterKind::GreaterOrEqual(assertion) => self.ordering(&assertion, Test::AtLeast),
+            FilterKind::LessOrEqual(assertion) => self.ordering(&assertion, Test::AtMost),
+            FilterKind::Substrings(substrings) => self.substrings(&substrings),
+            FilterKind::Present(description) => self.present(description),
+            FilterKind::ExtensibleMatch(extensible) => self.extensible(&extensible),
+            FilterKind::Unrecognized(_) => UNDEFINED,
+        }
+    }
+
+    /// An equality test of an attribute already resolved, as compare needs it; `None` if the value does not follow the
+    /// rule's syntax.
+    pub(crate) fn equality_of(
+        &self,
+        description: AttributeDescription,
+        rule: MatchingRule,
+        value: &[u8],
+    ) -> Option<Term> {
+        let schema = &self.catalog.schema;
+        let attribute_type = schema.type_by_id(description.type_id);
+        let class =
+            |value| schema.object_class(std::str::from_utf8(value).ok()?.trim()).map(|class| class.id);
+        if is_object_class(attribute_type) && description.options.is_empty() {
+            return class(value).map(Term::Class);
+        }
+        if VirtualAttribute::of(attribute_type) == Some(VirtualAttribute::StructuralObjectClass) {
+            return class(value).map(Term::StructuralClass);
+        }
+        let mut key = Vec::new();
+        rule.normalize_assertion(schema, value, &mut key).ok()?;
+        let mut item = self.item(description, Test::Equal(rule, key));
+        item.target =
+            self.names_entries(attribute_type).then(|| name_in(schema, value)).flatten().map(Target::new);
+        Some(Term::Item(item))
+    }
+
+    fn equality(&self, assertion: &Assertion<'_>) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let rule = self.catalog.schema.type_by_id(description.type_id).equality;
+        rule.and_then(|rule| self.equality_of(description, rule, assertion.value)).unwrap_or(UNDEFINED)
+    }
+
+    fn ordering(&self, assertion: &Assertion<'_>, test: fn(MatchingRule, Vec<u8>) -> Test) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let schema = &self.catalog.schema;
+        let Some(rule) = schema.type_by_id(description.type_id).ordering else { return UNDEFINED };
+        let mut key = Vec::new();
+        match rule.normalize_assertion(schema, assertion.value, &mut key) {
+            Ok(()) => Term::Item(self.item(description, test(rule, key))),
+            Err(_) => UNDEFINED,
+        }
+    }
+
+    fn substrings(&self, substrings: &Substrings<'_>) -> Term {
+        let Some(description) = self.readable(substrings.description) else { return UNDEFINED };
+        let Some(rule) = self.catalog.schema.type_by_id(description.type_id).substring else {
+            return UNDEFINED;
+        };
+        let assertion =
+            SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_);
+        match assertion {
+            Ok(assertion) => Term::Item(self.item(description, Test::Substring(rule, assertion))),
+            Err(_) => UNDEFINED,
+        }
+    }
+
+    fn present(&self, description: &str) -> Term {
+        let Some(description) = self.readable(description) else { return UNDEFINED };
+        if is_object_class(self.catalog.schema.type_by_id(description.type_id))
+            && description.options.is_empty()
+        {
+            // Every entry has it: `(objectClass=*)` costs nothing.
+            return Term::Constant(Truth::True);
+        }
+        Term::Item(self.item(description, Test::Present))
+    }
+
+    fn extensible(&self, extensible: &ExtensibleMatch<'_>) -> Term {
+        let schema = &self.catalog.schema;
+        let rule = match extensible.rule.map(MatchingRule::find) {
+            Some(None) => return UNDEFINED,
+            Some(Some(rule)) => Some(rule),
+            None => None,
+        };
+        let Some(description) = extensible.description else {
+            // The decoder has seen to it that there is one of the two.
+            let Some(rule) = rule else { return UNDEFINED };
+            let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
+            let mut item = Item::new(Subject::Any, Test::Extensible(rule, assertion));
+            item.attributes = self.attributes_fitting(rule);
+            item.dn_attributes = extensible.dn_attributes;
+            return Term::Item(item);
+        };
+        let Some(description) = self.readable(description) else { return UNDEFINED };
+        let attribute_type = schema.type_by_id(description.type_id);
+        let term = match rule {
+            Some(rule) if Some(rule) != attribute_type.equality => {
+                if !schema.rule_applies(rule, attribute_type) {
+                    return UNDEFINED;
+                }
+                let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else {
+                    return UNDEFINED;
+                };
+                Term::Item(self.item(description, Test::Extensible(rule, assertion)))
+            }
+            _ => {
+                let equality = attribute_type.equality;
+                equality
+                    .and_then(|rule| self.equality_of(description, rule, extensible.value))
+                    .unwrap_or(UNDEFINED)
+            }
+        };
+        match term {
+            Term::Item(item) => Term::Item(Item { dn_attributes: extensible.dn_attributes, ..item }),
+            term => term,
+        }
+    }
+
+    fn item(&self, description: AttributeDescription, test: Test) -> Item {
+        let attribute_type = self.catalog.schema.type_by_id(description.type_id);
+        if let Some(attribute) = VirtualAttribute::of(attribute_type) {
+            return Item::new(Subject::Virtual(attribute), test);
+        }
+        let attributes = self.catalog.matching_attributes(&description);
+        Item { attributes, ..Item::new(Subject::Attribute(description), test) }
+    }
+
+    /// The attribute of a description, if the schema knows it and the requester may read it.
+    fn readable(&self, description: &str) -> Option<AttributeDescription> {
+        let description = self.catalog.schema.parse_description(description).ok()?;
+        self.access.may_read_attribute(&self.catalog.schema, description.type_id).then_some(description)
+    }
+
+    fn attributes_fitting(&self, rule: MatchingRule) -> Vec<AttrId> {
+        let schema = &self.catalog.schema;
+        let fits = |type_id| {
+            schema.rule_applies(rule, schema.type_by_id(type_id))
+                && self.access.may_read_attribute(schema, type_id)
+        };
+        let all = self.catalog.attributes().iter();
+        all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
+    }
+
+    /// Whether values of the type are links, or made from links and names.
+    fn names_entries(&self, attribute_type: &AttributeType) -> bool {
+        crate::catalog::is_link_type(attribute_type)
+            || VirtualAttribute::of(attribute_type)
+                .is_some_and(|attribute| attribute.is_membership() || attribute == VirtualAttribute::EntryDn)
+    }
+}
+
+/// The terms of an *and* or *or*: the decisive constant decides, neutral ones go, a single term stands for itself.
+fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
+    let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
+    if terms.iter().any(|term| is(term, decisive)) {
+        return Term::Constant(decisive);
+    }
+    terms.retain(|term| !is(term, neutral));
+    match terms.len() {
+        0 => Term::Constant(neutral),
+        1 => terms.remove(0),
+        _ => join(terms),
+    }
+}
+
+fn is_object_class(attribute_type: &AttributeType) -> bool {
+    attribute_type.oid == "2.5.4.0"
+}
+
+impl Item {
+    fn new(subject: Subject, test: Test) -> Item {
+        Item { subject, test, dn_attributes: false, target: None, attributes: Vec::new() }
+    }
+}
+
+impl Target {
+    fn new(name: NormalName) -> Target {
+        Target { name, entry: None }
+    }
+}
+
+impl Term {
+    /// Finds the entries that the asserted names mean. To be called once before use and whenever the snapshot has moved.
+    pub(crate) fn find_targets(&mut self, state: State<'_>) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| {
+            if let Some(target) = &mut item.target {
+                target.entry = match state.find(&target.name)? {
+                    Found::Entry(id, _) => Some(id),
+                    Found::Missing { .. } => None,
+                };
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes over attributes that got their numbers since the filter was compiled.
+    pub(crate) fn find_attributes(
+        &mut self,
+        catalog: &Catalog,
+        access: Access,
+    ) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| {
+            item.find_attributes(catalog, access);
+            Ok(())
+        })
+    }
+
+    fn for_each_item(
+        &mut self,
+        each: &mut dyn FnMut(&mut Item) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => Ok(()),
+            Term::And(terms) | Term::Or(terms) => {
+                terms.iter_mut().try_for_each(|term| term.for_each_item(each))
+            }
+            Term::Not(term) => term.for_each_item(each),
+            Term::Item(item) => each(item),
+        }
+    }
+}
+
+impl Item {
+    fn find_attributes(&mut self, catalog: &Catalog, access: Access) {
+        match (&self.subject, &self.test) {
+            (Subject::Attribute(description), _) => {
+                self.attributes = catalog.matching_attributes(description)
+            }
+            (Subject::Any, Test::Extensible(rule, _)) => {
+                self.attributes = Compiler { catalog, access }.attributes_fitting(*rule);
+            }
+            _ => {}
+        }
+    }
+}

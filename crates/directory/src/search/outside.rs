@@ -1,0 +1,99 @@
+//! Searches outside the tree: the root DSE, the subschema subentry, and `cn=monitor`.
+//!
+//! None of them is found by a search from above: like other servers, we show them to who asks for them.
+
+use std::borrow::Cow;
+
+use ldap::{Dn, MessageId, Scope, SearchRequest};
+
+use super::evaluate::{Evaluator, InMemory};
+use super::filter::{Compiler, Truth};
+use super::result::{ResultWriter, resolved};
+use super::selection::Selection;
+use super::{Results, Work};
+use crate::access::Access;
+use crate::operational::SUBSCHEMA_DN;
+use crate::tree::{NormalName, parse_dn};
+use crate::virtual_entries::{MONITOR_DN, VirtualEntry, monitor, root_dse, subschema};
+use crate::{OperationError, Snapshot};
+
+/// The entries that `dn` names or stands above in one of the trees outside of the tree, with their normal names; `None`
+/// where it names nothing there. The entry itself comes first.
+///
+/// # Errors
+/// insufficientAccessRights; noSuchObject for a name below `cn=monitor` that no entry has.
+pub(crate) fn entries<'s>(
+    snapshot: &'s Snapshot,
+    access: Access,
+    dn: &Dn<'_>,
+    name: &NormalName,
+) -> Result<Option<Vec<(Vec<u8>, Cow<'s, VirtualEntry>)>>, OperationError> {
+    let state = snapshot.state();
+    if dn.is_empty() {
+        return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot)))]));
+    }
+    if name.failure.is_some() || state.catalog.suffix_above(&name.key).is_some() {
+        return Ok(None);
+    }
+    let schema = &state.catalog.schema;
+    let normal = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema).key);
+    if name.key == normal(SUBSCHEMA_DN)? {
+        let entry = snapshot.directory().subschema.get_or_init(|| subschema(schema));
+        return Ok(Some(vec![(name.key.clone(), Cow::Borrowed(entry))]));
+    }
+    if !name.key.starts_with(&normal(MONITOR_DN)?) {
+        return Ok(None);
+    }
+    access.check_read_monitor()?;
+    let mut found = Vec::new();
+    for entry in monitor(snapshot) {
+        let key = normal(&entry.dn)?;
+        if key.starts_with(&name.key) {
+            found.push((key, Cow::Owned(entry)));
+        }
+    }
+    // Superiors come first, and have the shorter names.
+    found.sort_by(|(a, _), (b, _)| a.len().cmp(&b.len()));
+    if found.first().is_none_or(|(key, _)| *key != name.key) {
+        let what = format!("there is no entry {:?}", dn.text());
+        return Err(OperationError::NoSuchObject { matched_dn: MONITOR_DN.to_owned(), what });
+    }
+    Ok(Some(found))
+}
+
+/// Carries out a search whose base is outside the tree; `None` if it is in the tree.
+pub(super) fn start(
+    snapshot: &Snapshot,
+    access: Access,
+    id: MessageId,
+    request: &SearchRequest<'_>,
+    dn: &Dn<'_>,
+    name: &NormalName,
+) -> Result<Option<Work>, OperationError> {
+    if dn.is_empty() && request.scope != Scope::BaseObject {
+        // The children of the root are the suffix entries.
+        return Ok(None);
+    }
+    let Some(entries) = entries(snapshot, access, dn, name)? else { return Ok(None) };
+    let catalog = snapshot.state().catalog;
+    let filter = Compiler { catalog, access }.compile(request.filter);
+    let selection = Selection::of(request.attributes, catalog, access);
+    let writer = ResultWriter::new(id, request.types_only, selection);
+    let mut evaluator = Evaluator::new(access);
+    let mut results = Results::default();
+    for (key, entry) in &entries {
+        let depth = NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth();
+        let is_in_scope = match request.scope {
+            Scope::BaseObject => *key == name.key,
+            Scope::SingleLevel => depth == name.depth() + 1,
+            Scope::WholeSubtree => true,
+            Scope::Subordinate => *key != name.key,
+        };
+        let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
+        if is_in_scope && evaluator.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
+            writer.put_virtual(&mut results.messages, &catalog.schema, entry);
+            results.ends.push(results.messages.len());
+        }
+    }
+    Ok(Some(Work::Made(results)))
+}

@@ -1,0 +1,499 @@
+//! Where a search looks for candidates: wherever the fewest are.
+//!
+//! Every estimate is exact and cheap: a posting knows its length, counters know children and subtrees. Of an *and* the
+//! narrowest term is chosen and the rest is checked on each candidate; an *or* needs all its terms. What cannot be
+//! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
+//! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
+
+use std::ops::Bound;
+
+use ldap::Scope;
+use schema::{AttributeDescription, MatchingRule};
+use store::{Direction, MapId};
+
+use super::filter::{Item, Subject, Term, Test, Truth};
+use super::scope::SearchScope;
+use crate::OperationError;
+use crate::limits::{
+    COLLECTED_IDS_MAX, INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX,
+};
+use crate::operational::{VirtualAttribute, member_attributes};
+use crate::rows::{
+    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, children_counter,
+    class_key, dangling_key, decode_name_row, index_key, link_key, subtree_counter,
+};
+use crate::tree::{State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// This many candidates or fewer are taken without looking for fewer still.
+const FEW: u64 = 16;
+
+/// Postings up to this long are read when they are looked at, so that they need not be looked up again.
+const SHORT_POSTING: u64 = 64;
+
+/// A scan reads entries in the order in which they lie, several times faster than one by one.
+const SCAN_ADVANTAGE: u64 = 2;
+
+/// Where the candidates come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// These ids (ascending) and the ids of these postings.
+    Indexed {
+        /// Collected beforehand.
+        ids: Vec<u64>,
+        /// Read when the search gets there.
+        postings: Vec<Posting>,
+    },
+    /// All entries.
+    Scan,
+}
+
+/// A posting of an id set map.
+#[derive(Debug)]
+pub(crate) struct Posting {
+    pub(crate) map: MapId,
+    pub(crate) key: Vec<u8>,
+}
+
+/// What need not be checked of a candidate, because it was found where only entries are that pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Implied {
+    /// Nothing.
+    Nothing,
+    /// This term of the *and* at the filter's top.
+    Term(usize),
+    /// The whole filter.
+    All,
+}
+
+/// How a search goes about it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) source: Source,
+    pub(crate) implied: Implied,
+}
+
+/// Candidates of a filter or a part of it.
+#[derive(Debug, Default)]
+struct Narrowed {
+    ids: Vec<u64>,
+    postings: Vec<Posting>,
+    /// Ranges of index keys, not read yet.
+    ranges: Vec<(Vec<u8>, Bound<Vec<u8>>)>,
+    /// How many at most, counted double where two postings share an entry.
+    count: u64,
+    /// Whether all of them pass.
+    is_exact: bool,
+}
+
+impl Plan {
+    /// A scan of everything, whatever the filter.
+    pub(crate) fn scan() -> Plan {
+        Plan { source: Source::Scan, implied: Implied::Nothing }
+    }
+
+    /// The cheapest way to the entries in `scope` that pass `filter`.
+    pub(crate) fn choose(state: State<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
+        let planner = Planner { state };
+        if scope.kind == Scope::BaseObject {
+            return Ok(Plan::ids(vec![scope.base.0]));
+        }
+        let entry_count = state.read.row_count(NODES)?;
+        let worth_it = entry_count / SCAN_ADVANTAGE + FEW;
+        let (narrowed, implied) = planner.narrow_top(filter, worth_it)?;
+        let count = narrowed.as_ref().map_or(worth_it, |narrowed| narrowed.count);
+        if count > FEW
+            && let Some(ids) = planner.narrow_by_place(scope, count)?
+        {
+            return Ok(Plan::ids(ids));
+        }
+        match narrowed {
+            Some(narrowed) => Ok(Plan { source: planner.collect(narrowed)?, implied }),
+            None => Ok(Plan::scan()),
+        }
+    }
+
+    fn ids(mut ids: Vec<u64>) -> Plan {
+        ids.sort_unstable();
+        ids.dedup();
+        Plan { source: Source::Indexed { ids, postings: Vec::new() }, implied: Implied::Nothing }
+    }
+}
+
+struct Planner<'a> {
+    state: State<'a>,
+}
+
+impl Planner<'_> {
+    fn narrow_top(&self, filter: &Term, limit: u64) -> Result<(Option<Narrowed>, Implied)> {
+        if let Term::And(terms) = filter {
+            let best = self.narrowest(terms, limit)?;
+            let implied = match &best {
+                Some((place, narrowed)) if narrowed.is_exact => Implied::Term(*place),
+                _ => Implied::Nothing,
+            };
+            return Ok((best.map(|(_, narrowed)| narrowed), implied));
+        }
+        let narrowed = self.narrow(filter, limit)?;
+        let is_exact = narrowed.as_ref().is_some_and(|narrowed| narrowed.is_exact);
+        Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }))
+    }
+
+    /// The narrowest of the terms of an *and*. Cheap look-ups go first; ranges only have to beat those.
+    fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<(usize, Narrowed)>> {
+        let mut best: Option<(usize, Narrowed)> = None;
+        for rank in 0..=LAST_RANK {
+            for (place, term) in terms.iter().enumerate().filter(|(_, term)| rank_of(term) == rank) {
+                let limit = best.as_ref().map_or(limit, |(_, narrowed)| narrowed.count);
+                if limit <= FEW && best.is_some() {
+                    return Ok(best);
+                }
+                if let Some(narrowed) = self.narrow(term, limit)? {
+                    best = Some((place, narrowed));
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    /// Candidates that include every entry that passes `term`, if fewer than `limit` (or none).
+    fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
+        match term {
+            Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
+            Term::Constant(_) => Ok(Some(Narrowed { is_exact: true, ..Narrowed::default() })),
+            Term::And(terms) => {
+                let best = self.narrowest(terms, limit)?;
+                Ok(best.map(|(_, narrowed)| Narrowed { is_exact: false, ..narrowed }))
+            }
+            Term::Or(terms) => {
+                let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+                for term in terms {
+                    let Some(narrowed) = self.narrow(term, limit - all.count.min(limit))? else {
+                        return Ok(None);
+                    };
+                    all.add(narrowed);
+                }
+                Ok(all.within(limit))
+            }
+            Term::Class(class) => self.class_sets(limit, |set| set.closure.contains(class)),
+            Term::StructuralClass(class) => self.class_sets(limit, |set| set.structural == Some(*class)),
+            Term::Item(item) if item.dn_attributes => Ok(None),
+            Term::Item(item) => self.narrow_item(item, limit),
+        }
+    }
+
+    fn class_sets(
+        &self,
+        limit: u64,
+        has_class: impl Fn(&crate::catalog::ClassSet) -> bool,
+    ) -> Result<Option<Narrowed>> {
+        let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+        for (number, _) in
+            self.state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_class(set))
+        {
+            self.add_posting(&mut all, CLASSES, &class_key(ClassSetId(number as u32)))?;
+            if all.count >= limit && all.count > 0 {
+                return Ok(None);
+            }
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_item(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        let description = match &item.subject {
+            Subject::Any => return Ok(None),
+            Subject::Virtual(attribute) => return self.narrow_virtual(*attribute, item, limit),
+            Subject::Attribute(description) => description,
+        };
+        let has_links = item.attributes.iter().any(|id| self.state.catalog.attribute(*id).is_link);
+        match &item.test {
+            Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
+            Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
+            Test::AtLeast(rule, key) => {
+                let low = &key[..key.len().min(WHOLE_HEAD)];
+                self.narrow_range(item, description, Some(*rule), low, None, key.len() <= WHOLE_HEAD, limit)
+            }
+            Test::AtMost(rule, key) => {
+                let high = &key[..key.len().min(WHOLE_HEAD)];
+                self.narrow_range(
+                    item,
+                    description,
+                    Some(*rule),
+                    &[],
+                    Some(high),
+                    key.len() <= WHOLE_HEAD,
+                    limit,
+                )
+            }
+            Test::Substring(rule, assertion) => match assertion.prefix() {
+                Some(prefix) => {
+                    let prefix = &prefix[..prefix.len().min(WHOLE_HEAD)];
+                    self.narrow_prefix(item, *rule, prefix, limit)
+                }
+                None => Ok(None),
+            },
+            Test::Present if has_links => Ok(None),
+            Test::Present => {
+                let limit = limit.min(PRESENCE_KEYS_MAX);
+                self.narrow_range(item, description, None, &[], None, true, limit)
+            }
+            Test::Extensible(..) => Ok(None),
+        }
+    }
+
+    fn narrow_virtual(
+        &self,
+        attribute: VirtualAttribute,
+        item: &Item,
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let (Test::Equal(..), Some(target)) = (&item.test, &item.target) else { return Ok(None) };
+        let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+        let Some(entry) = target.entry else { return Ok(Some(all)) };
+        if attribute == VirtualAttribute::EntryDn {
+            all.ids.push(entry.0);
+            all.count = 1;
+        } else {
+            for member in member_attributes(self.state.catalog) {
+                self.add_posting(&mut all, LINKS, &link_key(entry, member))?;
+            }
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_equal(
+        &self,
+        item: &Item,
+        description: &AttributeDescription,
+        rule: MatchingRule,
+        key: &[u8],
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
+        // A posting holds the entries that have the value under any options.
+        let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
+        for base in bases {
+            self.add_posting(&mut all, INDEX, &index_key(base, key))?;
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_links(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        // Without a name (a uniqueMember with a UID) the value is text that no index has.
+        let Some(target) = &item.target else { return Ok(None) };
+        if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
+            return Ok(None);
+        }
+        let is_exact = target.name.key.len() <= NAME_KEY_MAX;
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
+        for attribute in &item.attributes {
+            if let Some(target) = target.entry {
+                self.add_posting(&mut all, LINKED, &link_key(target, *attribute))?;
+            }
+            self.add_posting(&mut all, DANGLING, &dangling_key(*attribute, &target.name.key))?;
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_prefix(
+        &self,
+        item: &Item,
+        rule: MatchingRule,
+        prefix: &[u8],
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
+        let mut all = Narrowed::default();
+        for base in bases {
+            let low = index_key(base, prefix);
+            let high = after_prefix(&low);
+            if !self.add_range(&mut all, low, high, limit)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The range from `low` to `high` (inclusive) of the keys of an item's attributes.
+    #[allow(clippy::too_many_arguments)]
+    fn narrow_range(
+        &self,
+        item: &Item,
+        description: &AttributeDescription,
+        rule: Option<MatchingRule>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        is_whole: bool,
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let Some(bases) = self.indexed_bases(item, rule) else { return Ok(None) };
+        if rule.is_some_and(|rule| !rule.is_order_preserving()) {
+            return Ok(None);
+        }
+        let mut all =
+            Narrowed { is_exact: is_whole && description.options.is_empty(), ..Narrowed::default() };
+        for base in bases {
+            let high = match high {
+                // A bound cut short stands for all keys that begin with it.
+                Some(high) if is_whole => Bound::Included(index_key(base, high)),
+                Some(high) => after_prefix(&index_key(base, high)),
+                None => after_prefix(&base.0.to_be_bytes()),
+            };
+            if !self.add_range(&mut all, index_key(base, low), high, limit)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The indexed attributes without options that an item is about; `None` if one is not indexed, or indexed by other
+    /// keys than those of `rule`.
+    fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<Vec<AttrId>> {
+        let mut bases = Vec::new();
+        for id in &item.attributes {
+            let def = self.state.catalog.attribute(*id);
+            let shares_keys =
+                rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
+            if !def.is_indexed || !shares_keys {
+                return None;
+            }
+            if !bases.contains(&def.base) {
+                bases.push(def.base);
+            }
+        }
+        Some(bases)
+    }
+
+    fn add_posting(&self, all: &mut Narrowed, map: MapId, key: &[u8]) -> Result<()> {
+        let mut cursor = self.state.read.ids(map, key)?;
+        let count = cursor.estimate();
+        all.count += count;
+        if count > SHORT_POSTING {
+            all.postings.push(Posting { map, key: key.to_vec() });
+        } else if count > 0 {
+            cursor.next_block(&mut all.ids, count as usize)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the ids in a range of index keys; false if there are too many.
+    fn add_range(&self, all: &mut Narrowed, low: Vec<u8>, high: Bound<Vec<u8>>, limit: u64) -> Result<bool> {
+        let limit = limit.min(COLLECTED_IDS_MAX as u64);
+        for key in
+            self.state.read.scan_keys(INDEX, (Bound::Included(&low), as_slice(&high)), Direction::Forward)
+        {
+            all.count += key?.1;
+            if all.count >= limit {
+                return Ok(false);
+            }
+        }
+        all.ranges.push((low, high));
+        Ok(true)
+    }
+
+    /// The entries one level below the base, or all below it, if fewer than `limit`.
+    fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Vec<u64>>> {
+        let limit = limit.min(COLLECTED_IDS_MAX as u64);
+        let counter = match scope.kind {
+            Scope::SingleLevel => children_counter(scope.base),
+            _ if scope.vertices.len() > 1 || scope.base == EntryId::ROOT => return Ok(None),
+            _ => subtree_counter(scope.base),
+        };
+        let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
+        if count >= limit {
+            return Ok(None);
+        }
+        let mut ids: Vec<u64> = scope.extras.iter().map(|id| id.0).collect();
+        if scope.kind == Scope::SingleLevel {
+            self.add_children(scope.base, &mut ids)?;
+            return Ok(Some(ids));
+        }
+        ids.push(scope.base.0);
+        let mut walked = ids.len() - 1;
+        while let Some(&parent) = ids.get(walked) {
+            self.add_children(EntryId(parent), &mut ids)?;
+            walked += 1;
+        }
+        Ok(Some(ids))
+    }
+
+    fn add_children(&self, parent: EntryId, ids: &mut Vec<u64>) -> Result<()> {
+        let low = parent.0.to_be_bytes();
+        let high = (parent.0 + 1).to_be_bytes();
+        let range = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
+        for row in self.state.read.scan(NAMES, range, Direction::Forward) {
+            let (id, _) = decode_name_row(row?.1).ok_or_else(|| damaged_row("names", parent))?;
+            ids.push(id.0);
+        }
+        Ok(())
+    }
+
+    /// Reads the ranges and sorts what is collected.
+    fn collect(&self, narrowed: Narrowed) -> Result<Source> {
+        let Narrowed { mut ids, postings, ranges, .. } = narrowed;
+        for (low, high) in ranges {
+            for key in
+                self.state.read.scan_keys(INDEX, (Bound::Included(&low), as_slice(&high)), Direction::Forward)
+            {
+                self.state.read.ids(INDEX, key?.0)?.next_block(&mut ids, usize::MAX)?;
+            }
+        }
+        if ids.len() > 1 {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        Ok(Source::Indexed { ids, postings })
+    }
+}
+
+/// The order in which the terms of an *and* are asked: single look-ups, sets of them, ranges.
+fn rank_of(term: &Term) -> u8 {
+    match term {
+        Term::Item(Item { test: Test::Equal(..), .. }) | Term::Constant(_) => 0,
+        Term::Class(_) | Term::StructuralClass(_) => 1,
+        Term::And(_) | Term::Or(_) | Term::Not(_) => 2,
+        Term::Item(_) => LAST_RANK,
+    }
+}
+
+const LAST_RANK: u8 = 3;
+
+/// Normal values up to this long sort in the index as they are; the heads of longer ones do.
+const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
+
+/// The end of the keys that begin with `prefix`.
+fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+impl Narrowed {
+    fn add(&mut self, mut other: Narrowed) {
+        self.ids.append(&mut other.ids);
+        self.postings.append(&mut other.postings);
+        self.ranges.append(&mut other.ranges);
+        self.count += other.count;
+        self.is_exact &= other.is_exact;
+    }
+
+    fn within(self, limit: u64) -> Option<Narrowed> {
+        let is_worth_it = self.count < limit || self.count == 0;
+        (is_worth_it && self.postings.len() <= POSTINGS_MERGED_MAX).then_some(self)
+    }
+}

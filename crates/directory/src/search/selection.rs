@@ -1,0 +1,137 @@
+//! Which attributes a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
+//!
+//! Decided once per attribute number, when it is met for the first time, not per entry. A name asks for its subtypes and for any further options, each
+//! returned under its own name; names that the schema does not know ask for nothing.
+
+use ldap::AttributeSelection;
+use schema::{AttributeDescription, Schema, TypeId};
+
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::operational::VirtualAttribute;
+use crate::rows::AttrId;
+
+/// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
+const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
+
+/// The attributes asked for and allowed.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    access: Access,
+    /// `*`: every user attribute.
+    all_user: bool,
+    /// `+`: every operational attribute.
+    all_operational: bool,
+    named: Vec<AttributeDescription>,
+    /// Names that the schema does not know, in lower case; entries outside the tree can have such attributes.
+    unknown: Vec<String>,
+    /// By attribute number; `None` where no entry has had the attribute so far.
+    decided: Vec<Option<bool>>,
+    /// Virtual attributes to make, with their types.
+    pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
+}
+
+impl Selection {
+    /// Reads the list of a search request.
+    pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, access: Access) -> Selection {
+        let mut selection = Selection {
+            access,
+            all_user: list.is_empty(),
+            all_operational: false,
+            named: Vec::new(),
+            unknown: Vec::new(),
+            decided: Vec::new(),
+            made: Vec::new(),
+        };
+        for selector in list.iter() {
+            selection.add(selector, &catalog.schema);
+        }
+        if selection.all_operational || !selection.named.is_empty() {
+            let made = VirtualAttribute::all(&catalog.schema);
+            let made = made.filter(|(_, type_id)| {
+                selection.selects(&catalog.schema, &AttributeDescription::of(*type_id))
+            });
+            selection.made = made.collect();
+        }
+        selection
+    }
+
+    fn add(&mut self, selector: &str, schema: &Schema) {
+        match selector {
+            "*" => self.all_user = true,
+            "+" => self.all_operational = true,
+            // No attributes; beside others it is ignored (RFC 4511 section 4.5.1.8).
+            "1.1" => {}
+            _ => match selector.strip_prefix('@') {
+                Some(class) => self.add_class(class, schema),
+                None => match schema.parse_description(selector) {
+                    Ok(description) => self.named.push(description),
+                    Err(_) => self.unknown.push(selector.to_ascii_lowercase()),
+                },
+            },
+        }
+    }
+
+    /// `@class`, with or without options behind it: all attributes that the class requires or allows.
+    fn add_class(&mut self, class: &str, schema: &Schema) {
+        let (name, options) = class.split_once(';').unwrap_or((class, ""));
+        let Some(class) = schema.object_class(name) else { return };
+        if class.oid == EXTENSIBLE_OBJECT {
+            self.all_user = true;
+            return;
+        }
+        for type_id in class.all_must.iter().chain(&class.all_may) {
+            let description = if options.is_empty() {
+                Some(AttributeDescription::of(*type_id))
+            } else {
+                schema.parse_description(&format!("{};{options}", schema.type_by_id(*type_id).name())).ok()
+            };
+            self.named.extend(description);
+        }
+    }
+
+    /// Whether any stored attribute can be asked for: otherwise entries need not be opened.
+    pub(crate) fn selects_stored(&self) -> bool {
+        self.all_user || self.all_operational || !self.named.is_empty()
+    }
+
+    /// Whether a stored attribute is asked for and may be read.
+    #[inline]
+    pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        let place = attribute.0 as usize;
+        if let Some(Some(decided)) = self.decided.get(place) {
+            return *decided;
+        }
+        let def = catalog.attribute(attribute);
+        let decided = self.is_named(&catalog.schema, &def.description, def.is_operational)
+            && (self.access.is_administrator() || !def.is_secret);
+        if self.decided.len() <= place {
+            self.decided.resize(catalog.attributes().len().max(place + 1), None);
+        }
+        self.decided[place] = Some(decided);
+        decided
+    }
+
+    /// What [`Self::decide`] has said of an attribute.
+    #[inline]
+    pub(crate) fn selects_number(&self, attribute: AttrId) -> bool {
+        self.decided.get(attribute.0 as usize).copied().flatten().unwrap_or(false)
+    }
+
+    /// Whether the attribute is asked for and may be read.
+    pub(crate) fn selects(&self, schema: &Schema, description: &AttributeDescription) -> bool {
+        let is_operational = schema.type_by_id(description.type_id).is_operational();
+        self.is_named(schema, description, is_operational)
+            && self.access.may_read_attribute(schema, description.type_id)
+    }
+
+    fn is_named(&self, schema: &Schema, description: &AttributeDescription, is_operational: bool) -> bool {
+        let by_kind = if is_operational { self.all_operational } else { self.all_user };
+        by_kind || self.named.iter().any(|named| description.is_subtype_of(schema, named))
+    }
+
+    /// Whether an attribute that the schema does not know is asked for.
+    pub(crate) fn selects_unknown(&self, name: &str) -> bool {
+        self.all_user || self.unknown.iter().any(|unknown| unknown.eq_ignore_ascii_case(name))
+    }
+}
