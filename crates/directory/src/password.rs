@@ -38,6 +38,8 @@ use subtle::ConstantTimeEq as _;
 use digest::DigestAlgorithm;
 use pbkdf2::Prf;
 
+pub use crate::passwords::clear_passwords;
+
 /// How much work a stored value may ask for. Everything at a limit costs at most a few seconds of one core.
 pub mod limits {
     /// Longest hashed value looked at, in bytes; 389 DS's {PBKDF2_SHA256}, the longest in use, has about 450.

@@ -1,0 +1,220 @@
+//! Add (RFC 4511 section 4.7).
+//!
+//! An attribute may be given in several pieces; they are one. Values of the RDN that the entry lacks are added to it, as
+//! other servers do; a single-valued attribute with another value contradicts the name. Naming attributes follow
+//! the schema like others, and only ordinary ones name: operational attributes and links change without being asked, and
+//! a password is no name.
+//!
+//! The order of checks follows slapd: the entry itself first, then its place.
+
+use ldap::{AddRequest, Dn, ResultCode};
+use schema::AttributeDescription;
+
+use crate::OperationError;
+use crate::access::{Access, is_user_password};
+use crate::allocations::Allocations;
+use crate::catalog::{is_link_type, last_entry_id};
+use crate::decide::Deciding;
+use crate::given_values::{
+    KeyedValue, Newcomer, check_modifiable, given_twice, read_description, read_value, read_values,
+};
+use crate::record::{Add, Change, Record};
+use crate::referral::referral;
+use crate::rows::EntryId;
+use crate::schema_check::{check_attributes, object_class_type, read_classes};
+use crate::target::{check_depth, check_not_virtual, entry_dn, missing};
+use crate::tree::{Found, NormalName, State, parse_dn, render_dn, render_rdn};
+use crate::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Decides an add request.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result<Record> {
+    let Deciding { state, requester, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let dn = parse_dn(request.entry)?;
+    Access::of(requester, state.settings).check_write_tree()?;
+    let name = NormalName::of(&dn, schema);
+    check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
+    if name.failure.is_some()
+        && let Found::Missing { nearest } = state.find(&name)?
+    {
+        return Err(missing(state, &dn, &name, nearest)?);
+    }
+    let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
+    let mut entry = WorkingEntry::new(state, newcomer.id);
+    add_given(deciding, &newcomer, &mut entry, request)?;
+    for ava in naming_values(state, &dn)? {
+        add_naming(&mut entry, ava, schema)?;
+    }
+    let classes = entry.values(&AttributeDescription::of(object_class_type(schema)?))?;
+    let class_set = read_classes(schema, classes.iter().map(Vec::as_slice))?;
+    check_attributes(schema, &class_set, &entry.present()?)?;
+    let place = find_place(deciding, &dn, &name)?;
+    deciding.stamp_creation(&mut entry, &newcomer)?;
+    deciding.stamp_change(&mut entry, Some(&newcomer))?;
+    let mut allocations = Allocations::new(state.catalog);
+    let add = Add {
+        id: newcomer.id,
+        parent: place.parent,
+        rdn: place.rdn,
+        dn: place.dn,
+        class_set: allocations.class_set(&class_set.classes),
+        flags: class_set.flags,
+        values: entry.into_values(&mut allocations),
+    };
+    Ok(deciding.record(allocations, Change::Add(add)))
+}
+
+/// Puts the attributes of the request into the entry.
+fn add_given(
+    deciding: Deciding<'_>,
+    newcomer: &Newcomer<'_>,
+    entry: &mut WorkingEntry<'_>,
+    request: &AddRequest<'_>,
+) -> Result<()> {
+    let schema = &*deciding.state.catalog.schema;
+    for attribute in request.attributes.iter() {
+        let description = read_description(schema, attribute.description)?;
+        check_modifiable(schema.type_by_id(description.type_id))?;
+        if attribute.values.is_empty() {
+            return Err(OperationError::refused(
+                ResultCode::PROTOCOL_ERROR,
+                format!("{} has no values: an attribute to be added needs one", attribute.description),
+            ));
+        }
+        for (place, value) in
+            read_values(deciding, Some(newcomer), &description, attribute.values)?.into_iter().enumerate()
+        {
+            if !entry.add(&description, value)? {
+                return Err(given_twice(attribute.description, place + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value of an RDN.
+pub(crate) struct NamingValue {
+    /// Its type, without options.
+    pub(crate) description: AttributeDescription,
+    /// The value.
+    pub(crate) value: KeyedValue,
+}
+
+/// The values of the first RDN of a DN that is to be an entry's.
+///
+/// # Errors
+/// invalidDNSyntax for a type that is not defined or a value that does not fit its type (RFC 4511 section 4.1.9);
+/// namingViolation for an attribute that cannot name.
+pub(crate) fn naming_values(state: State<'_>, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
+    let schema = &*state.catalog.schema;
+    let mut values = Vec::new();
+    for ava in dn.rdn().iter().flat_map(|rdn| rdn.avas) {
+        let invalid = |reason: String| {
+            OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{:?}: {reason}", dn.text()))
+        };
+        let Some(attribute_type) = schema.attribute_type(ava.attribute) else {
+            return Err(invalid(format!("attribute type {:?} is not defined in the schema", ava.attribute)));
+        };
+        let is_unstable = attribute_type.no_user_modification
+            || attribute_type.is_operational()
+            || is_link_type(attribute_type);
+        if is_unstable || is_user_password(schema, attribute_type.id) {
+            return Err(OperationError::refused(
+                ResultCode::NAMING_VIOLATION,
+                format!("{} cannot name an entry", attribute_type.name()),
+            ));
+        }
+        let description = AttributeDescription::of(attribute_type.id);
+        let value = read_value(&state, None, &description, 1, &ava.value).map_err(|error| match error {
+            OperationError::Refused { diagnostic, .. } => invalid(diagnostic),
+            other => other,
+        })?;
+        values.push(NamingValue { description, value });
+    }
+    Ok(values)
+}
+
+fn add_naming(entry: &mut WorkingEntry<'_>, naming: NamingValue, schema: &schema::Schema) -> Result<()> {
+    let NamingValue { description, value } = naming;
+    let attribute_type = schema.type_by_id(description.type_id);
+    if !entry.contains(&description, &value.key)?
+        && attribute_type.single_value
+        && entry.value_count(&description)? > 0
+    {
+        return Err(OperationError::refused(
+            ResultCode::NAMING_VIOLATION,
+            format!(
+                "{} is single-valued and given with another value than in the name",
+                attribute_type.name()
+            ),
+        ));
+    }
+    entry.add(&description, value).map(drop)
+}
+
+/// Where a new entry goes.
+struct Place {
+    parent: EntryId,
+    rdn: String,
+    dn: String,
+}
+
+fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<Place> {
+    let Deciding { state, controls, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let Some((_, suffix)) = state.catalog.suffix_above(&name.key) else {
+        return Err(missing(state, dn, name, None)?);
+    };
+    let nearest = match state.find(name)? {
+        Found::Entry(id, flags) if flags.is_referral() && !controls.manage_dsa_it => {
+            return Err(referral(state, id, "", None)?);
+        }
+        Found::Entry(id, _) => {
+            return Err(OperationError::refused(
+                ResultCode::ENTRY_ALREADY_EXISTS,
+                format!("there is an entry {:?}", entry_dn(state, id)?),
+            ));
+        }
+        Found::Missing { nearest } => nearest,
+    };
+    if name.key == suffix.key {
+        let dn = render_dn(schema, dn);
+        return Ok(Place { parent: EntryId::ROOT, rdn: dn.clone(), dn });
+    }
+    let parent_depth = name.depth() - 1;
+    let Some((parent, _, _)) =
+        nearest.filter(|(_, flags, depth)| *depth == parent_depth && !flags.is_referral())
+    else {
+        return Err(missing(state, dn, name, nearest)?);
+    };
+    check_superior(state, parent)?;
+    check_depth(name.depth(), suffix.rdn_count)?;
+    let mut rdn = String::new();
+    if let Some(own) = dn.rdn() {
+        render_rdn(schema, &own, &mut rdn);
+    }
+    let dn = format!("{rdn},{}", entry_dn(state, parent)?);
+    Ok(Place { parent, rdn, dn })
+}
+
+/// Checks that an entry may have others below it.
+///
+/// # Errors
+/// aliasProblem below an alias (RFC 4512 section 2.6), objectClassViolation below a subentry (RFC 3672 section 2).
+pub(crate) fn check_superior(state: State<'_>, superior: EntryId) -> Result<()> {
+    let Some(node) = state.node(superior)? else { return Ok(()) };
+    let dn = || entry_dn(state, superior);
+    if node.flags.is_alias() {
+        let diagnostic = format!("{:?} is an alias, and nothing is below an alias", dn()?);
+        return Err(OperationError::Alias { code: ResultCode::ALIAS_PROBLEM, matched_dn: dn()?, diagnostic });
+    }
+    if node.flags.is_subentry() {
+        return Err(OperationError::refused(
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            format!("{:?} is a subentry, and nothing is below a subentry", dn()?),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `decide`: from a request to a record, or a refusal.
+//!
+//! Access, names, schema, constraints and passwords are all looked at here, once, on the writer. What comes out is an
+//! effect that [`crate::apply`] cannot refuse. Nothing is written, so a refused request leaves no trace, and an
+//! operation inside a batch sees those before it because `state` does.
+//!
+//! Every operation checks in the same order, so that answers do not depend on accidents: syntax of names, the right to
+//! try at all (whoever has none learns nothing about entries), descriptions and values against the schema, the target,
+//! the right to change it, the entry's final state.
+
+use ldap::{Request, ResultCode};
+
+use crate::access::Requester;
+use crate::allocations::Allocations;
+use crate::controls::RequestControls;
+use crate::csn::{Csn, generalized_time};
+use crate::given_values::{Newcomer, read_value};
+use crate::record::{Change, Record};
+use crate::tree::State;
+use crate::working_entry::WorkingEntry;
+use crate::{OperationError, Stamp, add, delete, modify, modify_dn};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// What every write operation works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Deciding<'a> {
+    /// The rows, with the batch's earlier operations.
+    pub(crate) state: State<'a>,
+    /// Who asks.
+    pub(crate) requester: &'a Requester,
+    /// What the controls ask for.
+    pub(crate) controls: &'a RequestControls,
+    /// Random bits and hashed passwords.
+    pub(crate) stamp: &'a Stamp,
+    /// Number and time of the change. Timestamps come from it and not from the clock, so that they never go back.
+    pub(crate) csn: Csn,
+}
+
+/// Decides an add, delete, modify or modify DN request. `None` means success without anything to change.
+///
+/// # Errors
+/// Why the request is refused; nothing has changed then.
+pub fn decide(
+    state: State<'_>,
+    requester: &Requester,
+    request: &Request<'_>,
+    controls: &RequestControls,
+    stamp: &Stamp,
+    csn: Csn,
+) -> Result<Option<Record>> {
+    let deciding = Deciding { state, requester, controls, stamp, csn };
+    match request {
+        Request::Add(request) => add::decide(deciding, request).map(Some),
+        Request::Delete(request) => delete::decide(deciding, request).map(Some),
+        Request::Modify(request) => modify::decide(deciding, request),
+        Request::ModifyDn(request) => modify_dn::decide(deciding, request),
+        Request::Bind(_)
+        | Request::Unbind
+        | Request::Search(_)
+        | Request::Compare(_)
+        | Request::Abandon(_)
+        | Request::Extended(_) => {
+            Err(OperationError::refused(ResultCode::OPERATIONS_ERROR, "this request changes nothing"))
+        }
+    }
+}
+
+impl Deciding<'_> {
+    /// The record of a change.
+    pub(crate) fn record(&self, allocations: Allocations<'_>, change: Change) -> Record {
+        let (attributes, class_sets) = allocations.into_parts();
+        Record { csn: self.csn, requester: self.requester.dn().to_owned(), attributes, class_sets, change }
+    }
+
+    /// Sets what the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
+    pub(crate) fn stamp_creation(&self, entry: &mut WorkingEntry<'_>, newcomer: &Newcomer<'_>) -> Result<()> {
+        let uuid = uuid::Uuid::from_bytes(self.stamp.uuid).to_string();
+        let values = [
+            ("entryUUID", uuid),
+            ("creatorsName", self.requester.dn().to_owned()),
+            ("createTimestamp", self.time()),
+        ];
+        values.iter().try_for_each(|(name, value)| self.set(entry, Some(newcomer), name, value))
+    }
+
+    /// Sets what the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
+    pub(crate) fn stamp_change(
+        &self,
+        entry: &mut WorkingEntry<'_>,
+        newcomer: Option<&Newcomer<'_>>,
+    ) -> Result<()> {
+        let values = [
+            ("entryCSN", self.csn.to_string()),
+            ("modifiersName", self.requester.dn().to_owned()),
+            ("modifyTimestamp", self.time()),
+        ];
+        values.iter().try_for_each(|(name, value)| self.set(entry, newcomer, name, value))
+    }
+
+    fn time(&self) -> String {
+        generalized_time(self.csn.micros / 1_000_000)
+    }
+
+    /// Gives an operational attribute its one value, where the schema has it.
+    fn set(
+        &self,
+        entry: &mut WorkingEntry<'_>,
+        newcomer: Option<&Newcomer<'_>>,
+        name: &str,
+        value: &str,
+    ) -> Result<()> {
+        let Some(attribute_type) = self.state.catalog.schema.attribute_type(name) else { return Ok(()) };
+        let description = schema::AttributeDescription::of(attribute_type.id);
+        entry.clear(&description)?;
+        let value = read_value(&self.state, newcomer, &description, 1, value.as_bytes())?;
+        entry.add(&description, value).map(drop)
+    }
+}
