@@ -1,0 +1,193 @@
+//! The command line, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
+use server::values::{DnText, ListenUrl, LogLevel};
+use server::{Arguments, ConfigError};
+
+/// An LDAP v3 directory server.
+#[derive(Debug, Parser)]
+#[command(name = "pando", version, subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What `pando` can be told to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Serve a directory until SIGTERM
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArguments),
+    /// Check the data of a directory that is not being served; changes nothing
+    #[command(alias = "check", after_help = VERIFY_HELP)]
+    Verify(VerifyArguments),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example, for bash:\n  pando completions bash > /etc/bash_completion.d/pando")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// The options of `pando serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The data directory; made if it is not there, and owned by one process at a time
+    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
+    data: Option<PathBuf>,
+    /// Where to listen; may be given several times. Port 0 is any free one [default: ldap://127.0.0.1:1389]
+    #[arg(long, value_name = "ldap://HOST:PORT", env = "PANDO_LISTEN", value_delimiter = ' ')]
+    listen: Vec<ListenUrl>,
+    /// Name of a tree to hold; may be given several times [default: dc=example,dc=com]
+    #[arg(long, value_name = "DN")]
+    suffix: Vec<DnText>,
+    /// The administrator's DN; needs no entry [default: cn=admin]
+    #[arg(long, value_name = "DN", env = "PANDO_ADMIN_DN")]
+    admin_dn: Option<DnText>,
+    /// File with the administrator's password; one newline at its end is ignored
+    #[arg(long, value_name = "FILE", env = "PANDO_ADMIN_PASSWORD_FILE")]
+    admin_password_file: Option<PathBuf>,
+    /// Let anonymous clients read the tree (never userPassword)
+    #[arg(long)]
+    anonymous_read: bool,
+    /// Node file (TOML) with these and more settings
+    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
+    config: Option<PathBuf>,
+    /// Load a sample organisation of about 1,000 people below the first suffix, if the directory is empty
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// What to log: error, warn, info, debug or trace [default: info]
+    #[arg(long, value_name = "LEVEL", env = "PANDO_LOG_LEVEL")]
+    log_level: Option<LogLevel>,
+    /// Log a line for every operation (never a password or a value of one)
+    #[arg(long)]
+    log_operations: bool,
+}
+
+/// The options of `pando verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The data directory
+    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
+    data: Option<PathBuf>,
+    /// The node file, if it names schema files
+    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl ServeArguments {
+    /// What the command line and the environment say. The password's variable is not an option, so that it never shows
+    /// up in help or in a process list.
+    pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
+        let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
+            Ok(password) => Some(Secret(password.into_bytes())),
+            Err(std::env::VarError::NotPresent) => None,
+            Err(std::env::VarError::NotUnicode(_)) => return Err(ConfigError::PasswordNotUtf8),
+        };
+        Ok(Arguments {
+            config: self.config.clone(),
+            data: self.data.clone(),
+            listen: self.listen.clone(),
+            suffixes: self.suffix.clone(),
+            admin_dn: self.admin_dn.clone(),
+            admin_password_file: self.admin_password_file.clone(),
+            admin_password,
+            anonymous_read: self.anonymous_read,
+            log_level: self.log_level,
+            log_operations: self.log_operations,
+        })
+    }
+}
+
+impl VerifyArguments {
+    pub(crate) fn to_server(&self) -> Arguments {
+        Arguments { config: self.config.clone(), data: self.data.clone(), ..Arguments::default() }
+    }
+}
+
+const EXAMPLES: &str = "\
+Try it: a sample organisation, served on this machine only
+
+  pando serve --data /tmp/pando --sample
+  ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=user.1)'
+
+The first start prints the administrator's password once; give one by --admin-password-file or
+PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.";
+
+const SERVE_HELP: &str = "\
+Command line wins over environment, environment over node file, node file over default.
+SIGTERM finishes what is under way and ends; SIGHUP reads the node file again and says what needs a restart.
+
+When it serves it says so in one line on standard output, with the real ports:
+  pando: ready on ldap://127.0.0.1:1389
+
+Examples:
+  pando serve --data /var/lib/pando --suffix dc=example,dc=org --admin-password-file /etc/pando/password
+  pando serve --data /var/lib/pando --listen ldap://:389 --listen ldap://[::1]:1389
+  PANDO_ADMIN_PASSWORD=secret pando serve --data /tmp/pando --sample --anonymous-read
+  pando serve --config /etc/pando/node.toml
+
+Exit codes:
+  0  stopped as asked
+  1  failed while running
+  2  the command line, a setting or a schema file is wrong
+  3  another process has the data directory
+  4  the data directory cannot be used as it is
+  5  cannot listen where it should";
+
+const VERIFY_HELP: &str = "\
+Every row is compared with every entry, and every finding is printed. Memory grows with the data.
+
+Example:
+  pando verify --data /var/lib/pando
+
+Exit codes:
+  0  nothing found
+  1  findings, or the check failed
+  2  the command line or a setting is wrong
+  3  another process has the data directory
+  4  there is no data, or it cannot be read at all";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_well_formed() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn options_reach_the_server() {
+        let line =
+            "pando serve --data /d --listen ldap://[::1]:0 --listen ldap://:389 --suffix o=a --suffix o=b";
+        let Verb::Serve(serve) = CommandLine::try_parse_from(line.split(' ')).unwrap().verb else {
+            panic!("not serve");
+        };
+        let arguments = serve.to_server().unwrap();
+        assert_eq!((arguments.listen.len(), arguments.suffixes.len()), (2, 2));
+        assert!(!serve.sample && !arguments.anonymous_read);
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_a_reason() {
+        let check = |line: &str, part: &str| {
+            let error = CommandLine::try_parse_from(line.split(' ')).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(part), "{line}: {error}");
+        };
+        check("pando serve --listen 127.0.0.1:389", "write ldap://HOST:PORT");
+        check("pando serve --suffix nonsense", "is no DN");
+        check("pando serve --admin-dn =", "is no DN");
+        check("pando serve --sampel", "--sample");
+        check("pando sevre", "serve");
+        check("pando serve --log-level loud", "choose error, warn");
+    }
+}

@@ -1,0 +1,26 @@
+//! The `pando` binary: argument parsing and wiring only. What the commands do is in `server` and `bench`.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod exit;
+mod serve;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use arguments::{CommandLine, Verb};
+
+fn main() -> ExitCode {
+    match CommandLine::parse().verb {
+        Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Completions { shell } => {
+            let mut command = CommandLine::command();
+            clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}

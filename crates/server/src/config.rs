@@ -1,0 +1,398 @@
+//! The node's settings: command line over environment over file over default.
+//!
+//! A node file is TOML, everything in it is optional, and a key that is not known is refused, because a misspelt limit
+//! that is silently ignored is worse than a server that does not start. Values are checked while they are read, so an
+//! error names file, line and what is wrong. What belongs to the directory rather than to this machine will move to
+//! entries below `cn=config`.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use directory::password::StorageScheme;
+
+use crate::limits;
+use crate::node_file::NodeFile;
+use crate::values::{DnText, ListenUrl, LogLevel};
+
+/// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
+pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
+
+/// The suffix of a new data directory unless told otherwise.
+pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
+
+/// The administrator's DN unless told otherwise. No entry of that name is needed.
+pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
+
+/// The environment variable that holds the administrator's password.
+pub const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
+
+/// Why the settings are not usable. The operator's to repair.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {error}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A node file is not TOML, has a key that is not known, or a value that does not fit.
+    #[error("{}:{line}: {what}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// Nothing says where the data is.
+    #[error("no data directory: give --data DIR, or `data = \"DIR\"` in the node file")]
+    NoDataDirectory,
+    /// The administrator's password is empty.
+    #[error("the administrator's password from {origin} is empty")]
+    EmptyPassword {
+        /// Where it came from.
+        origin: String,
+    },
+    /// The environment variable for the password is not UTF-8.
+    #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
+    PasswordNotUtf8,
+}
+
+/// What the command line and the environment say; `None` and empty are "nothing".
+#[derive(Clone, Debug, Default)]
+pub struct Arguments {
+    /// The node file.
+    pub config: Option<PathBuf>,
+    /// The data directory.
+    pub data: Option<PathBuf>,
+    /// Where to listen.
+    pub listen: Vec<ListenUrl>,
+    /// Suffixes to serve.
+    pub suffixes: Vec<DnText>,
+    /// The administrator's DN.
+    pub admin_dn: Option<DnText>,
+    /// The file that holds the administrator's password.
+    pub admin_password_file: Option<PathBuf>,
+    /// The administrator's password itself, from the environment.
+    pub admin_password: Option<Secret>,
+    /// Whether anonymous may read the tree.
+    pub anonymous_read: bool,
+    /// Log level.
+    pub log_level: Option<LogLevel>,
+    /// Whether to log a line per operation.
+    pub log_operations: bool,
+}
+
+/// A password. Shows itself to nobody by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// The settings of a node, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where to listen.
+    pub listen: Vec<ListenUrl>,
+    /// Event loops.
+    pub threads: usize,
+    /// Threads that hash passwords.
+    pub hash_threads: usize,
+    /// Suffixes to serve, besides those that the data directory knows.
+    pub suffixes: Vec<DnText>,
+    /// The administrator's DN.
+    pub admin_dn: DnText,
+    /// The administrator's password in clear; `None` is the one that the data directory keeps.
+    pub admin_password: Option<Secret>,
+    /// Whether anonymous may read the tree (never userPassword).
+    pub anonymous_read: bool,
+    /// Schema files besides the shipped ones.
+    pub schema_files: Vec<PathBuf>,
+    /// How clear passwords are stored.
+    pub password_scheme: StorageScheme,
+    /// Link attributes whose values vanish with their target.
+    pub integrity_attributes: Vec<String>,
+    /// Entries a search returns to others than the administrator; 0 is no limit.
+    pub size_limit: u32,
+    /// Seconds a search of others than the administrator takes; 0 is no limit.
+    pub time_limit_seconds: u32,
+    /// What can be changed while connections are open.
+    pub online: OnlineSettings,
+    /// What to log, and where.
+    pub log: LogSettings,
+}
+
+/// Settings of connections that a reload applies at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnlineSettings {
+    /// Connections open at a time.
+    pub connections_max: usize,
+    /// Unanswered requests of one connection.
+    pub outstanding_max: usize,
+    /// Bytes of a message on a connection that has bound.
+    pub message_size_max: usize,
+    /// Bytes of a message on a connection that has not.
+    pub message_size_unauthenticated_max: usize,
+    /// Silence after which a connection without anything outstanding is closed; `None` is never.
+    pub idle_timeout: Option<Duration>,
+    /// Whether to log a line per operation.
+    pub log_operations: bool,
+}
+
+/// What to log, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The least important that is logged.
+    pub level: LogLevel,
+    /// The file; `None` is standard error.
+    pub file: Option<PathBuf>,
+}
+
+impl Default for OnlineSettings {
+    fn default() -> OnlineSettings {
+        OnlineSettings {
+            connections_max: limits::CONNECTIONS_MAX,
+            outstanding_max: limits::OUTSTANDING_MAX,
+            message_size_max: ldap::MESSAGE_SIZE_MAX,
+            message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
+            idle_timeout: None,
+            log_operations: false,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, with that data directory.
+    pub fn new(data: impl Into<PathBuf>) -> Config {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Config {
+            data: data.into(),
+            listen: vec![ListenUrl::default()],
+            threads: cores,
+            hash_threads: (cores / 2).max(1),
+            suffixes: vec![DnText(DEFAULT_SUFFIX.to_owned())],
+            admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
+            admin_password: None,
+            anonymous_read: false,
+            schema_files: Vec::new(),
+            password_scheme: StorageScheme::default(),
+            integrity_attributes: Vec::new(),
+            size_limit: 1_000,
+            time_limit_seconds: 60,
+            online: OnlineSettings::default(),
+            log: LogSettings { level: LogLevel::Info, file: None },
+        }
+    }
+
+    /// Reads the node file, if there is one, and puts everything together.
+    ///
+    /// # Errors
+    /// Whatever [`ConfigError`] names.
+    pub fn load(arguments: &Arguments) -> Result<Config, ConfigError> {
+        let file = match &arguments.config {
+            Some(path) => NodeFile::read(path)?,
+            None => NodeFile::default(),
+        };
+        Config::merge(arguments, file)
+    }
+
+    fn merge(arguments: &Arguments, file: NodeFile) -> Result<Config, ConfigError> {
+        let data =
+            arguments.data.clone().or_else(|| file.data.clone()).ok_or(ConfigError::NoDataDirectory)?;
+        let defaults = Config::new(data);
+        let admin_password = admin_password(arguments, file.admin_password_file.as_deref())?;
+        let online = OnlineSettings {
+            connections_max: file.limits.connections.map_or(limits::CONNECTIONS_MAX, NonZeroUsize::get),
+            outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
+            message_size_max: file.limits.message_size.map_or(ldap::MESSAGE_SIZE_MAX, NonZeroUsize::get),
+            message_size_unauthenticated_max: file
+                .limits
+                .message_size_unauthenticated
+                .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
+            idle_timeout: file.idle_timeout_seconds.filter(|&seconds| seconds > 0).map(Duration::from_secs),
+            log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
+        };
+        Ok(Config {
+            listen: first_given([arguments.listen.clone(), file.listen], defaults.listen),
+            threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
+            hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
+            suffixes: first_given([arguments.suffixes.clone(), file.suffixes], defaults.suffixes),
+            admin_dn: arguments
+                .admin_dn
+                .clone()
+                .or(file.admin_dn.map(|dn| dn.0))
+                .unwrap_or(defaults.admin_dn),
+            admin_password,
+            anonymous_read: arguments.anonymous_read || file.anonymous_read.unwrap_or(false),
+            schema_files: file.schema_files.unwrap_or_default(),
+            password_scheme: file.password_scheme.map_or(defaults.password_scheme, |scheme| scheme.0),
+            integrity_attributes: file.integrity_attributes.unwrap_or_default(),
+            size_limit: file.limits.size_limit.unwrap_or(defaults.size_limit),
+            time_limit_seconds: file.limits.time_limit_seconds.unwrap_or(defaults.time_limit_seconds),
+            online,
+            log: LogSettings {
+                level: arguments
+                    .log_level
+                    .or(file.log.level.map(|level| level.0))
+                    .unwrap_or(defaults.log.level),
+                file: file.log.file,
+            },
+            data: defaults.data,
+        })
+    }
+
+    /// Takes over what a reload applies, and keeps what needs a restart.
+    pub(crate) fn take_online(&mut self, new: Config) {
+        let kept = std::mem::replace(self, new);
+        self.data = kept.data;
+        self.listen = kept.listen;
+        self.threads = kept.threads;
+        self.hash_threads = kept.hash_threads;
+        self.suffixes = kept.suffixes;
+        self.schema_files = kept.schema_files;
+    }
+
+    /// The names of the settings in which `new` differs, with whether a reload applies them.
+    pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
+        let log_changed = self.log != new.log || self.online.log_operations != new.online.log_operations;
+        let without_log =
+            |online: &OnlineSettings| OnlineSettings { log_operations: false, ..online.clone() };
+        let compared = [
+            ("data", self.data != new.data, false),
+            ("listen", self.listen != new.listen, false),
+            ("threads", self.threads != new.threads, false),
+            ("hash_threads", self.hash_threads != new.hash_threads, false),
+            ("suffixes", self.suffixes != new.suffixes, false),
+            ("schema_files", self.schema_files != new.schema_files, false),
+            ("integrity_attributes", self.integrity_attributes != new.integrity_attributes, true),
+            ("admin_dn", self.admin_dn != new.admin_dn, true),
+            ("admin_password_file", self.admin_password != new.admin_password, true),
+            ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
+            ("password_scheme", self.password_scheme != new.password_scheme, true),
+            ("limits.size_limit", self.size_limit != new.size_limit, true),
+            ("limits.time_limit_seconds", self.time_limit_seconds != new.time_limit_seconds, true),
+            ("limits or idle_timeout_seconds", without_log(&self.online) != without_log(&new.online), true),
+            ("log", log_changed, true),
+        ];
+        compared
+            .into_iter()
+            .filter(|(_, changed, _)| *changed)
+            .map(|(name, _, online)| (name, online))
+            .collect()
+    }
+}
+
+/// The first of some lists that has anything in it.
+fn first_given<T>(lists: [Vec<T>; 2], default: Vec<T>) -> Vec<T> {
+    lists.into_iter().find(|list| !list.is_empty()).unwrap_or(default)
+}
+
+/// The administrator's password: from the file of the command line, the environment, or the file the node file names.
+fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Option<Secret>, ConfigError> {
+    let (secret, origin) = if let Some(file) = &arguments.admin_password_file {
+        (read_password(file)?, file.display().to_string())
+    } else if let Some(secret) = &arguments.admin_password {
+        (secret.clone(), ADMIN_PASSWORD_VARIABLE.to_owned())
+    } else if let Some(file) = node_file {
+        (read_password(file)?, file.display().to_string())
+    } else {
+        return Ok(None);
+    };
+    // An empty password would be an unauthenticated bind (RFC 4513 section 5.1.2), so nobody could ever use it.
+    if secret.0.is_empty() { Err(ConfigError::EmptyPassword { origin }) } else { Ok(Some(secret)) }
+}
+
+/// Reads a password file. One newline at its end is not part of the password.
+fn read_password(file: &Path) -> Result<Secret, ConfigError> {
+    let mut bytes =
+        std::fs::read(file).map_err(|error| ConfigError::Read { file: file.to_owned(), error })?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    Ok(Secret(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(arguments: Arguments, file: &str) -> Result<Config, ConfigError> {
+        let file = NodeFile::parse(file, Path::new("/etc/pando/node.toml"))?;
+        Config::merge(&Arguments { data: Some("/data".into()), ..arguments }, file)
+    }
+
+    #[test]
+    fn defaults_serve_this_machine_only() {
+        let config = merged(Arguments::default(), "").unwrap();
+        assert_eq!(config.listen[0].to_string(), DEFAULT_LISTEN);
+        assert_eq!(config.suffixes[0].0, DEFAULT_SUFFIX);
+        assert_eq!((config.size_limit, config.time_limit_seconds), (1_000, 60));
+        assert!(!config.anonymous_read && config.admin_password.is_none());
+        assert!(config.threads >= 1 && config.hash_threads >= 1);
+    }
+
+    #[test]
+    fn command_line_wins_over_file() {
+        let file = "listen = [\"ldap://10.0.0.1:389\"]\nsuffixes = [\"o=file\"]\nanonymous_read = true\n";
+        let arguments =
+            Arguments { listen: vec!["ldap://127.0.0.1:0".parse().unwrap()], ..Arguments::default() };
+        let config = merged(arguments, file).unwrap();
+        assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
+        assert_eq!(config.suffixes, [DnText("o=file".to_owned())]);
+        assert!(config.anonymous_read);
+    }
+
+    #[test]
+    fn data_directory_is_needed() {
+        let error = Config::load(&Arguments::default()).unwrap_err();
+        assert!(matches!(error, ConfigError::NoDataDirectory));
+    }
+
+    #[test]
+    fn password_file_loses_one_newline() {
+        let directory = std::env::temp_dir().join(format!("pando-config-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("password");
+        let check = |content: &str, expected: Option<&[u8]>| {
+            std::fs::write(&file, content).unwrap();
+            let arguments = Arguments { admin_password_file: Some(file.clone()), ..Arguments::default() };
+            let password = merged(arguments, "").ok().and_then(|config| config.admin_password);
+            assert_eq!(password.map(|secret| secret.0).as_deref(), expected, "{content:?}");
+        };
+        check("secret\n", Some(b"secret"));
+        check("secret", Some(b"secret"));
+        check(" two lines\n\n", Some(b" two lines\n"));
+        check("\n", None);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let arguments =
+            Arguments { admin_password: Some(Secret(b"hunter2".to_vec())), ..Arguments::default() };
+        let config = merged(arguments, "").unwrap();
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn changes_say_what_needs_a_restart() {
+        let old = merged(Arguments::default(), "").unwrap();
+        let new = merged(Arguments::default(), "threads = 77\n[log]\nlevel = \"debug\"\n").unwrap();
+        assert_eq!(old.changes(&new), [("threads", false), ("log", true)]);
+        assert!(old.changes(&old).is_empty());
+        let mut taken = old.clone();
+        taken.take_online(new.clone());
+        assert_eq!(taken.changes(&new), [("threads", false)]);
+    }
+}

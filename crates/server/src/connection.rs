@@ -1,0 +1,471 @@
+//! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
+//!
+//! Readiness is edge-triggered: the kernel tells once that there is something to read, so a turn reads until a read comes
+//! back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent stays
+//! here, and while there is much of it nothing more is read or produced: TCP then slows the client.
+
+use std::io::{ErrorKind, Write};
+use std::time::Instant;
+
+use directory::Outcome;
+use ldap::{ResultCode, response};
+use mio::net::TcpStream;
+use rustix::buffer::spare_capacity;
+
+use crate::buffers::Buffers;
+use crate::context::Context;
+use crate::hash_pool::HashResult;
+use crate::limits::{
+    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, STALL_TIMEOUT,
+    UNSENT_MAX,
+};
+use crate::session::{Next, Session};
+
+/// A connection. An idle one is this struct and nothing else.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    session: Session,
+    /// Bytes received and not done with: a message begun, or messages that wait. Without capacity when there are none.
+    input: Vec<u8>,
+    /// Answers; without capacity when all are sent.
+    output: Vec<u8>,
+    /// How much of `output` is sent.
+    sent: usize,
+    /// When a byte last moved, in either direction.
+    last_progress: Instant,
+    /// The socket may have something to read.
+    readable: bool,
+    /// The peer has sent its last byte: read until the end is seen.
+    ending: bool,
+    phase: Phase,
+    /// What the requests in `input` wait for.
+    waiting: Waiting,
+    /// Whether the event loop has this connection in its queue of those that want another turn.
+    pub(crate) queued: bool,
+    /// Whether the event loop looks at this connection for timeouts.
+    pub(crate) watched: bool,
+    /// Whether the event loop wakes this connection when the writer has room.
+    pub(crate) waits_for_writer: bool,
+}
+
+/// What peers are told when the server stops.
+const STOPPING: &str = "the server is stopping";
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The peer sends nothing more; what is outstanding is still answered.
+    Finishing,
+    /// The server stops: what is outstanding is still answered, then the peer is told.
+    Draining,
+    /// The peer was told goodbye. What it still sends is read and thrown away, because closing a socket with unread bytes
+    /// resets the connection, and the peer might never see why.
+    Lingering {
+        since: Instant,
+    },
+}
+
+/// Why requests in the input are not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// The next one is not complete.
+    Bytes,
+    /// Something outstanding has to finish first.
+    Finish,
+    /// Answers have to be sent first.
+    Send,
+    /// The writer's queue is full.
+    Writer,
+}
+
+/// What a connection wants after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing, until something happens.
+    Wait,
+    /// Another turn in this pass's successor: there is work that could be done.
+    Again,
+    /// A turn when the writer has room.
+    WaitWriter,
+    /// To be closed.
+    Close,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, session: Session, now: Instant) -> Connection {
+        Connection {
+            stream,
+            session,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            last_progress: now,
+            // The first readiness event comes after registration, also for bytes that were there before.
+            readable: false,
+            ending: false,
+            phase: Phase::Open,
+            waiting: Waiting::Bytes,
+            queued: false,
+            watched: false,
+            waits_for_writer: false,
+        }
+    }
+
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.session.number()
+    }
+
+    /// The kernel says that there may be something to read, and whether it is the last.
+    pub(crate) fn now_readable(&mut self, ending: bool) {
+        self.readable = true;
+        self.ending |= ending;
+    }
+
+    /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
+    pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
+        if let Phase::Lingering { .. } = self.phase {
+            return self.linger(context, buffers);
+        }
+        if self.output.capacity() == 0 {
+            self.output = buffers.take();
+        }
+        if self.unsent() > 0 && !self.send(context) {
+            return Turn::Close;
+        }
+        if slice && self.unsent() < UNSENT_MAX && self.session.has_search() {
+            self.session.run_slice(context, &mut self.output);
+        }
+        let wants_more = match self.read_requests(context, buffers) {
+            Reading::Idle => false,
+            Reading::More => true,
+            Reading::Ended => {
+                self.phase = Phase::Finishing;
+                false
+            }
+            Reading::Close => {
+                self.send(context);
+                return Turn::Close;
+            }
+            Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
+        };
+        if !self.send(context) {
+            return Turn::Close;
+        }
+        if self.phase == Phase::Draining && self.session.is_idle() {
+            return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
+        }
+        let turn = self.after(wants_more);
+        if self.unsent() == 0 {
+            buffers.give(std::mem::take(&mut self.output));
+        }
+        turn
+    }
+
+    /// What is wanted next.
+    fn after(&self, wants_more: bool) -> Turn {
+        if self.phase == Phase::Finishing && self.session.is_idle() && self.unsent() == 0 {
+            return Turn::Close;
+        }
+        let has_room = self.unsent() < UNSENT_MAX;
+        let can_read = wants_more || self.waiting == Waiting::Send;
+        if has_room && (can_read || self.session.has_search()) {
+            Turn::Again
+        } else if self.waiting == Waiting::Writer {
+            Turn::WaitWriter
+        } else {
+            Turn::Wait
+        }
+    }
+
+    /// Reads what is there and hands it to the session, until there is no more or the session wants no more.
+    fn read_requests(&mut self, context: &mut Context, buffers: &mut Buffers) -> Reading {
+        if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
+            return Reading::Idle;
+        }
+        let mut input = self.take_input(buffers);
+        let mut consumed = 0;
+        let reading = self.exchange(context, &mut input, &mut consumed);
+        self.keep_input(input, consumed, buffers);
+        reading
+    }
+
+    /// Alternates between the session and the socket. `consumed` is how much of `input` is done with.
+    fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
+        let mut reads = 0;
+        loop {
+            if *consumed < input.len() {
+                if let Err(error) = context.catch_up() {
+                    return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
+                }
+                let unsent = self.unsent();
+                let rest = input.get(*consumed..).unwrap_or_default();
+                let received = self.session.receive(context, rest, &mut self.output, unsent);
+                *consumed += received.consumed;
+                self.waiting = match received.next {
+                    Next::Read => Waiting::Bytes,
+                    Next::Finish => Waiting::Finish,
+                    Next::Send => Waiting::Send,
+                    Next::WriterRoom => Waiting::Writer,
+                    Next::Close => return Reading::Close,
+                    Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
+                };
+                if self.waiting != Waiting::Bytes {
+                    return Reading::Idle;
+                }
+            } else {
+                self.waiting = Waiting::Bytes;
+            }
+            if !self.readable {
+                return Reading::Idle;
+            }
+            if reads == READS_PER_TURN_MAX {
+                return Reading::More;
+            }
+            reads += 1;
+            make_room(input, consumed);
+            if let Some(end) = self.read(context, input) {
+                return end;
+            }
+        }
+    }
+
+    /// One read. `Some` when the connection is at its end.
+    fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
+        let room = input.capacity() - input.len();
+        match rustix::io::read(&self.stream, spare_capacity(input)) {
+            Ok(0) => {
+                self.readable = false;
+                Some(Reading::Ended)
+            }
+            Ok(count) => {
+                self.last_progress = context.now;
+                context.counters.bytes_in.add(count as u64);
+                // A short read emptied the socket; what comes later is told again. The end of the stream is not, when it
+                // was told together with these bytes.
+                self.readable = count == room || self.ending;
+                None
+            }
+            Err(rustix::io::Errno::AGAIN) => {
+                self.readable = false;
+                None
+            }
+            Err(rustix::io::Errno::INTR) => None,
+            Err(_) => Some(Reading::Close),
+        }
+    }
+
+    /// A buffer of full size with the bytes that wait.
+    fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
+        let kept = std::mem::take(&mut self.input);
+        if kept.capacity() >= BUFFER_SIZE {
+            return kept;
+        }
+        let mut buffer = buffers.take();
+        buffer.extend_from_slice(&kept);
+        buffer
+    }
+
+    /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message and
+    /// waits costs little.
+    fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
+        let rest = input.get(consumed..).unwrap_or_default();
+        if rest.is_empty() {
+            buffers.give(input);
+        } else if rest.len() <= PARTIAL_COPY_MAX {
+            self.input = rest.to_vec();
+            buffers.give(input);
+        } else {
+            input.drain(..consumed);
+            self.input = input;
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Sends as much as the socket takes. False when the connection is broken.
+    fn send(&mut self, context: &mut Context) -> bool {
+        while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match (&self.stream).write(rest) {
+                Ok(count) => {
+                    self.sent += count;
+                    self.last_progress = context.now;
+                    context.counters.bytes_out.add(count as u64);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        if self.sent == self.output.len() {
+            self.output.clear();
+            self.sent = 0;
+        } else if self.sent >= UNSENT_MAX {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        true
+    }
+
+    /// The writer has finished a change of this connection. The answer is sent in the next turn.
+    pub(crate) fn written(
+        &mut self,
+        context: &mut Context,
+        buffers: &mut Buffers,
+        ticket: u64,
+        outcome: &Outcome,
+    ) {
+        self.prepare_output(buffers);
+        self.session.written(context, ticket, outcome, &mut self.output);
+    }
+
+    /// The hash pool has finished a job of this connection. The answer is sent in the next turn.
+    pub(crate) fn hashed(
+        &mut self,
+        context: &mut Context,
+        buffers: &mut Buffers,
+        ticket: u64,
+        result: HashResult,
+    ) {
+        self.prepare_output(buffers);
+        self.session.hashed(context, ticket, result, &mut self.output);
+    }
+
+    fn prepare_output(&mut self, buffers: &mut Buffers) {
+        if self.output.capacity() == 0 {
+            self.output = buffers.take();
+        }
+    }
+
+    /// Whether something may run into a timeout.
+    pub(crate) fn needs_watching(&self) -> bool {
+        self.unsent() > 0
+            || !self.input.is_empty()
+            || self.session.has_deadline()
+            || matches!(self.phase, Phase::Lingering { .. })
+    }
+
+    /// Looks for timeouts. `Close` when the connection ran into one; `Again` when there is something to send.
+    pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
+        if let Phase::Lingering { since } = self.phase {
+            let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
+            return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
+        let silence = context.now.duration_since(self.last_progress);
+        if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
+            tracing::debug!("conn={} has stalled and is closed", self.number());
+            return Turn::Close;
+        }
+        if self.session.has_deadline() {
+            self.prepare_output(buffers);
+            self.session.expire(context, &mut self.output);
+            return Turn::Again;
+        }
+        Turn::Wait
+    }
+
+    /// Whether nothing has moved, and nothing is outstanding, since that long ago.
+    pub(crate) fn is_idle_since(&self, deadline: Instant) -> bool {
+        self.phase == Phase::Open && self.session.is_idle() && self.last_progress <= deadline
+    }
+
+    /// The server stops: the client is told as soon as nothing is outstanding, or at once if `now_or_never`.
+    pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, now_or_never: bool) -> Turn {
+        if let Phase::Lingering { since } = self.phase {
+            let is_over = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
+            return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        // No further requests: what is in the input is not answered but by the notice.
+        self.phase = Phase::Draining;
+        if self.session.is_idle() || now_or_never {
+            return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
+        }
+        Turn::Wait
+    }
+
+    /// Tells the peer why it is disconnected (RFC 4511 section 4.4.1) and lets it read that.
+    pub(crate) fn disconnect(
+        &mut self,
+        context: &mut Context,
+        buffers: &mut Buffers,
+        code: ResultCode,
+        why: &str,
+    ) -> Turn {
+        tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
+        self.prepare_output(buffers);
+        response::encode_notice_of_disconnection(&mut self.output, code, why);
+        self.session.close(context);
+        self.input = Vec::new();
+        if !self.send(context) || self.unsent() > 0 {
+            // A peer that does not read its answers does not read a notice either.
+            return Turn::Close;
+        }
+        buffers.give(std::mem::take(&mut self.output));
+        if self.stream.shutdown(std::net::Shutdown::Write).is_err() {
+            return Turn::Close;
+        }
+        self.phase = Phase::Lingering { since: context.now };
+        self.readable = true;
+        self.linger(context, buffers)
+    }
+
+    /// Throws away what a peer sends after it was told goodbye, until it closes.
+    fn linger(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
+        let mut input = buffers.take();
+        for _ in 0..READS_PER_TURN_MAX {
+            input.clear();
+            if !self.readable {
+                break;
+            }
+            if self.read(context, &mut input).is_some() {
+                return Turn::Close;
+            }
+        }
+        buffers.give(input);
+        if self.readable { Turn::Again } else { Turn::Wait }
+    }
+
+    /// Gives back everything that is held elsewhere.
+    pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
+        self.session.close(context);
+        buffers.give(std::mem::take(&mut self.output));
+        buffers.give(std::mem::take(&mut self.input));
+    }
+}
+
+/// How reading requests ended.
+enum Reading {
+    /// There is nothing more now, or the session waits.
+    Idle,
+    /// There is more, but others want their turn.
+    More,
+    /// The peer has sent everything it will.
+    Ended,
+    /// The session is over.
+    Close,
+    /// The session is over and the peer is to be told.
+    Disconnect(ResultCode, String),
+}
+
+/// Makes room for a read: first where bytes are done with, then by doubling, so that memory grows with what arrives and
+/// not with what a header announces.
+fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
+    if *consumed == input.len() {
+        input.clear();
+        *consumed = 0;
+    } else if input.len() == input.capacity() {
+        if *consumed > 0 {
+            input.drain(..*consumed);
+            *consumed = 0;
+        } else {
+            input.reserve(input.len());
+        }
+    }
+}

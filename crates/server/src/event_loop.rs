@@ -1,0 +1,338 @@
+//! An event loop: one thread, its epoll instance, and the connections it owns from accept to close.
+//!
+//! A pass waits for readiness, renews the snapshot, gives every connection that something happened to its turn, reads
+//! the letters of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the changes
+//! it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
+//!
+//! While the loop waits its snapshot is parked, so that an idle server pins no old pages.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use directory::Requester;
+use ldap::ResultCode;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::buffers::Buffers;
+use crate::connection::{Connection, Turn};
+use crate::context::Context;
+use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, TICK};
+use crate::mailbox::{Address, Letter, Mailbox};
+use crate::session::Session;
+
+/// The token of the mailbox's waker; connections have their slot.
+pub(crate) const WAKER: Token = Token(usize::MAX);
+
+/// Why an event loop ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventLoopError {
+    /// The kernel failed to tell what is ready.
+    #[error("waiting for connections failed: {0}")]
+    Poll(#[from] io::Error),
+    /// The directory cannot be read.
+    #[error("reading the directory failed: {0}")]
+    Store(#[from] store::StoreError),
+}
+
+/// An event loop.
+pub(crate) struct EventLoop {
+    poll: Poll,
+    mailboxes: Arc<[Mailbox]>,
+    context: Context,
+    buffers: Buffers,
+    slots: Vec<Option<Box<Connection>>>,
+    free_slots: Vec<u32>,
+    /// Connections that want another turn, each once.
+    ready: VecDeque<u32>,
+    /// Connections that wait for room in the writer's queue.
+    wait_for_writer: Vec<u32>,
+    /// Connections that may run into a timeout, each once.
+    watched: Vec<u32>,
+    next_tick: Instant,
+    next_idle_sweep: Instant,
+    /// Set when the server stops: when to give up on what is outstanding.
+    drain_until: Option<Instant>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(poll: Poll, mailboxes: Arc<[Mailbox]>, context: Context) -> EventLoop {
+        let now = context.now;
+        EventLoop {
+            poll,
+            mailboxes,
+            context,
+            buffers: Buffers::default(),
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            ready: VecDeque::new(),
+            wait_for_writer: Vec::new(),
+            watched: Vec::new(),
+            next_tick: now,
+            next_idle_sweep: now,
+            drain_until: None,
+        }
+    }
+
+    /// Runs until the server stops.
+    ///
+    /// # Errors
+    /// The loop cannot go on; its connections are closed.
+    pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut letters = Vec::new();
+        while !self.is_drained() {
+            self.wait(&mut events)?;
+            self.context.begin_pass()?;
+            let mut has_letters = false;
+            for event in &events {
+                if event.token() == WAKER {
+                    has_letters = true;
+                    continue;
+                }
+                let slot = event.token().0 as u32;
+                let Some(connection) = self.connection(slot) else { continue };
+                if event.is_readable() || event.is_error() {
+                    connection.now_readable(event.is_read_closed() || event.is_error());
+                }
+                self.turn(slot, false);
+            }
+            if has_letters {
+                self.read_letters(&mut letters);
+            }
+            self.run_ready();
+            self.check_time();
+            self.context.shared.writes.submit(&mut self.context.outbox);
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens, or not at all if there is work.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = if self.ready.is_empty() { self.timeout() } else { Some(Duration::ZERO) };
+        if timeout != Some(Duration::ZERO) {
+            self.context.snapshot.park();
+        }
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// How long the loop may sleep without missing a timeout.
+    fn timeout(&self) -> Option<Duration> {
+        let tick = (!self.watched.is_empty()).then_some(self.next_tick);
+        let has_idle_timeout = self.context.settings.idle_timeout.is_some();
+        let idle_sweep = has_idle_timeout.then_some(self.next_idle_sweep);
+        let first = [tick, idle_sweep, self.drain_until].into_iter().flatten().min()?;
+        let sleep = first.saturating_duration_since(Instant::now());
+        Some(if self.drain_until.is_some() { sleep.min(DRAIN_TICK) } else { sleep })
+    }
+
+    fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.slots.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// The connection that an answer is for, if it is still the same.
+    fn addressed(&mut self, address: Address) -> bool {
+        self.connection(address.slot).is_some_and(|connection| connection.number() == address.connection)
+    }
+
+    /// Gives a connection its turn.
+    fn turn(&mut self, slot: u32, slice: bool) {
+        self.with_connection(slot, |connection, context, buffers| connection.turn(context, buffers, slice));
+    }
+
+    /// Does something with a connection and what it wants afterwards. A panic costs this connection and no other.
+    fn with_connection(
+        &mut self,
+        slot: u32,
+        action: impl FnOnce(&mut Connection, &mut Context, &mut Buffers) -> Turn,
+    ) {
+        let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
+        let (context, buffers) = (&mut self.context, &mut self.buffers);
+        let number = connection.number();
+        let acted = catch_unwind(AssertUnwindSafe(|| action(connection, context, buffers)));
+        let turn = acted.unwrap_or_else(|_| {
+            tracing::error!("conn={number} met a defect in the server and is closed");
+            Turn::Close
+        });
+        match turn {
+            Turn::Close => return self.close(slot),
+            Turn::Again if !connection.queued => {
+                connection.queued = true;
+                self.ready.push_back(slot);
+            }
+            Turn::WaitForWriter if !connection.waits_for_writer => {
+                connection.waits_for_writer = true;
+                self.wait_for_writer.push(slot);
+            }
+            Turn::Again | Turn::WaitForWriter | Turn::Wait => {}
+        }
+        if !connection.watched && connection.needs_watching() {
+            connection.watched = true;
+            if self.watched.is_empty() {
+                self.next_tick = self.context.now + TICK;
+            }
+            self.watched.push(slot);
+        }
+    }
+
+    fn close(&mut self, slot: u32) {
+        let Some(mut connection) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
+        connection.close(&mut self.context, &mut self.buffers);
+        // Closing the descriptor would deregister it as well; this way an error is seen.
+        if let Err(error) = self.poll.registry().deregister(connection.stream()) {
+            tracing::debug!(%error, "a connection could not be deregistered");
+        }
+        self.context.counters.connection_closed();
+        self.free_slots.push(slot);
+        tracing::debug!("conn={} closed", connection.number());
+    }
+
+    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue.
+    fn run_ready(&mut self) {
+        for _ in 0..self.ready.len() {
+            let Some(slot) = self.ready.pop_front() else { return };
+            if let Some(connection) = self.connection(slot) {
+                connection.queued = false;
+                self.turn(slot, true);
+            }
+        }
+    }
+
+    fn read_letters(&mut self, letters: &mut Vec<Letter>) {
+        let mailboxes = Arc::clone(&self.mailboxes);
+        let Some(mailbox) = mailboxes.get(usize::from(self.context.event_loop)) else { return };
+        mailbox.take(letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Connection(stream, peer, number) => self.open(stream, peer, number),
+                Letter::Written(answers) => {
+                    for answer in answers {
+                        self.deliver(answer.address, |connection, context, buffers| {
+                            connection.written(context, buffers, answer.address.ticket, &answer.outcome);
+                        });
+                    }
+                }
+                Letter::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
+                    connection.hashed(context, buffers, done.address.ticket, done.result);
+                }),
+                Letter::WriterHasRoom => {
+                    for slot in std::mem::take(&mut self.wait_for_writer) {
+                        let Some(connection) = self.connection(slot) else { continue };
+                        connection.waits_for_writer = false;
+                        self.with_connection(slot, |_, _, _| Turn::Again);
+                    }
+                }
+                Letter::Settings(settings) => self.context.settings = settings,
+                Letter::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    /// Hands an answer of another thread to its connection, if that is still there; its turn follows in this pass.
+    fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
+        if self.addressed(address) {
+            self.with_connection(address.slot, |connection, context, buffers| {
+                hand(connection, context, buffers);
+                Turn::Again
+            });
+        }
+    }
+
+    /// Takes a new connection.
+    fn open(&mut self, mut stream: TcpStream, peer: SocketAddr, number: u64) {
+        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(&mut stream, Token(slot as usize), interest) {
+            tracing::warn!(%error, "a connection could not be watched and is closed");
+            self.context.counters.connection_closed();
+            self.keep_slot(slot, None);
+            self.free_slots.push(slot);
+            return;
+        }
+        tracing::debug!("conn={number} opened by {peer}");
+        let anonymous: Arc<Requester> = Arc::clone(&self.context.anonymous);
+        let session = Session::new(number, slot, anonymous);
+        let connection = Connection::new(stream, session, self.context.now);
+        self.keep_slot(slot, Some(Box::new(connection)));
+        if self.drain_until.is_some() {
+            self.with_connection(slot, |connection, context, buffers| {
+                connection.drain(context, buffers, false)
+            });
+        }
+    }
+
+    fn keep_slot(&mut self, slot: u32, connection: Option<Box<Connection>>) {
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => *place = connection,
+            None => self.slots.push(connection),
+        }
+    }
+
+    /// Looks for what time is up for.
+    fn check_time(&mut self) {
+        let now = self.context.now;
+        if let Some(until) = self.drain_until {
+            self.drain_all(now >= until);
+        }
+        if !self.watched.is_empty() && now >= self.next_tick {
+            self.next_tick = now + TICK;
+            for slot in std::mem::take(&mut self.watched) {
+                let Some(connection) = self.connection(slot) else { continue };
+                connection.watched = false;
+                self.with_connection(slot, Connection::check_timeouts);
+            }
+        }
+        if let Some(idle_timeout) = self.context.settings.idle_timeout
+            && now >= self.next_idle_sweep
+        {
+            self.next_idle_sweep = now + IDLE_SWEEP.min(idle_timeout);
+            self.close_idle(now, idle_timeout);
+        }
+    }
+
+    fn close_idle(&mut self, now: Instant, idle_timeout: Duration) {
+        let Some(deadline) = now.checked_sub(idle_timeout) else { return };
+        for slot in 0..self.slots.len() as u32 {
+            if self.connection(slot).is_some_and(|connection| connection.is_idle_since(deadline)) {
+                self.with_connection(slot, |connection, context, buffers| {
+                    let why = format!("nothing was asked for {} seconds", idle_timeout.as_secs());
+                    connection.disconnect(context, buffers, ResultCode::ADMIN_LIMIT_EXCEEDED, &why)
+                });
+            }
+        }
+    }
+
+    fn begin_drain(&mut self) {
+        self.drain_until = Some(self.context.now + DRAIN_TIMEOUT);
+    }
+
+    /// Says goodbye to every connection with nothing outstanding, or to all of them.
+    fn drain_all(&mut self, now_or_never: bool) {
+        for slot in 0..self.slots.len() as u32 {
+            self.with_connection(slot, |connection, context, buffers| {
+                connection.drain(context, buffers, now_or_never)
+            });
+        }
+        if now_or_never {
+            for slot in 0..self.slots.len() as u32 {
+                self.close(slot);
+            }
+        }
+    }
+
+    /// Whether the server stops and no connection is left.
+    fn is_drained(&self) -> bool {
+        self.drain_until.is_some() && self.slots.iter().all(Option::is_none)
+    }
+}

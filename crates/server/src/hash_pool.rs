@@ -1,0 +1,194 @@
+//! A bounded pool of threads for what is slow on purpose: verifying and making password hashes.
+//!
+//! Argon2id takes about 20 ms and 19 MiB a password, on an event loop that would be 20 ms for everybody. The number of
+//! threads bounds memory and processor time, the length of the queue bounds how long anybody waits; beyond it the answer
+//! is busy. Fast salted digests never come here.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use directory::password::{self, StorageScheme};
+
+use crate::limits::HASH_JOBS_MAX;
+use crate::mailbox::{Address, Letter, Mailbox};
+use crate::stamp::Random;
+
+/// Pairs of a clear password and its stored form.
+pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Work for the pool. No `Debug`: it carries passwords.
+pub(crate) struct HashJob {
+    /// Who waits for it.
+    pub(crate) address: Address,
+    pub(crate) work: HashWork,
+}
+
+/// What to do.
+pub(crate) enum HashWork {
+    /// Is `asserted` the password of one of `stored`?
+    Verify { stored: Vec<Vec<u8>>, asserted: Vec<u8> },
+    /// Make stored forms of clear passwords.
+    Hash { scheme: StorageScheme, clear: Vec<Vec<u8>> },
+}
+
+/// Work done.
+pub(crate) struct HashDone {
+    /// Who waits for it.
+    pub(crate) address: Address,
+    pub(crate) result: HashResult,
+}
+
+/// What came of it.
+pub(crate) enum HashResult {
+    /// Whether the password is right.
+    Verified(bool),
+    /// The stored forms.
+    Hashed(HashedPasswords),
+    /// The system gave no random salt.
+    Failed,
+}
+
+/// Says who waits, never what was hashed.
+impl std::fmt::Debug for HashDone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HashDone").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The pool. Dropping it finishes what is queued and ends the threads.
+#[derive(Debug)]
+pub(crate) struct HashPool {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    work_arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<HashJob>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("jobs", &self.jobs.len()).field("closed", &self.closed).finish()
+    }
+}
+
+impl HashPool {
+    /// Starts `threads` threads, at least one. Results go to the mailbox of the event loop that asked.
+    ///
+    /// # Errors
+    /// The system cannot start a thread.
+    pub(crate) fn start(threads: usize, mailboxes: Arc<[Mailbox]>) -> std::io::Result<HashPool> {
+        let queue = Arc::new(Queue::default());
+        let mut pool = HashPool { queue: Arc::clone(&queue), threads: Vec::new() };
+        for index in 0..threads.max(1) {
+            let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(&mailboxes));
+            let thread = std::thread::Builder::new()
+                .name(format!("pando-hash-{index}"))
+                .spawn(move || work(&queue, &mailboxes))?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Queues a job; false when the queue is full.
+    pub(crate) fn submit(&self, job: HashJob) -> bool {
+        let mut state = self.queue.lock();
+        if state.jobs.len() >= HASH_JOBS_MAX {
+            return false;
+        }
+        state.jobs.push_back(job);
+        drop(state);
+        self.queue.work_arrived.notify_one();
+        true
+    }
+}
+
+impl Drop for HashPool {
+    fn drop(&mut self) {
+        self.queue.lock().closed = true;
+        self.queue.work_arrived.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread only ends early by a panic outside of the guarded work; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Queue {
+    /// Jobs are pushed and popped whole, so a panic elsewhere leaves nothing half done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job; `None` when the pool is closed and everything is done.
+    fn next(&self) -> Option<HashJob> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn work(queue: &Queue, mailboxes: &[Mailbox]) {
+    let mut random = Random::default();
+    while let Some(HashJob { address, work }) = queue.next() {
+        // Hashing runs on bytes that a peer chose, through libraries: a bug there costs one answer, not the pool.
+        let result =
+            catch_unwind(AssertUnwindSafe(|| perform(work, &mut random))).unwrap_or(HashResult::Failed);
+        if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
+            mailbox.post(Letter::Hashed(HashDone { address, result }));
+        }
+    }
+}
+
+/// Does a job, on whatever thread this is.
+fn perform(work: HashWork, random: &mut Random) -> HashResult {
+    match work {
+        HashWork::Verify { stored, asserted } => {
+            HashResult::Verified(stored.iter().any(|stored| password::verify(stored, &asserted)))
+        }
+        HashWork::Hash { scheme, clear } => {
+            hash_all(scheme, clear, random).map_or(HashResult::Failed, HashResult::Hashed)
+        }
+    }
+}
+
+/// The stored forms of some clear passwords, each with a salt of its own.
+///
+/// # Errors
+/// The system gave no random salt.
+pub(crate) fn hash_all(
+    scheme: StorageScheme,
+    clear: Vec<Vec<u8>>,
+    random: &mut Random,
+) -> Result<HashedPasswords, getrandom::Error> {
+    let mut hashed = Vec::with_capacity(clear.len());
+    for clear in clear {
+        let stored = password::hash(scheme, &clear, &random.bytes()?);
+        hashed.push((clear, stored));
+    }
+    Ok(hashed)
+}
+
+/// Whether making a stored form takes milliseconds, so that it belongs on the pool. A scheme that is not known here is
+/// taken to be slow.
+pub(crate) fn is_slow_scheme(scheme: StorageScheme) -> bool {
+    use StorageScheme::{Clear, Ssha, Ssha256, Ssha512};
+    !matches!(scheme, Clear | Ssha | Ssha256 | Ssha512)
+}

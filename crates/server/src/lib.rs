@@ -1,0 +1,54 @@
+//! The LDAP server: sockets, sessions, threads, settings, log, monitoring.
+//!
+//! ```text
+//!  acceptor ──connection──▶ event loop, one per core ──change──▶ writer, one
+//!                           │  ▲  ▲                                │
+//!                           │  │  └───────────answers──────────────┘
+//!                           │  └──verdicts──┐
+//!                           └──passwords──▶ hash pool
+//! ```
+//!
+//! An [`event_loop`] owns its connections from accept to close and runs short operations to completion: read, frame,
+//! decode, answer, write, without a lock, a hand-over or (once warm) an allocation of its own. Searches run in slices
+//! between which others have their turn, and only as fast as the client reads. Changes go to the one [`writer`], which
+//! makes everything that waits durable with one sync; slow password hashes go to the [`hash_pool`]. Both answer through
+//! the loop's [`mailbox`].
+//!
+//! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts, for
+//! tests and other programs: there is no global state but the log.
+//!
+//! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS and SASL
+//! are not there yet.
+
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod buffers;
+pub mod config;
+mod connection;
+mod context;
+mod counters;
+mod event_loop;
+mod hash_pool;
+pub mod limits;
+pub mod load;
+pub mod log;
+mod mailbox;
+mod monitor;
+mod node_file;
+mod operation_log;
+mod process;
+mod serve;
+mod session;
+mod stamp;
+mod start;
+pub mod values;
+mod verify;
+mod writer;
+
+pub use acceptor::ListenError;
+pub use config::{Arguments, Config, ConfigError};
+pub use event_loop::EventLoopError;
+pub use serve::serve;
+pub use start::{Fault, Handle, Opened, Reloaded, ServeError, Server};
+pub use verify::verify;

@@ -1,0 +1,105 @@
+//! Every bound of the server in one place.
+//!
+//! What a message may contain is bounded by [`ldap::DecodeLimits`], what an operation may cost by the directory; here
+//! stands what a connection may hold, how much work waits where, and how long anybody waits for anybody. Those that an
+//! operator may set (see [`crate::config`]) are defaults here.
+
+use std::time::Duration;
+
+/// Connections open at a time, by default. What comes above it is closed at once.
+pub const CONNECTIONS_MAX: usize = 100_000;
+
+/// Requests of one connection that have no answer yet. At this number nothing more is read from it.
+pub const OUTSTANDING_MAX: usize = 1_024;
+
+/// Bytes of answers that one connection may have unsent. At this number its searches pause and nothing more is read from
+/// it, so a slow reader holds this much memory and one entry, however much it asked for.
+pub const UNSENT_MAX: usize = 256 << 10;
+
+/// Size of a pooled buffer: what one read takes at most, about 200 small requests.
+pub const BUFFER_SIZE: usize = 16 << 10;
+
+/// Buffers that grew above this are freed after use instead of kept.
+pub const BUFFER_KEPT_SIZE_MAX: usize = 256 << 10;
+
+/// Free buffers that one event loop keeps.
+pub const BUFFERS_KEPT_MAX: usize = 64;
+
+/// The beginning of a message is kept in a buffer of its own size up to here, so that peers that send a few bytes and
+/// wait cost a few bytes.
+pub const PARTIAL_COPY_MAX: usize = 2 << 10;
+
+/// Reads from one connection before the others get their turn.
+pub const READS_PER_TURN_MAX: usize = 16;
+
+/// Entries a search looks at before the others get their turn: about a millisecond.
+pub const SLICE_ENTRIES_MAX: u32 = 1_000;
+
+/// Bytes of answers that one slice of a search appends.
+pub const SLICE_BYTES_MAX: usize = 64 << 10;
+
+/// Readiness events taken from the kernel at a time.
+pub const EVENTS_MAX: usize = 1_024;
+
+/// Changes that wait for the writer, all connections together. At this number connections that bring more are not read
+/// until there is room again.
+pub const WRITES_QUEUED_MAX: usize = 65_536;
+
+/// Bytes of changes that wait for the writer, all connections together.
+pub const WRITES_QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// Changes in one batch, which share one sync.
+pub const BATCH_WRITES_MAX: usize = 1_024;
+
+/// Bytes of changes in one batch, after which it takes no more.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Entries that a start loads, which it does in one batch: all or none.
+pub const LOAD_ENTRIES_MAX: usize = 10_000;
+
+/// Passwords that wait to be verified or hashed. At this number the answer is busy.
+pub const HASH_JOBS_MAX: usize = 1_024;
+
+/// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused.
+pub const CLEAR_PASSWORDS_MAX: usize = 16;
+
+/// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a connection that was told goodbye may take to hear it.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long operations under way may take to finish when the server stops.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// [`LINGER_TIMEOUT`] when the server stops.
+pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How often a server that stops looks whether everybody is done.
+pub const DRAIN_TICK: Duration = Duration::from_millis(50);
+
+/// How often connections are looked at for timeouts, while there is one that may run into one.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// How often a server that sets an idle timeout looks for idle connections.
+pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
+
+/// How long accepting pauses when the process or the system is out of file descriptors or memory.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that wait in the kernel to be accepted.
+pub const LISTEN_BACKLOG: i32 = 4_096;
+
+/// Silence after which the kernel asks whether a peer is still there.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
+
+/// Between two such questions; three without an answer end the connection.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Random bytes taken from the system at a time by the writer, which needs 16 for each change.
+pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
+
+const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
+const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
+const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
+const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));

@@ -1,0 +1,120 @@
+//! The log: where it goes, what is important enough, and how both change while the server runs.
+//!
+//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a log
+//! rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, reload};
+
+use crate::config::LogSettings;
+use crate::values::LogLevel;
+
+/// Changes the log of this process.
+#[derive(Clone, Debug)]
+pub struct LogHandle {
+    sink: Sink,
+    level: reload::Handle<LevelFilter, Registry>,
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The file cannot be opened.
+    #[error("cannot open the log file {}: {error}", file.display())]
+    File {
+        /// The file.
+        file: std::path::PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Somebody else in this process logs already.
+    #[error("this process has a log already")]
+    AlreadyStarted,
+}
+
+/// Starts the log of this process.
+///
+/// # Errors
+/// The file cannot be opened, or there is a log already.
+pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
+    let sink = Sink::default();
+    sink.open(settings.file.as_deref())?;
+    let (level, handle) = reload::Layer::new(level_filter(settings.level));
+    let lines =
+        tracing_subscriber::fmt::layer().with_target(false).with_ansi(false).with_writer(sink.clone());
+    let started = tracing_subscriber::registry().with(level).with(lines).try_init();
+    started.map_err(|_| LogError::AlreadyStarted)?;
+    Ok(LogHandle { sink, level: handle })
+}
+
+impl LogHandle {
+    /// Applies new settings, and opens the file anew even if its name is the same.
+    ///
+    /// # Errors
+    /// The file cannot be opened; the log then goes where it went before.
+    pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
+        self.sink.open(settings.file.as_deref())?;
+        // Fails only when the subscriber is gone, which lives as long as the process.
+        let _ = self.level.modify(|level| *level = level_filter(settings.level));
+        Ok(())
+    }
+}
+
+fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+/// Where lines go. `None` is standard error.
+#[derive(Clone, Debug, Default)]
+struct Sink(Arc<Mutex<Option<File>>>);
+
+impl Sink {
+    fn open(&self, file: Option<&Path>) -> Result<(), LogError> {
+        let opened = match file {
+            None => None,
+            Some(path) => {
+                let opened = OpenOptions::new().create(true).append(true).open(path);
+                Some(opened.map_err(|error| LogError::File { file: path.to_owned(), error })?)
+            }
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+        Ok(())
+    }
+}
+
+/// The subscriber formats a whole line first, so each of these writes one line under the lock.
+impl Write for &Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => file.write(bytes),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Sink {
+    type Writer = &'a Sink;
+
+    fn make_writer(&'a self) -> &'a Sink {
+        self
+    }
+}

@@ -1,0 +1,85 @@
+//! How other threads reach an event loop: a list of letters and a wake-up.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use directory::Outcome;
+use mio::Waker;
+use mio::net::TcpStream;
+
+use crate::config::OnlineSettings;
+use crate::hash_pool::HashDone;
+
+/// Which connection of which event loop an answer goes to.
+///
+/// Slots are used again; the connection's number, which never is, tells whether it is still the one that asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Index of the event loop.
+    pub(crate) event_loop: u16,
+    /// Index of the connection's slot in it.
+    pub(crate) slot: u32,
+    /// Number of the connection, counted since start.
+    pub(crate) connection: u64,
+    /// Number of the operation, counted per connection.
+    pub(crate) ticket: u64,
+}
+
+/// The answer to a change.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) address: Address,
+    pub(crate) outcome: Outcome,
+}
+
+/// What an event loop is told.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// A new connection, its peer and its number.
+    Connection(TcpStream, SocketAddr, u64),
+    /// A batch of changes was committed, or was not.
+    Written(Vec<Written>),
+    /// A password was verified or hashed.
+    Hashed(HashDone),
+    /// The writer's queue has room again.
+    WriterHasRoom,
+    /// The settings have changed.
+    Settings(Arc<OnlineSettings>),
+    /// Finish what is outstanding, then stop.
+    Drain,
+}
+
+/// The letters of one event loop.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub(crate) fn new(waker: Waker) -> Mailbox {
+        Mailbox { letters: Mutex::default(), waker }
+    }
+
+    /// Leaves a letter. Only the first one after the loop emptied its box costs a system call.
+    pub(crate) fn post(&self, letter: Letter) {
+        let was_empty = {
+            let mut letters = self.lock();
+            letters.push(letter);
+            letters.len() == 1
+        };
+        if was_empty && let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "an event loop could not be woken");
+        }
+    }
+
+    /// Takes all letters, in the order of their arrival. `into` must be empty; its capacity is used again.
+    pub(crate) fn take(&self, into: &mut Vec<Letter>) {
+        std::mem::swap(&mut *self.lock(), into);
+    }
+
+    /// A thread that panicked while it held the lock cannot have left half a letter, so the lock is good.
+    fn lock(&self) -> MutexGuard<'_, Vec<Letter>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,222 @@
+//! `cn=monitor`: the state of the server as entries, made when somebody asks.
+//!
+//! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
+//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
+//! operation stands a count per result code. `cn=Log`, `cn=Storage` and `cn=Process` are our own.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+use directory::Directory;
+use directory::csn::generalized_time;
+use directory::virtual_entries::{MonitorSource, VirtualEntry};
+
+use crate::acceptor::AcceptorControl;
+use crate::counters::{Counters, OperationTotal, operation_totals, total};
+use crate::process::ProcessUsage;
+use crate::stamp::now_micros;
+use crate::writer::WriteQueue;
+
+/// The name of the tree.
+const ROOT: &str = "cn=monitor";
+
+/// Makes the entries.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    started: Instant,
+    /// Seconds since 1970.
+    started_at: u64,
+    /// Set when the server has started what it counts; until then there is little to tell.
+    sources: OnceLock<Sources>,
+}
+
+/// Where the numbers come from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) counters: Arc<[Arc<Counters>]>,
+    pub(crate) acceptor: Arc<AcceptorControl>,
+    pub(crate) writes: Arc<WriteQueue>,
+    /// Weak, because the directory owns the monitor.
+    pub(crate) directory: Weak<Directory>,
+}
+
+impl Monitor {
+    pub(crate) fn new() -> Monitor {
+        Monitor { started: Instant::now(), started_at: now_micros() / 1_000_000, sources: OnceLock::new() }
+    }
+
+    /// Says where the numbers come from, once.
+    pub(crate) fn attach(&self, sources: Sources) {
+        // A second call would mean two servers on one directory, which cannot be.
+        let _ = self.sources.set(sources);
+    }
+}
+
+impl MonitorSource for Monitor {
+    fn entries(&self) -> Vec<VirtualEntry> {
+        let mut tree = Tree::default();
+        let version = concat!("Pando ", env!("CARGO_PKG_VERSION"));
+        tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", version.to_owned())]);
+        self.add_time(&mut tree);
+        add_process(&mut tree);
+        if let Some(sources) = self.sources.get() {
+            add_operations(&mut tree, &operation_totals(&sources.counters));
+            add_connections(&mut tree, sources);
+            add_statistics(&mut tree, sources);
+            add_storage(&mut tree, sources);
+        }
+        tree.entries
+    }
+}
+
+impl Monitor {
+    fn add_time(&self, tree: &mut Tree) {
+        let parent = tree.container("Time", ROOT);
+        tree.timestamp("Start", &parent, self.started_at);
+        tree.timestamp("Current", &parent, now_micros() / 1_000_000);
+        tree.info("Uptime", &parent, self.started.elapsed().as_secs());
+    }
+}
+
+fn add_process(tree: &mut Tree) {
+    let usage = ProcessUsage::read();
+    let parent = tree.container("Process", ROOT);
+    tree.counter("CPU User Milliseconds", &parent, usage.user.as_millis() as u64);
+    tree.counter("CPU System Milliseconds", &parent, usage.system.as_millis() as u64);
+    tree.counter("Private Memory Bytes", &parent, usage.private_bytes);
+    tree.counter("Resident Memory Bytes", &parent, usage.resident_bytes);
+}
+
+/// `cn=Operations`: how many were received and finished, of all kinds, of each kind, and of each kind by result.
+fn add_operations(tree: &mut Tree, totals: &[OperationTotal]) {
+    let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
+    let received = totals.iter().map(|total| total.received).sum();
+    let parent = format!("cn=Operations,{ROOT}");
+    tree.operation(parent.clone(), received, totals.iter().map(finished).sum());
+    for total in totals {
+        let of_kind = format!("cn={},{parent}", total.name);
+        tree.operation(of_kind.clone(), total.received, finished(total));
+        for (code, count) in &total.results {
+            let name = code.map_or_else(|| "other codes".to_owned(), |code| code.to_string());
+            tree.counter(&name, &of_kind, *count);
+        }
+    }
+}
+
+fn add_connections(tree: &mut Tree, sources: &Sources) {
+    use std::sync::atomic::Ordering;
+    let parent = tree.container("Connections", ROOT);
+    let open = sources.counters.iter().map(|counters| counters.connections()).sum();
+    let max = sources.acceptor.connections_max.load(Ordering::Relaxed) as u64;
+    tree.counter("Current", &parent, open);
+    tree.counter("Total", &parent, sources.acceptor.accepted.load(Ordering::Relaxed));
+    tree.counter("Refused", &parent, sources.acceptor.refused.load(Ordering::Relaxed));
+    tree.counter("Max", &parent, max);
+}
+
+fn add_statistics(tree: &mut Tree, sources: &Sources) {
+    let parent = tree.container("Statistics", ROOT);
+    let counters = &sources.counters;
+    tree.counter("Bytes", &parent, total(counters, |counters| &counters.bytes_out));
+    tree.counter("Bytes Received", &parent, total(counters, |counters| &counters.bytes_in));
+    tree.counter("Entries", &parent, total(counters, |counters| &counters.entries));
+    let parent = tree.container("Threads", ROOT);
+    tree.counter("Event Loops", &parent, counters.len() as u64);
+}
+
+fn add_storage(tree: &mut Tree, sources: &Sources) {
+    let log = tree.container("Log", ROOT);
+    tree.counter("Waiting Changes", &log, sources.writes.waiting() as u64);
+    let Some(directory) = sources.directory.upgrade() else { return };
+    let facts = match directory.facts() {
+        Ok(facts) => facts,
+        Err(error) => {
+            tracing::warn!(%error, "the store gives no figures");
+            return;
+        }
+    };
+    tree.counter("Position", &log, facts.position);
+    tree.info("Writes Stopped", &log, facts.writes_stopped);
+    let storage = tree.container("Storage", ROOT);
+    tree.counter("Used Bytes", &storage, facts.used_bytes);
+    tree.counter("Map Bytes", &storage, facts.map_bytes);
+    tree.counter("Disk Bytes", &storage, facts.disk_bytes);
+    tree.counter("Disk Free Bytes", &storage, facts.disk_free_bytes);
+}
+
+/// Entries in the making, parents first.
+#[derive(Default)]
+struct Tree {
+    entries: Vec<VirtualEntry>,
+}
+
+impl Tree {
+    fn add(&mut self, dn: String, class: &str, attributes: Vec<(&str, String)>) {
+        let name = dn.split([',', '=']).nth(1).unwrap_or_default().to_owned();
+        let classes = vec![b"top".to_vec(), class.as_bytes().to_vec()];
+        let mut all = vec![("objectClass".to_owned(), classes), ("cn".to_owned(), vec![name.into_bytes()])];
+        all.extend(attributes.into_iter().map(|(name, value)| (name.to_owned(), vec![value.into_bytes()])));
+        self.entries.push(VirtualEntry { dn, attributes: all });
+    }
+
+    /// An entry that only has others below it; returns its DN.
+    fn container(&mut self, name: &str, parent: &str) -> String {
+        let dn = format!("cn={name},{parent}");
+        self.add(dn.clone(), "monitorContainer", Vec::new());
+        dn
+    }
+
+    fn counter(&mut self, name: &str, parent: &str, count: u64) {
+        let attributes = vec![("monitorCounter", count.to_string())];
+        self.add(format!("cn={name},{parent}"), "monitorCounterObject", attributes);
+    }
+
+    fn info(&mut self, name: &str, parent: &str, value: impl ToString) {
+        let attributes = vec![("monitoredInfo", value.to_string())];
+        self.add(format!("cn={name},{parent}"), "monitoredObject", attributes);
+    }
+
+    fn timestamp(&mut self, name: &str, parent: &str, unix_seconds: u64) {
+        let attributes = vec![("monitorTimestamp", generalized_time(unix_seconds))];
+        self.add(format!("cn={name},{parent}"), "monitoredObject", attributes);
+    }
+
+    fn operation(&mut self, dn: String, received: u64, finished: u64) {
+        let attributes =
+            vec![("monitorOpInitiated", received.to_string()), ("monitorOpCompleted", finished.to_string())];
+        self.add(dn, "monitorOperation", attributes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use ldap::ResultCode;
+
+    use super::*;
+    use crate::counters::Operation;
+
+    #[test]
+    fn parents_stand_before_children_and_names_are_their_rdns() {
+        let counters = Counters::default();
+        counters.received(Operation::SEARCH);
+        counters.completed(Operation::SEARCH, ResultCode::NO_SUCH_OBJECT);
+        let mut tree = Tree::default();
+        tree.add(ROOT.to_owned(), "monitorServer", Vec::new());
+        Monitor::new().add_time(&mut tree);
+        add_process(&mut tree);
+        add_operations(&mut tree, &operation_totals(&[Arc::new(counters)]));
+        let mut seen = HashSet::new();
+        for entry in &tree.entries {
+            let dn = ldap::Dn::parse(&entry.dn).unwrap();
+            if entry.dn != ROOT {
+                assert!(seen.contains(dn.text_from(1)), "{}", entry.dn);
+            }
+            let cn = &entry.attributes[1].1[0];
+            assert!(entry.dn.starts_with(&format!("cn={}", String::from_utf8_lossy(cn))), "{}", entry.dn);
+            assert!(seen.insert(entry.dn.as_str()), "{}", entry.dn);
+        }
+        assert!(seen.contains("cn=noSuchObject,cn=search,cn=Operations,cn=monitor"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What the kernel says of this process: processor time and memory.
+
+use std::time::Duration;
+
+/// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on every Linux there is.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// What the process has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProcessUsage {
+    /// Processor time in user mode.
+    pub(crate) user: Duration,
+    /// Processor time in the kernel.
+    pub(crate) system: Duration,
+    /// Private memory in bytes: what is not the mapped data file, which the kernel takes back when it needs to.
+    pub(crate) private_bytes: u64,
+    /// All memory in bytes, mapped pages of the data file included.
+    pub(crate) resident_bytes: u64,
+}
+
+impl ProcessUsage {
+    /// Asks the kernel; what it does not say is 0.
+    pub(crate) fn read() -> ProcessUsage {
+        let file = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let (user, system) = processor_time(&file("stat")).unwrap_or_default();
+        let status = file("status");
+        ProcessUsage {
+            user,
+            system,
+            private_bytes: kibibytes(&status, "RssAnon:").unwrap_or(0) << 10,
+            resident_bytes: kibibytes(&status, "VmRSS:").unwrap_or(0) << 10,
+        }
+    }
+}
+
+/// utime and stime of `/proc/PID/stat`, fields 14 and 15. The second field is the name in parentheses, which may hold
+/// anything, so counting starts behind the last one.
+fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut next = || {
+        let ticks: u64 = fields.next()?.parse().ok()?;
+        Some(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+    };
+    Some((next()?, next()?))
+}
+
+fn kibibytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_files_are_read() {
+        let stat = "12 (pan) do) S 1 1 1 0 -1 4194560 1 2 3 4 150 25 0 0 20 0 1 0 1 2 3";
+        let expected = (Duration::from_millis(1_500), Duration::from_millis(250));
+        assert_eq!(processor_time(stat), Some(expected));
+        assert_eq!(processor_time("12 (pando"), None);
+        assert_eq!(kibibytes("VmRSS:\t  77 kB\nRssAnon:\t  12 kB\n", "RssAnon:"), Some(12));
+        assert_eq!(kibibytes("", "RssAnon:"), None);
+        assert!(ProcessUsage::read().private_bytes > 0);
+    }
+}

@@ -1,0 +1,102 @@
+//! Serving as a process does: settings, log, signals, the service manager.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle as SignalHandle, Signals};
+
+use crate::config::{Arguments, Config};
+use crate::log::{self, LogHandle};
+use crate::start::{Handle, Opened, ServeError, Server};
+
+/// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
+///
+/// `prepare` may look at the directory and load entries before anybody is served; `ready` is called once the server
+/// listens. Both run on the calling thread.
+///
+/// # Errors
+/// The settings are not usable, the server does not start, or it stopped by itself.
+pub fn serve(
+    arguments: &Arguments,
+    prepare: impl FnOnce(&mut Opened) -> Result<(), ServeError>,
+    ready: impl FnOnce(&Server),
+) -> Result<(), ServeError> {
+    let config = Config::load(arguments)?;
+    let log = log::start(&config.log)?;
+    // Before the data directory is opened, so that a signal never kills a start halfway.
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let mut opened = Opened::open(config)?;
+    prepare(&mut opened)?;
+    let server = opened.start()?;
+    let listeners: Vec<String> = server.listeners().map(|url| url.to_string()).collect();
+    tracing::info!("serving on {}", listeners.join(" "));
+    let (signal_handle, signal_thread) = watch_signals(signals, server.handle(), arguments.clone(), log)?;
+    notify(&[NotifyState::Ready]);
+    ready(&server);
+    let result = server.wait();
+    signal_handle.close();
+    if signal_thread.join().is_err() {
+        return Err(ServeError::Panicked("pando-signals".to_owned()));
+    }
+    match &result {
+        Ok(()) => tracing::info!("stopped"),
+        Err(error) => tracing::error!(%error, "stopped"),
+    }
+    result
+}
+
+/// Handles signals on a thread of their own, which blocks until one comes.
+fn watch_signals(
+    mut signals: Signals,
+    server: Handle,
+    arguments: Arguments,
+    log: LogHandle,
+) -> io::Result<(SignalHandle, JoinHandle<()>)> {
+    let handle = signals.handle();
+    let watch = move || {
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                reload(&server, &arguments, &log);
+            } else {
+                tracing::info!("stopping: finishing what is outstanding");
+                notify(&[NotifyState::Stopping]);
+                server.stop();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("pando-signals".to_owned()).spawn(watch)?;
+    Ok((handle, thread))
+}
+
+/// Reads the node file again and says what that changed. What is wrong in it changes nothing.
+fn reload(server: &Handle, arguments: &Arguments, log: &LogHandle) {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(%error, "no monotonic clock"),
+    }
+    let applied = Config::load(arguments).map_err(ServeError::from).and_then(|config| {
+        log.apply(&config.log)?;
+        server.reload(config)
+    });
+    match applied {
+        Ok(reloaded) => {
+            let list =
+                |names: &[&str]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            tracing::info!("reloaded; changed: {}", list(&reloaded.applied));
+            if !reloaded.need_restart.is_empty() {
+                tracing::warn!("changed in the node file, needs a restart: {}", list(&reloaded.need_restart));
+            }
+        }
+        Err(error) => tracing::error!(%error, "reload refused, the settings stay as they are"),
+    }
+    notify(&[NotifyState::Ready]);
+}
+
+/// Tells the service manager, if there is one.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "the service manager could not be told");
+    }
+}

@@ -1,0 +1,429 @@
+//! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come from
+//! and go to [`crate::connection`].
+//!
+//! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in whatever
+//! order: searches run in slices, changes wait for the writer, slow passwords for the hash pool.
+//!
+//! A bind waits until everything outstanding is finished, and what comes behind it waits for the bind. RFC 4511 section
+//! 4.2.1 would allow abandoning instead; waiting answers every request that was sent, and what is waited for has a time
+//! limit. While a bind is under way the session is anonymous, and stays so if it fails (RFC 4513 section 4).
+//!
+//! Changes of one session reach the writer in the order received, also where one of them first waits for a password to be
+//! hashed.
+
+mod changes;
+mod passwords;
+mod searches;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use directory::controls::{ControlContext, RequestControls};
+use directory::search::Search;
+use directory::{Outcome, Requester};
+use ldap::{
+    Controls, DecodeError, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode, response,
+};
+
+use crate::context::Context;
+use crate::counters::Operation;
+use crate::limits::UNSENT_MAX;
+use crate::mailbox::Address;
+use crate::operation_log::OperationLine;
+use changes::HeldChange;
+
+/// One client's session.
+pub(crate) struct Session {
+    /// Number of the connection, for the log and for answers of other threads.
+    number: u64,
+    /// The connection's slot in its event loop, for the same.
+    slot: u32,
+    requester: Arc<Requester>,
+    outstanding: Vec<Outstanding>,
+    /// Changes not yet given to the writer, because one waits for the hash pool and the others for it.
+    held: VecDeque<HeldChange>,
+    next_ticket: u64,
+    /// Where in `outstanding` the search of the next slice is looked for.
+    next_slice: usize,
+}
+
+/// A request without a response yet.
+struct Outstanding {
+    ticket: u64,
+    id: MessageId,
+    operation: Operation,
+    /// Its response is not wanted any more.
+    abandoned: bool,
+    work: Work,
+    line: Option<Box<OperationLine>>,
+}
+
+/// What an outstanding operation waits for.
+enum Work {
+    /// Its next slice.
+    Search { search: Box<Search>, deadline: Option<Instant> },
+    /// The writer.
+    Change,
+    /// The hash pool's word on a password.
+    Compare,
+    /// The same, and then the session is this requester's.
+    Bind(Requester),
+}
+
+/// How far [`Session::receive`] got.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Received {
+    /// Bytes of the input that are done with.
+    pub(crate) consumed: usize,
+    /// What has to happen before it goes on.
+    pub(crate) next: Next,
+}
+
+/// What a session waits for before it looks at more input.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    /// More bytes.
+    Read,
+    /// Something outstanding to finish.
+    Finish,
+    /// Answers to be sent.
+    Send,
+    /// Room in the writer's queue.
+    WriterRoom,
+    /// Nothing: the client is done.
+    Close,
+    /// Nothing: the client is told why and disconnected (RFC 4511 section 4.4.1).
+    Disconnect(ResultCode, String),
+}
+
+/// Whether a request was taken, or has to wait as the next one.
+enum Taken {
+    Yes,
+    NotYet(Next),
+}
+
+impl Session {
+    pub(crate) fn new(number: u64, slot: u32, requester: Arc<Requester>) -> Session {
+        Session {
+            number,
+            slot,
+            requester,
+            outstanding: Vec::new(),
+            held: VecDeque::new(),
+            next_ticket: 0,
+            next_slice: 0,
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether nothing is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Whether a search waits for its next slice.
+    pub(crate) fn has_search(&self) -> bool {
+        self.outstanding.iter().any(|outstanding| matches!(outstanding.work, Work::Search { .. }))
+    }
+
+    /// Whether a time limit is running.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
+    }
+
+    fn is_binding(&self) -> bool {
+        matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
+    }
+
+    /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;
+    /// `unsent` is how many bytes are waiting besides.
+    pub(crate) fn receive(
+        &mut self,
+        context: &mut Context,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        unsent: usize,
+    ) -> Received {
+        let mut consumed = 0;
+        let start = out.len();
+        loop {
+            if let Some(next) = self.must_wait(context, unsent + out.len() - start) {
+                return Received { consumed, next };
+            }
+            let rest = input.get(consumed..).unwrap_or_default();
+            let authenticated = *self.requester != Requester::Anonymous;
+            let limits = context.decode_limits(authenticated);
+            let frame = match next_frame(rest, limits.message_size_max) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Received { consumed, next: Next::Read },
+                Err(why) => {
+                    let next = Next::Disconnect(ResultCode::PROTOCOL_ERROR, why);
+                    return Received { consumed, next };
+                }
+            };
+            let taken = match Message::decode(frame, &limits) {
+                Ok(message) => self.dispatch(context, &message, frame, out),
+                Err(error) => self.refuse(context, &error, out),
+            };
+            match taken {
+                Taken::Yes => consumed += frame.len(),
+                Taken::NotYet(next) => return Received { consumed, next },
+            }
+        }
+    }
+
+    /// Why no further request may be looked at now.
+    fn must_wait(&self, context: &Context, unsent: usize) -> Option<Next> {
+        if self.is_binding() || self.outstanding.len() >= context.settings.outstanding_max {
+            Some(Next::Finish)
+        } else if unsent >= UNSENT_MAX {
+            Some(Next::Send)
+        } else {
+            None
+        }
+    }
+
+    /// Answers a request that could not be decoded, where id and operation could be read; else says goodbye (RFC 4511
+    /// section 4.1.1).
+    fn refuse(&mut self, context: &mut Context, error: &DecodeError, out: &mut Vec<u8>) -> Taken {
+        let response = error.request_tag.and_then(ResponseOp::answering_tag);
+        let operation = error.request_tag.and_then(Operation::of);
+        let (Some(id), Some(response), Some(operation)) = (error.id, response, operation) else {
+            return Taken::NotYet(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
+        };
+        if operation == Operation::BIND {
+            self.requester = Arc::clone(&context.anonymous);
+        }
+        context.counters.received(operation);
+        context.counters.completed(operation, ResultCode::PROTOCOL_ERROR);
+        let text = error.to_string();
+        let result = LdapResult::new(ResultCode::PROTOCOL_ERROR, &text);
+        response::encode_result(out, id, response, &result, Controls::NONE);
+        tracing::debug!("conn={} op={id} {} cannot be decoded: {text}", self.number, operation.name());
+        Taken::Yes
+    }
+
+    fn dispatch(
+        &mut self,
+        context: &mut Context,
+        message: &Message<'_>,
+        frame: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Taken {
+        if let Request::Bind(_) = message.request
+            && !self.is_idle()
+        {
+            return Taken::NotYet(Next::Finish);
+        }
+        let is_change = matches!(
+            message.request,
+            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_)
+        );
+        if is_change && !context.shared.writes.reserve(frame.len()) {
+            return Taken::NotYet(Next::WriterRoom);
+        }
+        let line = context.settings.log_operations.then(|| OperationLine::begin(message));
+        let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
+        context.counters.received(operation);
+        let mut asked = Asked { id: message.id, operation, line };
+        if !self.is_idle() && self.is_duplicate(message) {
+            if is_change {
+                context.shared.writes.release(1, frame.len());
+            }
+            let text = format!("message id {} belongs to an operation that is outstanding", message.id);
+            self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+            return Taken::Yes;
+        }
+        if is_change {
+            self.change(context, asked, message, frame, out);
+            return Taken::Yes;
+        }
+        let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
+            Ok(controls) => controls,
+            Err(outcome) => {
+                if operation == Operation::BIND {
+                    self.requester = Arc::clone(&context.anonymous);
+                }
+                self.answer(context, &asked, &outcome, out);
+                return Taken::Yes;
+            }
+        };
+        match &message.request {
+            Request::Search(request) => self.search(context, asked, request, &controls, out),
+            Request::Bind(request) => self.bind(context, asked, request, out),
+            Request::Compare(request) => self.compare(context, asked, request, &controls, out),
+            Request::Extended(request) => self.extended(context, &asked, request, out),
+            Request::Abandon(id) => {
+                self.abandon(context, *id);
+                self.count(context, &mut asked);
+            }
+            Request::Unbind => {
+                self.count(context, &mut asked);
+                return Taken::NotYet(Next::Close);
+            }
+            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
+        }
+        Taken::Yes
+    }
+
+    /// Whether the id belongs to another request. Abandon and unbind have no response that could be confused.
+    fn is_duplicate(&self, message: &Message<'_>) -> bool {
+        !matches!(message.request, Request::Abandon(_) | Request::Unbind)
+            && self.outstanding.iter().any(|other| other.id == message.id && !other.abandoned)
+    }
+
+    fn extended(
+        &mut self,
+        context: &mut Context,
+        asked: &Asked,
+        request: &ldap::ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if request.name == WHO_AM_I {
+            let identity = self.requester.authorization_id();
+            let value = Some(identity.as_bytes());
+            let success = LdapResult::SUCCESS;
+            response::encode_extended_response(out, asked.id, &success, None, value, Controls::NONE);
+            context.counters.completed(asked.operation, ResultCode::SUCCESS);
+            asked.log(self.number, ResultCode::SUCCESS);
+            return;
+        }
+        let text = format!("extended operation {:?} is not known here", request.name);
+        self.answer(context, asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+    }
+
+    /// Abandons an operation (RFC 4511 section 4.11). A change that is with the writer already is made nevertheless.
+    fn abandon(&mut self, context: &mut Context, id: MessageId) {
+        let wanted = |other: &Outstanding| other.id == id && !other.abandoned;
+        let Some(place) = self.outstanding.iter().position(wanted) else { return };
+        let ticket = self.outstanding[place].ticket;
+        if let Some(held) = self.held.iter().position(|held| held.request.address.ticket == ticket) {
+            if let Some(held) = self.held.remove(held) {
+                context.shared.writes.release(1, held.request.message.len());
+            }
+            self.outstanding.remove(place);
+            self.release_held(context);
+        } else if let Work::Search { .. } = self.outstanding[place].work {
+            self.outstanding.remove(place);
+        } else {
+            self.outstanding[place].abandoned = true;
+        }
+    }
+
+    /// Gives up what is outstanding, because the connection is gone. Changes that are with the writer are made.
+    pub(crate) fn close(&mut self, context: &mut Context) {
+        for held in self.held.drain(..) {
+            context.shared.writes.release(1, held.request.message.len());
+        }
+        self.outstanding.clear();
+    }
+
+    /// The address of the operation that [`keep`](Session::keep) will keep next.
+    fn address(&self, context: &Context) -> Address {
+        Address {
+            event_loop: context.event_loop,
+            slot: self.slot,
+            connection: self.number,
+            ticket: self.next_ticket,
+        }
+    }
+
+    fn keep(&mut self, asked: Asked, work: Work) {
+        let Asked { id, operation, line } = asked;
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.outstanding.push(Outstanding { ticket, id, operation, abandoned: false, work, line });
+    }
+
+    /// Takes an operation that another thread finished; `None` when nobody wants its response any more.
+    fn take(&mut self, ticket: u64) -> Option<(Asked, Work)> {
+        let place = self.outstanding.iter().position(|other| other.ticket == ticket)?;
+        let Outstanding { id, operation, line, work, abandoned, .. } = self.outstanding.remove(place);
+        (!abandoned).then_some((Asked { id, operation, line }, work))
+    }
+
+    /// Sends the final response of an operation, counts and logs it.
+    fn answer(&self, context: &mut Context, asked: &Asked, outcome: &Outcome, out: &mut Vec<u8>) {
+        let Some(response) = asked.operation.response() else { return };
+        let Outcome { code, matched_dn, diagnostic, referrals } = outcome;
+        let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
+        response::encode_result(out, asked.id, response, &result, Controls::NONE);
+        context.counters.completed(asked.operation, *code);
+        asked.log(self.number, *code);
+    }
+
+    /// Counts and logs an operation that has no response.
+    fn count(&self, context: &mut Context, asked: &mut Asked) {
+        context.counters.completed(asked.operation, ResultCode::SUCCESS);
+        asked.log(self.number, ResultCode::SUCCESS);
+    }
+}
+
+impl Outstanding {
+    fn deadline(&self) -> Option<Instant> {
+        match self.work {
+            Work::Search { deadline, .. } => deadline,
+            Work::Change | Work::Compare | Work::Bind(_) => None,
+        }
+    }
+}
+
+/// A request under way: what its answer needs.
+struct Asked {
+    id: MessageId,
+    operation: Operation,
+    line: Option<Box<OperationLine>>,
+}
+
+impl Asked {
+    fn log(&self, connection: u64, code: ResultCode) {
+        if let Some(line) = &self.line {
+            line.end(connection, self.id, self.operation, code, None);
+        }
+    }
+}
+
+/// Who am I? (RFC 4532).
+const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+
+/// The first message in `bytes`; `None` while it is not complete. Its size is refused as soon as its header says it.
+fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
+    match ldap::frame_len(bytes) {
+        Err(error) => Err(format!("this is no LDAP message: {error}")),
+        Ok(None) => Ok(None),
+        Ok(Some(size)) if size > size_max => {
+            Err(format!("a message of {size} octets; the limit here is {size_max}"))
+        }
+        Ok(Some(size)) => Ok(bytes.get(..size)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_cut_and_bounded() {
+        let check = |bytes: &[u8], expected: Result<Option<usize>, &str>| {
+            let found = next_frame(bytes, 100);
+            let found = found.as_ref().map(|frame| frame.map(<[u8]>::len)).map_err(String::as_str);
+            assert_eq!(found, expected, "{bytes:02x?}");
+        };
+        check(b"", Ok(None));
+        check(&[0x30], Ok(None));
+        check(&[0x30, 0x03, 1, 2], Ok(None));
+        check(&[0x30, 0x03, 1, 2, 3], Ok(Some(5)));
+        check(&[0x30, 0x03, 1, 2, 3, 0x30], Ok(Some(5)));
+        check(&[0x30, 98], Ok(None));
+        check(&[0x30, 99], Err("a message of 101 octets; the limit here is 100"));
+        check(
+            &[0x30, 0x84, 0x7f, 0xff, 0xff, 0xff],
+            Err("a message of 2147483653 octets; the limit here is 100"),
+        );
+        check(b"GET / HTTP/1.1", Err("this is no LDAP message: expected tag 0x30, found 0x47"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Bind and compare: what a session does with passwords that it is asked to verify.
+
+use std::sync::Arc;
+
+use directory::controls::RequestControls;
+use directory::{Outcome, Requester};
+use ldap::ResultCode;
+
+use super::{Asked, Session, Work};
+use crate::context::Context;
+use crate::hash_pool::{HashJob, HashResult, HashWork};
+
+/// A password that was verified at once.
+struct Verified {
+    asked: Asked,
+    work: Work,
+    is_right: bool,
+}
+
+impl Session {
+    pub(super) fn compare(
+        &mut self,
+        context: &mut Context,
+        asked: Asked,
+        request: &ldap::CompareRequest<'_>,
+        controls: &RequestControls,
+        out: &mut Vec<u8>,
+    ) {
+        use directory::compare::{CompareOutcome, compare};
+        match compare(&context.snapshot, &self.requester, request, controls) {
+            CompareOutcome::Done(outcome) => self.answer(context, &asked, &outcome, out),
+            CompareOutcome::Verify { stored } => {
+                let asserted = request.value;
+                if let Some(verified) = self.verify(context, asked, stored, asserted, Work::Compare, out) {
+                    self.answer(context, &verified.asked, &compare_outcome(verified.is_right), out);
+                }
+            }
+        }
+    }
+
+    pub(super) fn bind(
+        &mut self,
+        context: &mut Context,
+        asked: Asked,
+        request: &ldap::BindRequest<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        use directory::bind::{BindOutcome, bind, bind_result};
+        self.requester = Arc::clone(&context.anonymous);
+        if request.version != 3 {
+            let text = format!("LDAP version {} is not supported, only 3", request.version);
+            return self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+        }
+        let asserted = match request.authentication {
+            ldap::Authentication::Simple(password) => password,
+            ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
+                let outcome =
+                    Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds are supported");
+                return self.answer(context, &asked, &outcome, out);
+            }
+        };
+        match bind(&context.snapshot, request) {
+            BindOutcome::Done(outcome, requester) => self.bound(context, &asked, &outcome, requester, out),
+            BindOutcome::Verify { stored, requester } => {
+                let work = Work::Bind(requester);
+                if let Some(verified) = self.verify(context, asked, stored, asserted, work, out)
+                    && let Work::Bind(requester) = verified.work
+                {
+                    let (outcome, requester) = bind_result(verified.is_right, requester);
+                    self.bound(context, &verified.asked, &outcome, requester, out);
+                }
+            }
+        }
+    }
+
+    /// Ends a bind: from here on the session is this requester's.
+    fn bound(
+        &mut self,
+        context: &mut Context,
+        asked: &Asked,
+        outcome: &Outcome,
+        requester: Requester,
+        out: &mut Vec<u8>,
+    ) {
+        self.requester = match requester {
+            Requester::Anonymous => Arc::clone(&context.anonymous),
+            other => Arc::new(other),
+        };
+        self.answer(context, asked, outcome, out);
+    }
+
+    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy.
+    fn verify(
+        &mut self,
+        context: &mut Context,
+        asked: Asked,
+        stored: Vec<Vec<u8>>,
+        asserted: &[u8],
+        work: Work,
+        out: &mut Vec<u8>,
+    ) -> Option<Verified> {
+        use directory::password::{is_slow, verify};
+        if !stored.iter().any(|stored| is_slow(stored)) {
+            let is_right = stored.iter().any(|stored| verify(stored, asserted));
+            return Some(Verified { asked, work, is_right });
+        }
+        let address = self.address(context);
+        let job = HashJob { address, work: HashWork::Verify { stored, asserted: asserted.to_vec() } };
+        if context.shared.hash_pool.submit(job) {
+            self.keep(asked, work);
+        } else {
+            self.answer(context, &asked, &hash_pool_busy(), out);
+        }
+        None
+    }
+
+    /// The hash pool has finished a job.
+    pub(crate) fn hashed(
+        &mut self,
+        context: &mut Context,
+        ticket: u64,
+        result: HashResult,
+        out: &mut Vec<u8>,
+    ) {
+        if self.is_held(ticket) {
+            return self.held_hashed(context, ticket, result, out);
+        }
+        let Some((asked, work)) = self.take(ticket) else { return };
+        let is_right = matches!(result, HashResult::Verified(true));
+        match work {
+            Work::Bind(requester) => {
+                let (outcome, requester) = directory::bind::bind_result(is_right, requester);
+                self.bound(context, &asked, &outcome, requester, out);
+            }
+            _ => self.answer(context, &asked, &compare_outcome(is_right), out),
+        }
+    }
+}
+
+fn compare_outcome(is_right: bool) -> Outcome {
+    Outcome::code(if is_right { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
+}
+
+pub(super) fn hash_pool_busy() -> Outcome {
+    Outcome::new(ResultCode::BUSY, "too many passwords are being hashed; try again later")
+}

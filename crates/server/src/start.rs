@@ -1,0 +1,432 @@
+//! Opening a data directory, and starting and stopping the threads that serve it.
+//!
+//! There is no global state: a process may run several servers, and tests do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use directory::{Directory, OpenOptions, OperationError, Settings, Stamp, Writer, password};
+use mio::{Poll, Waker};
+use schema::{Schema, SchemaBuilder};
+
+use crate::acceptor::{Acceptor, AcceptorControl, ListenError};
+use crate::config::{Config, ConfigError, Secret};
+use crate::context::{Context, Shared};
+use crate::counters::Counters;
+use crate::event_loop::{self, EventLoop, EventLoopError};
+use crate::hash_pool::HashPool;
+use crate::mailbox::{Letter, Mailbox};
+use crate::monitor::{Monitor, Sources};
+use crate::stamp::{Random, now_micros};
+use crate::values::ListenUrl;
+use crate::writer::{self, WriteQueue};
+
+/// Why a server does not start, or stopped by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The settings are not usable.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is no log.
+    #[error(transparent)]
+    Log(#[from] crate::log::LogError),
+    /// A schema file is not usable.
+    #[error("schema: {0}")]
+    Schema(#[from] schema::SchemaError),
+    /// The data directory cannot be opened; in use by another process is one of the reasons.
+    #[error("cannot use the data directory {}: {error}", path.display())]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: directory::OpenError,
+    },
+    /// There is no data where it should be.
+    #[error("{} holds no data of Pando", path.display())]
+    NoData {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory refused something that a start needs.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    /// A place cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system gives no random bytes.
+    #[error("no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The system gives no thread or event queue.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// An event loop ended by itself.
+    #[error(transparent)]
+    EventLoop(#[from] EventLoopError),
+    /// A thread ended by a defect.
+    #[error("thread {0} met a defect in the server and ended")]
+    Panicked(String),
+    /// There is no sample for the suffix.
+    #[error("{0}")]
+    Sample(String),
+    /// Data that was to be loaded before the start was refused.
+    #[error(transparent)]
+    Load(#[from] crate::load::LoadError),
+}
+
+/// Whose fault a [`ServeError`] is, for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The settings, the schema files, or what the command line says.
+    Settings,
+    /// Another process has the data directory.
+    InUse,
+    /// The data directory cannot be used as it is.
+    Data,
+    /// A place cannot be listened on.
+    Listen,
+    /// Anything else: the system, or a defect.
+    Other,
+}
+
+impl ServeError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        use directory::OpenError;
+        match self {
+            ServeError::Config(_) | ServeError::Log(_) | ServeError::Schema(_) | ServeError::Sample(_) => {
+                Fault::Settings
+            }
+            ServeError::Open { error: OpenError::Open(store::OpenError::InUse { .. }), .. } => Fault::InUse,
+            ServeError::Open { error: OpenError::Suffix { .. } | OpenError::Setting { .. }, .. } => {
+                Fault::Settings
+            }
+            ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
+            ServeError::Listen(_) => Fault::Listen,
+            _ => Fault::Other,
+        }
+    }
+}
+
+/// An open data directory that nobody is served from yet.
+pub struct Opened {
+    config: Config,
+    directory: Arc<Directory>,
+    writer: Writer,
+    monitor: Arc<Monitor>,
+    random: Random,
+    generated_password: Option<String>,
+}
+
+impl Opened {
+    /// Opens, or creates, the data directory.
+    ///
+    /// A clear administrator password of the settings is hashed here. Without one, on the very first start, one is
+    /// generated and kept: see [`generated_password`](Opened::generated_password).
+    ///
+    /// # Errors
+    /// Schema files, settings or the data directory are not usable.
+    pub fn open(config: Config) -> Result<Opened, ServeError> {
+        let mut opened = Opened::open_as_is(config)?;
+        if !opened.directory.has_administrator_password() {
+            opened.generate_password()?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens a data directory that exists, without changing it.
+    pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
+        // A suffix that is not there yet would be written down.
+        config.suffixes.clear();
+        Opened::open_as_is(config)
+    }
+
+    fn open_as_is(config: Config) -> Result<Opened, ServeError> {
+        let mut random = Random::default();
+        let monitor = Arc::new(Monitor::new());
+        let options = OpenOptions {
+            schema: load_schema(&config)?,
+            suffixes: config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect(),
+            settings: directory_settings(&config, &mut random)?,
+            monitor: Arc::clone(&monitor) as Arc<dyn directory::virtual_entries::MonitorSource>,
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            store: store::Options::default(),
+            stamp: new_stamp(&mut random)?,
+        };
+        let opened = Directory::open(&config.data, options);
+        let (directory, writer) =
+            opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        Ok(Opened { config, directory, writer, monitor, random, generated_password: None })
+    }
+
+    /// The administrator's password, if this start generated one. To be shown once: it is kept as a hash only.
+    pub fn generated_password(&self) -> Option<&str> {
+        self.generated_password.as_deref()
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn writer(&mut self) -> (&mut Writer, &mut Random) {
+        (&mut self.writer, &mut self.random)
+    }
+
+    fn generate_password(&mut self) -> Result<(), ServeError> {
+        let clear = readable_password(&self.random.bytes()?);
+        let stored = password::hash(self.config.password_scheme, clear.as_bytes(), &self.random.bytes()?);
+        let stamp = new_stamp(&mut self.random)?;
+        self.writer.set_administrator_password(stored, &stamp)?;
+        self.generated_password = Some(clear);
+        Ok(())
+    }
+
+    /// Listens and starts to serve.
+    ///
+    /// # Errors
+    /// A place cannot be listened on, or the system gives no thread.
+    pub fn start(self) -> Result<Server, ServeError> {
+        let threads = self.config.threads.clamp(1, usize::from(u16::MAX));
+        let mut polls = Vec::with_capacity(threads);
+        let mut mailboxes = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let poll = Poll::new()?;
+            mailboxes.push(Mailbox::new(Waker::new(poll.registry(), event_loop::WAKER)?));
+            polls.push(poll);
+        }
+        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+        let counters: Arc<[Arc<Counters>]> = (0..threads).map(|_| Arc::default()).collect();
+        let (acceptor, addresses) = Acceptor::listen(
+            &self.config.listen,
+            self.config.online.connections_max,
+            Arc::clone(&mailboxes),
+            Arc::clone(&counters),
+        )?;
+        let shared = Arc::new(Shared {
+            directory: Arc::clone(&self.directory),
+            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
+            hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
+        });
+        self.monitor.attach(Sources {
+            counters: Arc::clone(&counters),
+            acceptor: acceptor.control(),
+            writes: Arc::clone(&shared.writes),
+            directory: Arc::downgrade(&self.directory),
+        });
+        let handle = Handle {
+            acceptor: acceptor.control(),
+            mailboxes: Arc::clone(&mailboxes),
+            directory: Arc::clone(&self.directory),
+            config: Arc::new(Mutex::new(self.config)),
+        };
+        let writes = Arc::clone(&shared.writes);
+        let writer = self.writer;
+        let mut server = Server { handle, addresses, writes, loops: Vec::new(), others: Vec::new() };
+        let queue = Arc::clone(&server.writes);
+        server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
+        let online = Arc::new(server.handle.lock_config().online.clone());
+        for (index, (poll, counters)) in polls.into_iter().zip(counters.iter()).enumerate() {
+            let (shared, counters) = (Arc::clone(&shared), Arc::clone(counters));
+            let context = Context::new(index as u16, shared, counters, Arc::clone(&online))?;
+            let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context);
+            let stop = server.handle.clone();
+            let name = format!("pando-loop-{index}");
+            let run = move || event_loop.run().inspect_err(|_| stop.stop());
+            server.loops.push(spawn(&name, run)?);
+        }
+        server.others.push(spawn("pando-accept", move || acceptor.run())?);
+        Ok(server)
+    }
+}
+
+/// A server at work.
+pub struct Server {
+    handle: Handle,
+    addresses: Vec<SocketAddr>,
+    writes: Arc<WriteQueue>,
+    loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Where it listens, with the real ports.
+    pub fn listeners(&self) -> impl Iterator<Item = ListenUrl> {
+        self.addresses.iter().copied().map(ListenUrl::of)
+    }
+
+    /// The addresses it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What stops it and changes its settings, from any thread.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until the server has stopped: everything that was outstanding is answered, as far as the time allowed, and
+    /// everything that was answered is on disk.
+    ///
+    /// # Errors
+    /// It stopped by itself.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let mut result = Ok(());
+        for thread in self.loops {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => result = Err(error.into()),
+                Err(_) => result = Err(ServeError::Panicked(name)),
+            }
+        }
+        // Only the loops bring changes, so now nothing more comes.
+        self.handle.stop();
+        self.writes.close();
+        for thread in self.others {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                result = Err(ServeError::Panicked(name));
+            }
+        }
+        result
+    }
+}
+
+/// Controls a server from outside.
+#[derive(Clone)]
+pub struct Handle {
+    acceptor: Arc<AcceptorControl>,
+    mailboxes: Arc<[Mailbox]>,
+    directory: Arc<Directory>,
+    config: Arc<Mutex<Config>>,
+}
+
+/// What a reload did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Settings that changed and apply now.
+    pub applied: Vec<&'static str>,
+    /// Settings that changed and need a restart.
+    pub need_restart: Vec<&'static str>,
+}
+
+impl Handle {
+    /// Lets the server finish what is outstanding and stop.
+    pub fn stop(&self) {
+        self.acceptor.stop();
+    }
+
+    /// Applies what of `new` can be applied to a running server.
+    ///
+    /// # Errors
+    /// A setting of the directory cannot be, or there is no random salt for the administrator's password; then nothing
+    /// is applied.
+    pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
+        let mut config = self.lock_config();
+        let mut reloaded = Reloaded::default();
+        for (name, online) in config.changes(&new) {
+            let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
+            list.push(name);
+        }
+        let mut settings = directory_settings(&new, &mut Random::default())?;
+        if new.admin_password == config.admin_password {
+            settings.admin_password = self.directory.settings().admin_password.clone();
+        }
+        let path = config.data.clone();
+        self.directory.set_settings(settings).map_err(|error| ServeError::Open { path, error })?;
+        self.acceptor.connections_max.store(new.online.connections_max, std::sync::atomic::Ordering::Relaxed);
+        let online = Arc::new(new.online.clone());
+        for mailbox in self.mailboxes.iter() {
+            mailbox.post(Letter::Settings(Arc::clone(&online)));
+        }
+        config.take_online(new);
+        Ok(reloaded)
+    }
+
+    fn lock_config(&self) -> std::sync::MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// The shipped schema, and what the operator adds.
+fn load_schema(config: &Config) -> Result<Arc<Schema>, ServeError> {
+    if config.schema_files.is_empty() {
+        return Ok(Schema::shipped());
+    }
+    let mut builder = SchemaBuilder::shipped();
+    for file in &config.schema_files {
+        let text =
+            std::fs::read_to_string(file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
+        builder.add_text(&file.display().to_string(), &text)?;
+    }
+    Ok(builder.build()?)
+}
+
+/// The settings of the directory that come from the node's.
+fn directory_settings(config: &Config, random: &mut Random) -> Result<Settings, ServeError> {
+    let admin_password = match &config.admin_password {
+        Some(Secret(clear)) => Some(password::hash(config.password_scheme, clear, &random.bytes()?)),
+        None => None,
+    };
+    Ok(Settings {
+        admin_dn: config.admin_dn.as_str().to_owned(),
+        admin_password,
+        anonymous_read: config.anonymous_read,
+        password_scheme: config.password_scheme,
+        size_limit: config.size_limit,
+        time_limit_seconds: config.time_limit_seconds,
+        integrity_attributes: config.integrity_attributes.clone(),
+    })
+}
+
+/// What the clock and the random source give to an operation of the start itself.
+pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
+    Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, hashed_passwords: Vec::new() })
+}
+
+/// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without
+/// those that look alike.
+fn readable_password(random: &[u8; 16]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+    let mut text = String::new();
+    for (place, byte) in random.iter().enumerate() {
+        if place > 0 && place % 4 == 0 {
+            text.push('-');
+        }
+        text.push(char::from(ALPHABET[usize::from(byte % 32)]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_passwords_can_be_typed() {
+        let random = std::array::from_fn(|place| (place as u8).wrapping_mul(37));
+        let password = readable_password(&random);
+        assert_eq!(password.len(), 19);
+        assert!(password.split('-').all(|group| group.len() == 4));
+        assert_ne!(password, readable_password(&[7; 16]));
+    }
+}

@@ -1,0 +1,260 @@
+//! The one thread that changes the directory, and the queue before it.
+//!
+//! Everything that waits when the thread becomes free makes one batch: each change is decided in turn and sees those
+//! before it, then one commit with one sync makes all of them durable, then everyone is answered with one wake-up per
+//! event loop. So the more change at once, the less each pays for the disk.
+//!
+//! Places in the queue are reserved before a change is read off its connection. Where there is none the connection is
+//! not read until there is room, so a client that pipelines a million adds is slowed, not refused.
+//!
+//! After a commit fails, or anything here panics, the store or this thread takes no more changes until a restart; they
+//! are answered with the reason, and reading goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use directory::controls::{ControlContext, RequestControls};
+use directory::{Outcome, Requester, Stamp, Writer};
+use ldap::{DecodeLimits, Message, ResultCode};
+
+use crate::hash_pool::HashedPasswords;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
+use crate::mailbox::{Address, Letter, Mailbox, Written};
+use crate::stamp::{Random, now_micros};
+
+/// A change on its way to the writer. No `Debug`: it may carry passwords.
+pub(crate) struct WriteRequest {
+    /// Who waits for the answer.
+    pub(crate) address: Address,
+    /// Who asks.
+    pub(crate) requester: Arc<Requester>,
+    /// The whole message, as received. Decoded again on the writer: that is a microsecond, and an owned form of every
+    /// request would be code without another use.
+    pub(crate) message: Vec<u8>,
+    /// Its clear passwords with their stored forms.
+    pub(crate) hashed_passwords: HashedPasswords,
+}
+
+/// The queue before the writer, shared by all event loops.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    state: Mutex<State>,
+    work_arrived: Condvar,
+    places: Mutex<Places>,
+    /// Counts commits. An event loop whose snapshot is from before the last one renews it before it reads requests, so
+    /// that what was answered is visible to every later request on whatever connection.
+    commits: AtomicU64,
+    mailboxes: Arc<[Mailbox]>,
+}
+
+/// The places taken. Neither lock of the queue is ever taken while the other is held.
+#[derive(Debug, Default)]
+struct Places {
+    /// Changes held back on a connection, queued, or in the batch.
+    count: usize,
+    /// The bytes of their messages.
+    bytes: usize,
+    /// Some event loop found no place and waits to hear when there is one.
+    wanted: bool,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<WriteRequest>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("requests", &self.requests.len()).field("closed", &self.closed).finish()
+    }
+}
+
+impl WriteQueue {
+    pub(crate) fn new(mailboxes: Arc<[Mailbox]>) -> WriteQueue {
+        WriteQueue {
+            state: Mutex::default(),
+            work_arrived: Condvar::new(),
+            places: Mutex::default(),
+            commits: AtomicU64::new(0),
+            mailboxes,
+        }
+    }
+
+    /// Reserves a place for a message of that many bytes. False when there is none: then
+    /// [`Letter::WriterHasRoom`] comes once it is worth another try.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let mut places = lock(&self.places);
+        let fits = places.count < WRITES_QUEUED_MAX && places.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
+        // An empty queue takes a message of any size, else one above the bound would wait for ever.
+        if fits || places.count == 0 {
+            places.count += 1;
+            places.bytes += bytes;
+            return true;
+        }
+        places.wanted = true;
+        false
+    }
+
+    /// Gives places back.
+    pub(crate) fn release(&self, count: usize, bytes: usize) {
+        let wanted = {
+            let mut places = lock(&self.places);
+            places.count -= count;
+            places.bytes -= bytes;
+            std::mem::take(&mut places.wanted)
+        };
+        if wanted {
+            self.mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::WriterHasRoom));
+        }
+    }
+
+    /// Queues changes that hold reservations, in order. `requests` is left empty.
+    pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
+        if requests.is_empty() {
+            return;
+        }
+        let was_empty = {
+            let mut state = lock(&self.state);
+            let was_empty = state.requests.is_empty();
+            state.requests.append(requests);
+            was_empty
+        };
+        if was_empty {
+            self.work_arrived.notify_one();
+        }
+    }
+
+    /// How many commits there were.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Acquire)
+    }
+
+    /// Changes that wait or are being made, for the monitor.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.places).count
+    }
+
+    /// Lets the writer finish what is queued and end.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.work_arrived.notify_one();
+    }
+
+    /// Waits for changes and moves all of them behind `backlog`, whose own ones are there already. False when the queue
+    /// is closed and empty.
+    fn fetch(&self, backlog: &mut Vec<WriteRequest>) -> bool {
+        let mut state = lock(&self.state);
+        while backlog.is_empty() && state.requests.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        backlog.append(&mut state.requests);
+        true
+    }
+}
+
+/// What the locks guard is changed in single steps, so a panic elsewhere leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the writer until the queue is closed and empty.
+pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
+    let mut random = Random::default();
+    let mut backlog = Vec::new();
+    let mut stopped = false;
+    while queue.fetch(&mut backlog) {
+        let (count, bytes) = batch_extent(&backlog);
+        let batch = &backlog[..count];
+        let outcomes = if stopped {
+            all_failed(count)
+        } else {
+            catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random))).unwrap_or_else(|_| {
+                tracing::error!(
+                    "a defect was met while changing the directory: no more changes until a restart"
+                );
+                stopped = true;
+                all_failed(count)
+            })
+        };
+        queue.commits.fetch_add(1, Ordering::Release);
+        queue.release(count, bytes);
+        answer(batch, outcomes, &queue.mailboxes);
+        backlog.drain(..count);
+    }
+}
+
+/// How many of the waiting changes make the next batch, and the bytes of their messages.
+fn batch_extent(backlog: &[WriteRequest]) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0);
+    for request in backlog.iter().take(BATCH_WRITES_MAX) {
+        count += 1;
+        bytes += request.message.len();
+        if bytes >= BATCH_BYTES_MAX {
+            break;
+        }
+    }
+    (count, bytes)
+}
+
+/// Makes the changes of a batch durable together. One outcome for each, in order.
+fn write(writer: &mut Writer, requests: &[WriteRequest], random: &mut Random) -> Vec<Outcome> {
+    let mut batch = match writer.begin() {
+        Ok(batch) => batch,
+        Err(error) => return vec![Outcome::from(error); requests.len()],
+    };
+    let mut outcomes = Vec::with_capacity(requests.len());
+    for request in requests {
+        outcomes.push(execute(&mut batch, request, random));
+    }
+    if let Err(error) = batch.commit() {
+        tracing::error!(%error, changes = requests.len(), "a commit failed");
+        return vec![Outcome::from(error); requests.len()];
+    }
+    outcomes
+}
+
+fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Outcome {
+    // The event loop decoded the same bytes before, within the limits that are set.
+    let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+    let message = match Message::decode(&request.message, &limits) {
+        Ok(message) => message,
+        Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()),
+    };
+    let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
+        Ok(controls) => controls,
+        Err(outcome) => return outcome,
+    };
+    let uuid = match random.uuid() {
+        Ok(uuid) => uuid,
+        Err(error) => return Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}")),
+    };
+    let hashed_passwords = request.hashed_passwords.clone();
+    let stamp = Stamp { now_micros: now_micros(), uuid, hashed_passwords };
+    batch.execute(&request.requester, &message.request, &controls, &stamp)
+}
+
+fn all_failed(count: usize) -> Vec<Outcome> {
+    let text = "changes have stopped after an internal error; reading goes on, a restart is needed";
+    vec![Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text); count]
+}
+
+/// Sends each outcome to the loop that waits for it, one letter per loop.
+fn answer(batch: &[WriteRequest], outcomes: Vec<Outcome>, mailboxes: &[Mailbox]) {
+    let mut letters: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
+    for (request, outcome) in batch.iter().zip(outcomes) {
+        let address = request.address;
+        if let Some(letter) = letters.get_mut(usize::from(address.event_loop)) {
+            letter.push(Written { address, outcome });
+        }
+    }
+    for (mailbox, letter) in mailboxes.iter().zip(letters) {
+        if !letter.is_empty() {
+            mailbox.post(Letter::Written(letter));
+        }
+    }
+}
