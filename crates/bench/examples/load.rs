@@ -112,7 +112,9 @@ fn run(arguments: &Arguments) -> Result<Option<Summary>, Box<dyn std::error::Err
             }
             summary
         }
-        Kind::Modify { attribute } => load::drive(&options, &mut ReplaceAttribute::new(seed, people, attribute))?,
+        Kind::Modify { attribute } => {
+            load::drive(&options, &mut ReplaceAttribute::new(seed, people, attribute))?
+        }
     };
     Ok(Some(summary))
 }

@@ -13,7 +13,8 @@ const TICKS_PER_SECOND: u64 = 100;
 /// When there is no such process, or /proc is not Linux's.
 pub fn process_time(id: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-    parse_stat(&stat).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/stat"))
+    parse_stat(&stat)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/stat"))
 }
 
 /// utime and stime are the 14th and 15th fields; the second, the program's name in parentheses, may contain spaces.

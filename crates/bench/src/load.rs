@@ -152,9 +152,11 @@ impl Driver {
         let poll = Poll::new()?;
         let mut lines = Vec::with_capacity(options.connections);
         for index in 0..options.connections {
-            let mut connection = Connection::open(options.address).map_err(|error| LoadError::Bind(error.to_string()))?;
+            let mut connection =
+                Connection::open(options.address).map_err(|error| LoadError::Bind(error.to_string()))?;
             if let Some((name, password)) = &options.bind {
-                let outcome = connection.bind(name, password).map_err(|error| LoadError::Bind(error.to_string()))?;
+                let outcome =
+                    connection.bind(name, password).map_err(|error| LoadError::Bind(error.to_string()))?;
                 if !outcome.is_success() {
                     return Err(LoadError::Bind(format!("{} {}", outcome.code, outcome.diagnostic)));
                 }
@@ -274,7 +276,9 @@ impl Line {
     fn take_messages(&mut self, tally: &mut Tally) -> Result<(), LoadError> {
         let decode_error = |error: &dyn std::fmt::Display| LoadError::Decode(error.to_string());
         let mut consumed = 0;
-        while let Some(len) = ldap::frame_len(&self.input[consumed..]).map_err(|error| decode_error(&error))? {
+        while let Some(len) =
+            ldap::frame_len(&self.input[consumed..]).map_err(|error| decode_error(&error))?
+        {
             let Some(bytes) = self.input.get(consumed..consumed + len) else { break };
             consumed += len;
             let message = ResponseMessage::decode(bytes, &DecodeLimits::AUTHENTICATED);

@@ -2,8 +2,8 @@
 
 use crate::{Seeded, people};
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Controls, DerefAliases, FilterBuf, Message, MessageId,
-    ModifyRequest, Request, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Controls, DerefAliases, FilterBuf, Message,
+    MessageId, ModifyRequest, Request, Scope, SearchRequest, SelectionBuf,
 };
 
 /// A source of requests.

@@ -1,4 +1,5 @@
 //! The load driver against a server that answers everything at once.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::load::{self, Options};
 use bench::workload::{AddPeople, ReplaceAttribute, SearchByUid};
