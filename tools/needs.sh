@@ -24,14 +24,24 @@ as_root() {
     fi
 }
 
+apt_update() {
+    if [ -n "${apt_lists_fresh:-}" ]; then return; fi
+    as_root apt-get -o DPkg::Lock::Timeout=300 -qq update
+    apt_lists_fresh=yes
+}
+
+# apt_has PACKAGE: whether it can be installed, not only heard of
+apt_has() {
+    command -v apt-cache >/dev/null || return 1
+    apt_update
+    apt-cache policy "$1" | grep -q 'Candidate: [^(]'
+}
+
 # apt_install PACKAGE...
 apt_install() {
     command -v apt-get >/dev/null || die "install these by hand, this is no Debian: $*"
     say "installing from Debian: $*"
-    if [ -z "${apt_lists_fresh:-}" ]; then
-        as_root apt-get -o DPkg::Lock::Timeout=300 -qq update
-        apt_lists_fresh=yes
-    fi
+    apt_update
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$@" >/dev/null
 }
@@ -60,7 +70,7 @@ need_rust() {
 
 # Debian 13 packages rustup; on Debian 12, whose own compiler is too old, it comes from the Rust project's installer.
 install_rustup() {
-    if apt-cache show rustup >/dev/null 2>&1; then
+    if apt_has rustup; then
         apt_install rustup
         return
     fi
