@@ -7,14 +7,15 @@
 use crate::lmdb::{Cursor, Failure};
 use crate::{Read, Result};
 
-const ID_LEN: usize = 8;
+/// An id as the engine keeps it.
+type IdBytes = [u8; 8];
 
 /// The ids under one key, ascending. It stands before the lowest at first.
 pub struct IdCursor<'r> {
     read: &'r Read,
     /// `None` where the page holds all ids.
     pages: Option<Pages<'r>>,
-    page: &'r [u8],
+    page: &'r [IdBytes],
     /// How many ids of `page` are behind the cursor, at most all.
     passed: usize,
     count: u64,
@@ -33,8 +34,8 @@ impl<'r> IdCursor<'r> {
                 return Ok((None, &[][..], 0));
             };
             let count = cursor.value_count()?;
-            let page = if count == 1 { first } else { cursor.block()? };
-            let whole = (page.len() / ID_LEN) as u64 == count;
+            let page = ids_of(if count == 1 { first } else { cursor.block()? });
+            let whole = page.len() as u64 == count;
             Ok(((!whole).then(|| Pages { cursor, key }), page, count))
         };
         let (pages, page, count) = opened().map_err(|failure| read.error(failure))?;
@@ -58,10 +59,13 @@ impl<'r> IdCursor<'r> {
 
     /// Whether the answer to a seek is on the page at hand whatever is on the others.
     fn on_page(&self, at_least: u64) -> bool {
-        let last = self.page.len() / ID_LEN;
-        last > 0
-            && id_at(self.page, 0).is_some_and(|lowest| lowest <= at_least)
-            && id_at(self.page, last - 1).is_some_and(|highest| at_least <= highest)
+        match self.page {
+            [] => false,
+            [only] => u64::from_be_bytes(*only) == at_least,
+            [lowest, .., highest] => {
+                (u64::from_be_bytes(*lowest)..=u64::from_be_bytes(*highest)).contains(&at_least)
+            }
+        }
     }
 
     /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
@@ -71,16 +75,15 @@ impl<'r> IdCursor<'r> {
     pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit {
-            let left = &self.page[self.passed * ID_LEN..];
+            let left = &self.page[self.passed..];
             if left.is_empty() {
                 if self.turn_page()? {
                     continue;
                 }
                 break;
             }
-            let ids = left.chunks_exact(ID_LEN).take(limit - appended);
-            let taken = ids.len();
-            out.extend(ids.map(id));
+            let taken = left.len().min(limit - appended);
+            out.extend(left[..taken].iter().map(|id| u64::from_be_bytes(*id)));
             self.passed += taken;
             appended += taken;
         }
@@ -94,7 +97,7 @@ impl<'r> IdCursor<'r> {
             return Ok(false);
         }
         let next = pages.cursor.next_block().map_err(|failure| self.read.error(failure))?;
-        self.page = next.unwrap_or_default();
+        self.page = ids_of(next.unwrap_or_default());
         self.passed = 0;
         Ok(next.is_some())
     }
@@ -107,28 +110,27 @@ impl<'r> IdCursor<'r> {
 
 impl<'r> Pages<'r> {
     /// The page with the lowest id that is at least `at_least`; empty if there is none.
-    fn page_with(&mut self, at_least: u64) -> std::result::Result<&'r [u8], Failure> {
+    fn page_with(&mut self, at_least: u64) -> std::result::Result<&'r [IdBytes], Failure> {
         if self.cursor.at_value_or_after(self.key, &at_least.to_be_bytes())? {
-            self.cursor.block()
+            self.cursor.block().map(ids_of)
         } else {
             Ok(&[])
         }
     }
 }
 
-/// The id in `ID_LEN` bytes.
-fn id(bytes: &[u8]) -> u64 {
-    bytes.try_into().map_or(0, u64::from_be_bytes)
+fn ids_of(bytes: &[u8]) -> &[IdBytes] {
+    bytes.as_chunks().0
 }
 
-fn id_at(page: &[u8], index: usize) -> Option<u64> {
-    page.get(index * ID_LEN..(index + 1) * ID_LEN).map(id)
+fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
+    page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
 /// The index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often is where seeks go forward.
-fn first_at_least(page: &[u8], near: usize, at_least: u64) -> usize {
+fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
-    let (mut low, mut high) = (0, page.len() / ID_LEN);
+    let (mut low, mut high) = (0, page.len());
     if near < high && below(near) {
         low = near + 1;
     } else if near == 0 || below(near - 1) {
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn first_at_least_finds_the_place_from_anywhere() {
         let ids = [2u64, 3, 5, 8, 13, 21];
-        let page: Vec<u8> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();
+        let page = ids.map(u64::to_be_bytes);
         for at_least in 0..25 {
             let expected = ids.partition_point(|&id| id < at_least);
             for near in 0..=ids.len() {

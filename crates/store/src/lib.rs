@@ -1,4 +1,41 @@
 //! Ordered maps, id sets, counters, views, batches and the log. Knows bytes, not LDAP.
+//!
+//! The store keeps what a directory server may not lose. Its users see maps of bytes and never the engine underneath, which is LMDB for now;
+//! an engine with a log of its own and an overlay in memory is to stand behind the same types one day. So the interface asks for no more than
+//! both can give: reads at one position, batches that become durable together, ids and counters as things of their own so that nobody
+//! reads, changes and writes back shared chunks.
+//!
+//! ```text
+//!   Store ---- view() ----> View  --+
+//!     |                             +--> Read: get, scan, ids, scan_keys, count, log_records
+//!   Writer --- begin() ---> Batch --+
+//!                             |
+//!                             +--> put, delete, insert_id, remove_id, bump, append_record; commit or drop
+//! ```
+//!
+//! - [`Store::open`] gives a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for as long as any of them,
+//!   or of the views, lives.
+//! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to renew, so a thread keeps
+//!   one for all its requests.
+//! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one sync; only then do views
+//!   see it. Dropped, it never was. There are no nested batches: whoever may refuse an operation decides before writing.
+//! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across a write or a renewal.
+//! - The log is part of the same batch: a record is there if and only if the rows written with it are.
+//!
+//! What can go wrong on the disk, and what then happens:
+//!
+//! | what | what the store does |
+//! |---|---|
+//! | the process is killed, the power fails | the next open has every acknowledged batch, and of the one under way all or nothing |
+//! | the disk fills up | `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later batches go on |
+//! | a sync or the write of the root fails | `WritesStopped` until the store is opened anew; reads go on |
+//! | a log record is damaged | `DamagedLog` with its position when it is read; nothing damaged is handed out |
+//! | another process opens the store | `InUse` with the owner's process id |
+//!
+//! What it leaves out: it knows no entry, no attribute, no DN; it starts no thread; it reads no clock. The on-disk format is drawn in
+//! docs/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable it is, is tested with the crate
+//! `powercut`, which takes back what was not synced.
+
 #![deny(unsafe_code)]
 
 mod batch;

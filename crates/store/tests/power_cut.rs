@@ -175,8 +175,8 @@ impl Trial {
 fn said(output: &Output, head: &str) -> Option<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
     // The test harness may have begun the line.
-    let lines = text.lines().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));
-    lines.last().map(|number| number.parse().unwrap())
+    let mut lines = text.lines().rev().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));
+    lines.next().map(|number| number.parse().unwrap())
 }
 
 #[test]

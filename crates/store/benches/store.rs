@@ -1,0 +1,179 @@
+//! What one operation of the store costs: reads of a million rows and their index, renewing a view, commits by size of the group.
+//!
+//! FIGURES
+
+#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+
+use std::hint::black_box;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use store::{Direction, MapId, MapKind, MapSpec, Options, Store, View, Writer};
+
+const MAPS: &[MapSpec] =
+    &[MapSpec { name: "entries", kind: MapKind::Plain }, MapSpec { name: "equal", kind: MapKind::IdSet }];
+const ENTRIES: MapId = MapId::new(0);
+const EQUAL: MapId = MapId::new(1);
+
+const ENTRY_COUNT: u64 = 1_000_000;
+const ENTRY_LEN: usize = 700;
+const GROUP_ENTRY_COUNT: u64 = 20_000;
+/// A set of this many ids under one key.
+const LARGE_SET: u64 = 1_000_000;
+const SEED: u64 = 1;
+const READS: u32 = 1_000_000;
+const COMMIT_SECONDS: u64 = 2;
+
+fn index_key(id: u64) -> Vec<u8> {
+    format!("uid=user.{id}").into_bytes()
+}
+
+fn load(writer: &mut Writer) {
+    let mut random = Rng::with_seed(SEED);
+    let mut entry = [0; ENTRY_LEN];
+    for group in 0..ENTRY_COUNT / GROUP_ENTRY_COUNT {
+        let mut batch = writer.begin().unwrap();
+        for id in group * GROUP_ENTRY_COUNT..(group + 1) * GROUP_ENTRY_COUNT {
+            random.fill(&mut entry);
+            batch.put(ENTRIES, &id.to_be_bytes(), &entry).unwrap();
+            batch.insert_id(EQUAL, &index_key(id), id).unwrap();
+        }
+        batch.commit().unwrap();
+    }
+    let mut batch = writer.begin().unwrap();
+    for id in 0..LARGE_SET {
+        batch.insert_id(EQUAL, b"objectClass=person", id).unwrap();
+    }
+    batch.commit().unwrap();
+}
+
+/// Nanoseconds that this thread has been on a processor: what other work on the machine takes does not count.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Runs `operation` `count` times and prints the mean.
+fn measure(name: &str, count: u32, mut operation: impl FnMut(&mut Rng)) {
+    let mut random = Rng::with_seed(SEED);
+    (0..count / 10).for_each(|_| operation(&mut random));
+    let start = cpu_ns();
+    (0..count).for_each(|_| operation(&mut random));
+    println!("{name:<58} {:>10.1} ns", (cpu_ns() - start) as f64 / f64::from(count));
+}
+
+fn reads(view: &View) {
+    measure("get an entry by id", READS, |random| {
+        let id = random.u64(0..ENTRY_COUNT);
+        black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap());
+    });
+    let mut block = Vec::new();
+    measure("ids of a unique key", READS, |random| {
+        let key = index_key(random.u64(0..ENTRY_COUNT));
+        block.clear();
+        view.ids(EQUAL, &key).unwrap().next_block(&mut block, 16).unwrap();
+        black_box(&block);
+    });
+    measure("ids of a unique key, then the entry", READS, |random| {
+        let key = index_key(random.u64(0..ENTRY_COUNT));
+        block.clear();
+        view.ids(EQUAL, &key).unwrap().next_block(&mut block, 16).unwrap();
+        black_box(view.get(ENTRIES, &block[0].to_be_bytes()).unwrap());
+    });
+    measure("ids of a missing key", READS, |random| {
+        let key = index_key(ENTRY_COUNT + random.u64(0..ENTRY_COUNT));
+        black_box(view.ids(EQUAL, &key).unwrap().estimate());
+    });
+    measure("seek to a random id of a million", READS, |random| {
+        let mut cursor = view.ids(EQUAL, b"objectClass=person").unwrap();
+        black_box(cursor.seek(random.u64(0..LARGE_SET)).unwrap());
+    });
+    measure("a million ids by blocks of 4,096", 200, |_| {
+        let mut cursor = view.ids(EQUAL, b"objectClass=person").unwrap();
+        loop {
+            block.clear();
+            if cursor.next_block(&mut block, 4_096).unwrap() < 4_096 {
+                break;
+            }
+            black_box(&block);
+        }
+    });
+    measure("scan of 100 entries", READS / 100, |random| {
+        let low = random.u64(0..ENTRY_COUNT - 100).to_be_bytes();
+        let range = (Bound::Included(&low[..]), Bound::Unbounded);
+        for row in view.scan(ENTRIES, range, Direction::Forward).take(100) {
+            black_box(row.unwrap());
+        }
+    });
+}
+
+fn renewals(view: &mut View, writer: &mut Writer) {
+    measure("renew, nothing has changed", READS * 100, |_| view.renew().unwrap());
+    measure("park and renew, nothing has changed", READS, |_| {
+        view.park();
+        view.renew().unwrap();
+    });
+    measure("park, renew, and get: the map's root looked up anew", READS, |random| {
+        view.park();
+        view.renew().unwrap();
+        black_box(view.get(ENTRIES, &random.u64(0..1_000).to_be_bytes()).unwrap());
+    });
+    measure("get among a thousand entries", READS, |random| {
+        black_box(view.get(ENTRIES, &random.u64(0..1_000).to_be_bytes()).unwrap());
+    });
+    let mut batch = writer.begin().unwrap();
+    batch.append_record(b"one more").unwrap();
+    batch.commit().unwrap();
+    view.renew().unwrap();
+}
+
+/// A change as a modify makes it: the entry rewritten, one index row moved, one record of 200 bytes.
+fn commits(writer: &mut Writer, group: u32) {
+    let mut random = Rng::with_seed(u64::from(group));
+    let mut entry = [0; ENTRY_LEN];
+    let (start, start_cpu) = (Instant::now(), cpu_ns());
+    let mut changes = 0;
+    while start.elapsed() < Duration::from_secs(COMMIT_SECONDS) {
+        let mut batch = writer.begin().unwrap();
+        for _ in 0..group {
+            let id = random.u64(0..ENTRY_COUNT);
+            random.fill(&mut entry);
+            batch.put(ENTRIES, &id.to_be_bytes(), &entry).unwrap();
+            batch.remove_id(EQUAL, &index_key(id), id).unwrap();
+            batch.insert_id(EQUAL, &index_key(id), id).unwrap();
+            batch.append_record(&entry[..200]).unwrap();
+            changes += 1;
+        }
+        batch.commit().unwrap();
+    }
+    let rate = f64::from(changes) / start.elapsed().as_secs_f64();
+    let name = format!("durable change of two rows and a record, {group} a commit");
+    println!("{name:<58} {:>10.1} ns {rate:>8.0}/s", (cpu_ns() - start_cpu) as f64 / f64::from(changes));
+}
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn main() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("store-bench-{}", std::process::id())));
+    let (store, mut writer) = Store::open(&scratch.0, MAPS, &Options::default()).unwrap();
+    let start = Instant::now();
+    load(&mut writer);
+    let seconds = start.elapsed().as_secs_f64();
+    let used_mb = store.facts().unwrap().used_bytes >> 20;
+    println!("loaded {ENTRY_COUNT} entries and {LARGE_SET} ids in {seconds:.1} s, {used_mb} MiB");
+    let mut view = store.view().unwrap();
+    reads(&view);
+    renewals(&mut view, &mut writer);
+    drop(view);
+    for group in [1, 16, 128, 1024] {
+        commits(&mut writer, group);
+    }
+}
