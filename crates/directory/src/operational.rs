@@ -41,7 +41,7 @@ const ALL: [(VirtualAttribute, &str); 8] = [
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
     (VirtualAttribute::SubschemaSubentry, "2.5.18.10"),
     (VirtualAttribute::HasSubordinates, "2.5.18.9"),
-    (VirtualAttribute::NumSubordinates, "1.3.6.1.4.1.453.16.2.103"),
+    (VirtualAttribute::NumSubordinates, "1.3.1.1.4.1.453.16.2.103"),
     (VirtualAttribute::MemberOf, "1.2.840.113556.1.2.102"),
     (VirtualAttribute::IsMemberOf, "1.3.6.1.4.1.42.2.27.9.1.792"),
     (VirtualAttribute::ContextCsn, "1.3.6.1.4.1.4203.666.1.25"),

@@ -233,6 +233,9 @@ impl TestDirectory {
                 references: outcome.referrals,
             },
             Ok(mut search) => {
+                if !self.use_indexes {
+                    search.ignore_indexes();
+                }
                 // Small slices, so that every test also tests their borders.
                 let budget = Budget { entries_examined_max: 7, out_bytes_max: 2_000 };
                 while matches!(search.run(&self.snapshot, &mut out, &budget), Step::More) {}

@@ -71,7 +71,9 @@ fn eventful() -> TestDirectory {
     ok(d.modify_dn(&format!("ou=z,ou=y,{base}"), "ou=x", true, Some(base)));
     ok(d.modify_dn(&format!("ou=y,{base}"), "ou=y", true, Some(&format!("ou=x,{base}"))));
     ok(d.modify(&format!("cn=b,ou=y,ou=x,{base}"), &[(ChangeOperation::Delete, "telephoneNumber", &numbers[..80])]));
-    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Delete, "member", &["cn=a,ou=x,dc=example,dc=com"])]));
+    let other: &[&str] = &["cn=other,ou=x,dc=example,dc=com"];
+    let linked: &[&str] = &["cn=b,ou=y,ou=x,dc=example,dc=com"];
+    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Add, "member", other), (ChangeOperation::Delete, "member", linked)]));
     ok(d.delete(&format!("cn=b,ou=y,ou=x,{base}")));
     ok(d.modify_dn(&format!("ou=y,ou=x,{base}"), "ou=y", true, Some(base)));
     ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Replace, "member", &["cn=b,ou=y,dc=example,dc=com"])]));

@@ -10,7 +10,7 @@ use crate::testing::SUFFIX;
 
 /// A write operation, as the client sends it.
 #[derive(Clone, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     Add { dn: String, attributes: Vec<(&'static str, Vec<String>)> },
     Delete { dn: String },
     Modify { dn: String, changes: Vec<(ChangeOperation, &'static str, Vec<String>)> },
@@ -25,38 +25,42 @@ enum Link {
 }
 
 #[derive(Clone, Debug)]
-pub struct PlainEntry {
+pub(crate) struct PlainEntry {
     parent: usize,
     /// `cn=a`, lower case.
     rdn: String,
-    pub class: &'static str,
-    pub values: BTreeMap<&'static str, Vec<String>>,
+    pub(crate) class: &'static str,
+    pub(crate) values: BTreeMap<&'static str, Vec<String>>,
     links: BTreeMap<&'static str, Vec<Link>>,
 }
 
 /// Number of the suffix entry, its own parent.
 const TOP: usize = 0;
 
-pub struct Plain {
-    pub entries: BTreeMap<usize, PlainEntry>,
+pub(crate) struct Plain {
+    pub(crate) entries: BTreeMap<usize, PlainEntry>,
     next: usize,
 }
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
 const WORDS: [&str; 8] = ["a", "b", "ab", "abc", "c", "d e", "zz", "ü"];
 
+/// The suffix entry.
+fn top() -> PlainEntry {
+    let values = BTreeMap::from([("dc", vec!["example".to_owned()])]);
+    PlainEntry { parent: TOP, rdn: SUFFIX.to_owned(), class: "domain", values, links: BTreeMap::new() }
+}
+
 fn is_link(attribute: &str) -> bool {
     LINKS.contains(&attribute.to_lowercase().as_str())
 }
 
 impl Plain {
-    pub fn new() -> Plain {
-        let values = BTreeMap::from([("dc", vec!["example".to_owned()])]);
-        let top = PlainEntry { parent: TOP, rdn: SUFFIX.to_owned(), class: "domain", values, links: BTreeMap::new() };
-        Plain { entries: BTreeMap::from([(TOP, top)]), next: 1 }
+    pub(crate) fn new() -> Plain {
+        Plain { entries: BTreeMap::from([(TOP, top())]), next: 1 }
     }
 
-    pub fn dn(&self, id: usize) -> String {
+    pub(crate) fn dn(&self, id: usize) -> String {
         let entry = &self.entries[&id];
         if id == TOP { entry.rdn.clone() } else { format!("{},{}", entry.rdn, self.dn(entry.parent)) }
     }
@@ -90,7 +94,7 @@ impl Plain {
     }
 
     /// Values of any attribute, links and memberOf included.
-    pub fn values(&self, id: usize, attribute: &str) -> Vec<String> {
+    pub(crate) fn values(&self, id: usize, attribute: &str) -> Vec<String> {
         let entry = &self.entries[&id];
         if attribute == "memberof" {
             let groups = self.entries.iter().filter(|(_, group)| {
@@ -104,7 +108,7 @@ impl Plain {
         }
     }
 
-    pub fn comparable(&self) -> BTreeMap<String, Comparable> {
+    pub(crate) fn comparable(&self) -> BTreeMap<String, Comparable> {
         let entry = |(id, entry): (&usize, &PlainEntry)| {
             let names = entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof"]);
             let mut attributes: Comparable = names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
@@ -123,7 +127,7 @@ impl Plain {
     }
 
     /// Carries out an operation; the codes that are right for it (mostly one).
-    pub fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
+    pub(crate) fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
         let result = match operation {
             Operation::Add { dn, attributes } => self.add(dn, attributes),
             Operation::Delete { dn } => self.delete(dn),
@@ -139,6 +143,11 @@ impl Plain {
         let (rdn, parent) = dn.split_once(',').unwrap();
         if self.find(dn).is_some() {
             return Err(vec![ResultCode::ENTRY_ALREADY_EXISTS]);
+        }
+        if dn == SUFFIX {
+            self.entries.insert(TOP, top());
+            self.resolve_texts();
+            return Ok(());
         }
         let parent = self.find(parent).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
         let class = match attributes[0].1[0].as_str() {
@@ -319,7 +328,12 @@ impl Plain {
 
     // What to try: names and values from so small a stock that they meet often.
 
-    pub fn random(&self, rng: &mut Rng) -> Operation {
+    pub(crate) fn random(&self, rng: &mut Rng) -> Operation {
+        if self.entries.is_empty() {
+            // Everything was deleted, the suffix entry last: it can be added again.
+            let attributes = vec![("objectClass", vec!["domain".to_owned()])];
+            return Operation::Add { dn: SUFFIX.to_owned(), attributes };
+        }
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),
             4..5 => Operation::Delete { dn: self.random_dn(rng) },
@@ -393,7 +407,7 @@ impl Plain {
     }
 
     /// The name of an entry in some spelling, now and then of none.
-    pub fn random_dn(&self, rng: &mut Rng) -> String {
+    pub(crate) fn random_dn(&self, rng: &mut Rng) -> String {
         if rng.u32(0..6) == 0 {
             let parent = self.random_dn(rng);
             return format!("cn={},{parent}", word(rng));
@@ -405,7 +419,7 @@ impl Plain {
 }
 
 /// A word in some spelling.
-pub fn word(rng: &mut Rng) -> String {
+pub(crate) fn word(rng: &mut Rng) -> String {
     let word = WORDS[rng.usize(0..WORDS.len())];
     if rng.bool() { word.to_uppercase() } else { word.to_owned() }
 }
