@@ -37,6 +37,19 @@ impl<'a> Reader<'a> {
     /// Any length or tag problem of the header, or [`BerError::Truncated`].
     #[inline]
     pub fn any(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
+        // Nearly all elements of nearly all messages are shorter than 128 octets.
+        if let [tag, content_len @ 0..0x80, rest @ ..] = self.bytes
+            && !Tag(*tag).is_high_number()
+        {
+            let (content, rest) =
+                rest.split_at_checked(usize::from(*content_len)).ok_or(BerError::Truncated)?;
+            self.bytes = rest;
+            return Ok((Tag(*tag), content));
+        }
+        self.any_long()
+    }
+
+    fn any_long(&mut self) -> Result<(Tag, &'a [u8]), BerError> {
         let Header { tag, header_len, content_len } = Header::read(self.bytes)?.ok_or(BerError::Truncated)?;
         let rest = self.bytes.get(header_len..).ok_or(BerError::Truncated)?;
         let (content, rest) = rest.split_at_checked(content_len).ok_or(BerError::Truncated)?;

@@ -266,50 +266,42 @@ impl<'a> Parser<'a> {
     /// A descriptor or numeric OID (RFC 4512 section 1.4), or RFC 1779's OID with a prefix. Underscores pass: other
     /// servers' schemas have them in names.
     fn attribute(&mut self) -> Result<&'a str, DnError> {
-        let mut start = self.position;
-        let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
-        while self.peek().is_some_and(is_name_octet) {
-            self.position += 1;
+        let start = self.position;
+        let is_name_octet = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let len = rest.iter().position(|octet| !is_name_octet(octet)).unwrap_or(rest.len());
+        let mut attribute = self.slice(start, start + len);
+        if let Some((prefix, oid)) = attribute.split_at_checked("oid.".len())
+            && prefix.eq_ignore_ascii_case("oid.")
+        {
+            self.position += prefix.len();
+            attribute = oid;
         }
-        let has_prefix = self
-            .slice(start, self.position)
-            .get(..4)
-            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("oid."));
-        if has_prefix {
-            start += 4;
-        }
-        let attribute = self.slice(start, self.position);
-        let is_valid = if attribute.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            !has_prefix && !attribute.contains('.')
-        } else {
-            is_numeric_oid(attribute)
-        };
-        if is_valid {
+        let is_name =
+            attribute.starts_with(|first: char| first.is_ascii_alphabetic()) && !attribute.contains('.');
+        if (is_name && self.position == start) || is_numeric_oid(attribute) {
+            self.position = start + len;
             Ok(attribute)
         } else {
-            self.position = start;
             self.error(DnErrorKind::BadAttribute)
         }
     }
 
     /// A value without quotes, and where it ends. Spaces at its end do not belong to it unless escaped.
     fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
-        let bytes = self.text.as_bytes();
         let start = self.position;
-        let mut end = start;
-        while let Some(octet) = self.peek() {
-            match CLASSES[usize::from(octet)] {
-                Class::Plain => {
-                    self.position += 1;
-                    end = self.position;
-                }
-                Class::Space => self.position += 1,
-                Class::Separator => break,
-                Class::Special => return self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
-                Class::Escape => return self.escaped_value(start),
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let is_plain = |octet: &u8| matches!(CLASSES[usize::from(*octet)], Class::Plain | Class::Space);
+        let len = rest.iter().position(|octet| !is_plain(octet)).unwrap_or(rest.len());
+        self.position += len;
+        match rest.get(len).map(|octet| (*octet, CLASSES[usize::from(*octet)])) {
+            Some((_, Class::Escape)) => self.escaped_value(start),
+            Some((octet, Class::Special)) => self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
+            _ => {
+                let value = self.slice(start, self.position).trim_end_matches(' ');
+                Ok((Cow::Borrowed(value.as_bytes()), start + value.len()))
             }
         }
-        Ok((Cow::Borrowed(bytes.get(start..end).unwrap_or_default()), end))
     }
 
     /// Goes on where [`plain_value`](Self::plain_value) met the first escape.
