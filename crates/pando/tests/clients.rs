@@ -27,8 +27,12 @@ fn ldap_utils() {
     ldap_utility("ldapadd", server, &[], &new).expect_code(0);
     ldap_utility("ldapadd", server, &[], &new).expect_code(68).expect_error("Already exists");
 
-    let found = ldap_utility("ldapsearch", server, &["-b", SUFFIX, "(uid=new)", "cn", "mail"], "").expect_code(0);
-    assert_eq!(found.stdout, format!("dn: {}\ncn: New\ncn:: w4lsb2RpZQ==\nmail: new@example.com\n\n", person_dn("new")));
+    let found =
+        ldap_utility("ldapsearch", server, &["-b", SUFFIX, "(uid=new)", "cn", "mail"], "").expect_code(0);
+    assert_eq!(
+        found.stdout,
+        format!("dn: {}\ncn: New\ncn:: w4lsb2RpZQ==\nmail: new@example.com\n\n", person_dn("new"))
+    );
     ldap_utility("ldapsearch", server, &["-b", "ou=nowhere,dc=example,dc=com"], "")
         .expect_code(32)
         .expect_error(&format!("Matched DN: {SUFFIX}"));
@@ -38,7 +42,10 @@ fn ldap_utils() {
         .expect_output("sn: New")
         .expect_output("entryUUID: ");
 
-    let change = format!("dn: {}\nchangetype: modify\nadd: title\ntitle: Boss\n-\ndelete: mail\n-\n", person_dn("new"));
+    let change = format!(
+        "dn: {}\nchangetype: modify\nadd: title\ntitle: Boss\n-\ndelete: mail\n-\n",
+        person_dn("new")
+    );
     ldap_utility("ldapmodify", server, &[], &change).expect_code(0);
     let compare = |assertion: &str| ldap_utility("ldapcompare", server, &[&person_dn("new"), assertion], "");
     compare("title:boss").expect_code(6).expect_output("TRUE");
@@ -46,7 +53,8 @@ fn ldap_utils() {
     compare("mail:new@example.com").expect_code(16);
 
     ldap_utility("ldapmodrdn", server, &["-r", &person_dn("new"), "uid=newer"], "").expect_code(0);
-    ldap_utility("ldapmodrdn", server, &["-r", "-s", SUFFIX, &person_dn("newer"), "uid=newest"], "").expect_code(0);
+    ldap_utility("ldapmodrdn", server, &["-r", "-s", SUFFIX, &person_dn("newer"), "uid=newest"], "")
+        .expect_code(0);
     ldap_utility("ldapdelete", server, &[&format!("uid=newest,{SUFFIX}")], "").expect_code(0);
     ldap_utility("ldapdelete", server, &[&format!("ou=people,{SUFFIX}")], "")
         .expect_code(66)
@@ -69,8 +77,10 @@ fn ldap_utils_with_unusual_wishes() {
     let all = ["-b", SUFFIX, "-z", "2", "(objectClass=*)", "1.1"];
     ldap_utility("ldapsearch", server, &all, "").expect_code(4).expect_error("Size limit exceeded");
     ldap_utility("ldapsearch", server, &["-M", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);
-    ldap_utility("ldapsearch", server, &["-e", "!1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(12);
-    ldap_utility("ldapsearch", server, &["-e", "1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);
+    ldap_utility("ldapsearch", server, &["-e", "!1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "")
+        .expect_code(12);
+    ldap_utility("ldapsearch", server, &["-e", "1.2.3.4=", "-b", SUFFIX, "-s", "base", "1.1"], "")
+        .expect_code(0);
 }
 
 #[test]
@@ -89,10 +99,15 @@ fn python_ldap() {
 fn unboundid_search_and_change() {
     let (scratch, pando) = planted("unboundid");
     let server = pando.address();
-    unboundid_tool("unboundidds.tools.LDAPSearch", server, &["--baseDN", SUFFIX, "(&(uid=anna)(memberOf=*))", "uid", "memberOf"], "")
-        .expect_code(0)
-        .expect_output("uid: anna")
-        .expect_output("memberOf: cn=staff,ou=groups");
+    unboundid_tool(
+        "unboundidds.tools.LDAPSearch",
+        server,
+        &["--baseDN", SUFFIX, "(&(uid=anna)(memberOf=*))", "uid", "memberOf"],
+        "",
+    )
+    .expect_code(0)
+    .expect_output("uid: anna")
+    .expect_output("memberOf: cn=staff,ou=groups");
     let change = scratch.write(
         "change.ldif",
         format!(
@@ -103,13 +118,19 @@ fn unboundid_search_and_change() {
             person_dn("new")
         ),
     );
-    unboundid_tool("unboundidds.tools.LDAPModify", server, &["--ldifFile", change.to_str().unwrap()], "").expect_code(0);
+    unboundid_tool("unboundidds.tools.LDAPModify", server, &["--ldifFile", change.to_str().unwrap()], "")
+        .expect_code(0);
     unboundid_tool("unboundidds.tools.LDAPCompare", server, &["title:boss", &person_dn("anna")], "")
         .expect_code(0)
         .expect_output("compare true");
     unboundid_tool("unboundidds.tools.LDAPDelete", server, &[&person_dn("newer")], "").expect_code(0);
-    unboundid_tool("unboundidds.tools.LDAPSearch", server, &["--baseDN", &person_dn("newer"), "--scope", "base", "(objectClass=*)"], "")
-        .expect_code(32);
+    unboundid_tool(
+        "unboundidds.tools.LDAPSearch",
+        server,
+        &["--baseDN", &person_dn("newer"), "--scope", "base", "(objectClass=*)"],
+        "",
+    )
+    .expect_code(32);
 }
 
 #[test]
@@ -131,7 +152,8 @@ fn unboundid_load_tools() {
     let (_scratch, pando) = planted("unboundid-load");
     let server = pando.address();
     let bounded = ["--numThreads", "4", "--numIntervals", "1", "--intervalDuration", "2"];
-    let mut search = vec!["--baseDN", SUFFIX, "--scope", "sub", "--filter", "(uid=anna)", "--attribute", "cn"];
+    let mut search =
+        vec!["--baseDN", SUFFIX, "--scope", "sub", "--filter", "(uid=anna)", "--attribute", "cn"];
     search.extend(bounded);
     unboundid_tool("examples.SearchRate", server, &search, "").expect_code(0);
     let anna = person_dn("anna");

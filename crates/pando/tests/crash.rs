@@ -161,7 +161,8 @@ fn a_failed_sync_stops_writes_and_not_reads() {
 
 /// From PANDO_TEST_SEED, or a new one; printed so that a failure's can be given again.
 fn seed() -> u64 {
-    let seed = std::env::var("PANDO_TEST_SEED").ok().map(|text| text.parse().expect("PANDO_TEST_SEED is a number"));
+    let seed =
+        std::env::var("PANDO_TEST_SEED").ok().map(|text| text.parse().expect("PANDO_TEST_SEED is a number"));
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("PANDO_TEST_SEED={seed}");
     seed

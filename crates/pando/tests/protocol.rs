@@ -4,8 +4,8 @@ mod support;
 
 use client::{ClientError, Connection};
 use ldap::{
-    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DerefAliases, ExtendedRequest, FilterBuf, Message,
-    MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DerefAliases, ExtendedRequest,
+    FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use support::pando::Start;
 use support::tree::{add_person, person_dn, plant};
@@ -121,7 +121,10 @@ fn anonymous_sees_nothing_of_the_tree_unless_it_is_opened() {
     let mut anonymous = pando.connect();
     let reply = anonymous.search(SUFFIX, Scope::WholeSubtree, "(uid=bert)", &[]).unwrap();
     assert_eq!(reply.entries.len(), 1);
-    assert!(reply.entries[0].values("userPassword").is_empty(), "nobody but the administrator reads passwords");
+    assert!(
+        reply.entries[0].values("userPassword").is_empty(),
+        "nobody but the administrator reads passwords"
+    );
     assert_eq!(anonymous.delete(&person_dn("bert")).unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
 }
 
@@ -313,7 +316,8 @@ fn limits_hold_before_authentication_and_are_wider_after() {
     let pando = Pando::start(&scratch);
     let large = "x".repeat(3 << 20);
     let mut anonymous = pando.connect();
-    let compare = Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
+    let compare =
+        Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
     let message = encode(3, compare);
     // The server may close the connection at the header already, so our writing may fail as well.
     let _ = anonymous.send_bytes(&message);
@@ -325,7 +329,8 @@ fn limits_hold_before_authentication_and_are_wider_after() {
 
     let mut admin = pando.administrator();
     plant(&mut admin);
-    let compare = Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
+    let compare =
+        Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
     let reply = admin.request(compare, ldap::Controls::NONE).unwrap();
     assert!(matches!(reply.outcome.code, ResultCode::COMPARE_FALSE | ResultCode::INVALID_ATTRIBUTE_SYNTAX));
 

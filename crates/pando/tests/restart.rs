@@ -21,12 +21,14 @@ fn everything_is_there_after_a_restart() {
     assert!(pando.stop().success());
 
     let pando = Pando::start(&scratch);
-    let after = pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &all).unwrap().entries;
+    let after =
+        pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &all).unwrap().entries;
     assert_eq!(before, after, "a regular end and a start");
     pando.kill();
 
     let pando = Pando::start(&scratch);
-    let after = pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &all).unwrap().entries;
+    let after =
+        pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &all).unwrap().entries;
     assert_eq!(before, after, "a kill and a start");
 }
 

@@ -61,7 +61,9 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run 
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{program}: {error}. ./dev test installs every client that the tests use"));
+        .unwrap_or_else(|error| {
+            panic!("{program}: {error}. ./dev test installs every client that the tests use")
+        });
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
     let writer = std::thread::spawn(move || {

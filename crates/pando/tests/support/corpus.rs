@@ -5,8 +5,9 @@ use super::SUFFIX;
 use client::Connection;
 use client::Reply;
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf, DeleteRequest,
-    DerefAliases, FilterBuf, ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf,
+    DeleteRequest, DerefAliases, FilterBuf, ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest,
+    SelectionBuf,
 };
 
 /// An operation, with what the corpus says about it.
@@ -225,7 +226,8 @@ impl Operation {
             Kind::Delete { entry } => Request::Delete(DeleteRequest { entry }),
             Kind::Bind { name, password } => {
                 let mut own = Connection::open(connection.peer()).expect("a second connection");
-                let outcome = own.bind(name, password).unwrap_or_else(|error| panic!("{}: {error}", self.place));
+                let outcome =
+                    own.bind(name, password).unwrap_or_else(|error| panic!("{}: {error}", self.place));
                 return Reply::from_outcome(outcome);
             }
         };

@@ -1,7 +1,7 @@
 //! What every black-box test needs: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd
 //! as a peer, and the clients that people use. Nothing here waits by sleeping for a fixed time: it waits for a line,
 //! an answer or an exit, and deadlines only bound how long a failure takes.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod clients;
 pub mod corpus;

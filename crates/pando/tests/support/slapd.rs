@@ -1,6 +1,7 @@
 //! Debian's slapd as a peer: its own folder, configuration, port and process.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
+use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,25 +22,32 @@ impl Slapd {
     /// # Panics
     /// When slapd is not installed, or never answers on its port.
     pub fn start(scratch: &Scratch, extra: &str) -> Slapd {
-        assert!(Path::new(PROGRAM).exists(), "{PROGRAM} is missing: run the tests by ./dev test, which installs it");
+        assert!(
+            Path::new(PROGRAM).exists(),
+            "{PROGRAM} is missing: run the tests by ./dev test, which installs it"
+        );
         let database = scratch.join("slapd-data");
         std::fs::create_dir_all(&database).unwrap();
         let configuration = scratch.write("slapd.conf", configuration(&database, extra));
         // Another process may take the port between our letting go and slapd's bind: then slapd exits, try again.
+        let mut log = String::new();
         for _ in 0..10 {
             let address = free_address();
             let mut child = Command::new(PROGRAM)
-                .args(["-d", "0", "-h", &format!("ldap://{address}"), "-f"])
+                // In the foreground, with messages that are always logged and no others.
+                .args(["-d", "none", "-h", &format!("ldap://{address}"), "-f"])
                 .arg(&configuration)
                 .stdin(Stdio::null())
-                .stderr(std::fs::File::create(scratch.join("slapd.log")).unwrap())
+                .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            if wait_until_it_listens(&mut child, address) {
-                return Slapd { child, address };
+            match wait_until_it_starts(&mut child) {
+                Ok(()) if wait_until_it_listens(&mut child, address) => return Slapd { child, address },
+                Ok(()) => {}
+                Err(said) => log = said,
             }
+            let _ = child.wait();
         }
-        let log = std::fs::read_to_string(scratch.join("slapd.log")).unwrap_or_default();
         panic!("slapd does not start:\n{log}");
     }
 
@@ -81,11 +89,29 @@ pub fn free_address() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap()
 }
 
-/// True once a connection is accepted, false when the process ends first.
+/// Waits for the line with which slapd says that it starts; what it said instead, when it ends.
+fn wait_until_it_starts(child: &mut Child) -> Result<(), String> {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut said = String::new();
+    for line in lines.by_ref() {
+        if line.contains("slapd starting") {
+            // Whatever else it says must not block it.
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok(());
+        }
+        said += &(line + "\n");
+    }
+    Err(said)
+}
+
+/// It listens a moment after it has said that it starts. True once a connection is accepted, false when it ends first.
 fn wait_until_it_listens(child: &mut Child, address: SocketAddr) -> bool {
     let started = Instant::now();
     loop {
-        if TcpStream::connect(address).is_ok() {
+        if let Ok(stream) = TcpStream::connect(address)
+            // A connection from a port to itself is one that nobody listens to.
+            && stream.local_addr().ok() != Some(address)
+        {
             return true;
         }
         if child.try_wait().unwrap().is_some() {

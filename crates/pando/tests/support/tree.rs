@@ -19,15 +19,21 @@ pub fn person_dn(uid: &str) -> String {
 #[track_caller]
 pub fn add_person(connection: &mut Connection, uid: &str) {
     let password = format!("{uid}-secret");
-    let attributes =
-        [("objectClass", "inetOrgPerson"), ("uid", uid), ("cn", uid), ("sn", uid), ("userPassword", password.as_str())];
+    let attributes = [
+        ("objectClass", "inetOrgPerson"),
+        ("uid", uid),
+        ("cn", uid),
+        ("sn", uid),
+        ("userPassword", password.as_str()),
+    ];
     add(connection, &person_dn(uid), &attributes);
 }
 
 /// Adds the suffix, ou=people with anna and bert, ou=groups with cn=staff that has both.
 #[track_caller]
 pub fn plant(connection: &mut Connection) {
-    let suffix = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    let suffix =
+        [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
     add(connection, SUFFIX, &suffix);
     for unit in ["people", "groups"] {
         let attributes = [("objectClass", "organizationalUnit"), ("ou", unit)];
@@ -36,7 +42,11 @@ pub fn plant(connection: &mut Connection) {
     add_person(connection, "anna");
     add_person(connection, "bert");
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
-    let group =
-        [("objectClass", "groupOfNames"), ("cn", "staff"), ("member", anna.as_str()), ("member", bert.as_str())];
+    let group = [
+        ("objectClass", "groupOfNames"),
+        ("cn", "staff"),
+        ("member", anna.as_str()),
+        ("member", bert.as_str()),
+    ];
     add(connection, &format!("cn=staff,ou=groups,{SUFFIX}"), &group);
 }

@@ -153,7 +153,8 @@ impl Writer {
             Change::Number(uid) => {
                 let value = [number.as_str()];
                 let replace = |name| (ChangeOperation::Replace, name, &value[..]);
-                connection.modify(&self.person(uid), &[replace("sn"), replace("title"), replace("employeeNumber")])
+                connection
+                    .modify(&self.person(uid), &[replace("sn"), replace("title"), replace("employeeNumber")])
             }
             Change::Rename(old, new) => connection.modify_dn(&self.person(old), &format!("uid={new}"), None),
             Change::Delete(uid) => connection.delete(&self.person(uid)),
@@ -188,7 +189,8 @@ impl Writer {
     fn read(&self, connection: &mut Connection) -> State {
         let mut state = State::default();
         let attributes = ["uid", "cn", "sn", "title", "employeeNumber", "memberOf"];
-        let reply = connection.search(&self.unit(), Scope::SingleLevel, "(objectClass=*)", &attributes).unwrap();
+        let reply =
+            connection.search(&self.unit(), Scope::SingleLevel, "(objectClass=*)", &attributes).unwrap();
         assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
         let mut member_of = BTreeSet::new();
         for entry in &reply.entries {
@@ -201,7 +203,8 @@ impl Writer {
                 member_of.insert(uid.clone());
             }
             // The index knows it, too.
-            let by_index = connection.search(SUFFIX, Scope::WholeSubtree, &format!("(uid={uid})"), &["1.1"]).unwrap();
+            let by_index =
+                connection.search(SUFFIX, Scope::WholeSubtree, &format!("(uid={uid})"), &["1.1"]).unwrap();
             assert_eq!(by_index.entries.len(), 1, "(uid={uid})");
         }
         let counted = connection.entry(&self.unit(), &["numSubordinates"]).unwrap().unwrap();
@@ -210,9 +213,11 @@ impl Writer {
 
         let group = connection.entry(&self.group(), &["member"]).unwrap().unwrap();
         let below = format!(",{}", self.unit());
-        let uids = group.texts("member").into_iter().filter_map(|dn| Some(dn.strip_suffix(&below)?.to_owned()));
+        let uids =
+            group.texts("member").into_iter().filter_map(|dn| Some(dn.strip_suffix(&below)?.to_owned()));
         state.members = uids.map(|rdn| rdn.trim_start_matches("uid=").to_owned()).collect();
-        let linked: BTreeSet<_> = state.members.iter().filter(|uid| state.people.contains_key(*uid)).cloned().collect();
+        let linked: BTreeSet<_> =
+            state.members.iter().filter(|uid| state.people.contains_key(*uid)).cloned().collect();
         assert_eq!(member_of, linked, "memberOf of {}", self.name);
         state
     }
@@ -233,7 +238,8 @@ impl Change {
 
 /// Adds the suffix, if it is not there.
 pub fn plant_suffix(connection: &mut Connection) {
-    let attributes = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    let attributes =
+        [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
     let outcome = connection.add(SUFFIX, &attributes).unwrap();
     assert!(matches!(outcome.code, ResultCode::SUCCESS | ResultCode::ENTRY_ALREADY_EXISTS), "{outcome:?}");
 }
