@@ -1,0 +1,252 @@
+//! Schema files as people have them: the layouts of OpenLDAP and 389 DS, and a message for each mistake.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use schema::{ClassKind, Schema, SchemaBuilder};
+
+fn with(file: &str, text: &str) -> Arc<Schema> {
+    let mut builder = SchemaBuilder::shipped();
+    builder.add_text(file, text).unwrap();
+    builder.build().unwrap()
+}
+
+#[test]
+fn slapd_conf_layout() {
+    let schema = with("slapd_conf.schema", include_str!("../testdata/slapd_conf.schema"));
+    let colour = schema.attribute_type("ACMECOLOR").unwrap();
+    assert_eq!((colour.oid.as_str(), colour.name()), ("1.3.6.1.4.1.99999.77.1.1", "acmeColour"));
+    assert_eq!(colour.description.as_deref(), Some("what's written"));
+    assert_eq!(
+        colour.definition,
+        "( 1.3.6.1.4.1.99999.77.1.1 NAME ( 'acmeColour' 'acmeColor' ) DESC 'what\\27s written' SUP name )"
+    );
+    let size = schema.attribute_type("acmeSize").unwrap();
+    assert_eq!((size.length_bound, size.single_value), (Some(8), true));
+    assert!(size.definition.ends_with("X-ORIGIN ( 'acme' 'by hand' ) X-EMPTY )"), "{}", size.definition);
+    let note = schema.attribute_type("acmeNote").unwrap();
+    assert_eq!(note.equality.unwrap().name(), "caseIgnoreMatch");
+    let code = schema.attribute_type("acmeCode").unwrap();
+    assert_eq!(schema.syntax_by_id(code.syntax).description, "Acme Code");
+    assert!(schema.validate_value(code, b"12 34").is_ok());
+    assert_eq!(
+        schema.validate_value(code, b"12a").unwrap_err().to_string(),
+        "not a Acme Code: 'a' at byte 2 is not allowed"
+    );
+    let thing = schema.object_class("acmething").unwrap();
+    assert_eq!(thing.kind, ClassKind::Auxiliary);
+    assert!(thing.all_must.contains(&colour.id) && thing.all_may.contains(&code.id));
+    assert_eq!(schema.content_rules()[0].auxiliary, [thing.id]);
+    assert_eq!(schema.name_forms()[0].names, ["personForm"]);
+    assert_eq!(schema.structure_rules()[0].superiors, [1]);
+}
+
+#[test]
+fn ldif_of_389_ds() {
+    let schema = with("ds389.ldif", include_str!("../testdata/ds389.ldif"));
+    let shape = schema.attribute_type("dsShape").unwrap();
+    assert_eq!(shape.equality.unwrap().name(), "caseIgnoreMatch");
+    let shade = schema.attribute_type("dsHue").unwrap();
+    assert_eq!(shade.sup, Some(schema.attribute_type("name").unwrap().id));
+    assert_eq!(schema.attribute_type("DSLOOSE-oid").unwrap().name(), "dsLoose");
+    let object = schema.object_class("dsBox").unwrap();
+    assert_eq!(object.description.as_deref(), Some("A 'box' with \\"));
+    assert!(object.definition.contains("DESC 'A \\27box\\27 with \\5C'"));
+}
+
+#[test]
+fn ldif_of_cn_config() {
+    let schema = with("olc.ldif", include_str!("../testdata/olc.ldif"));
+    let two = schema.attribute_type("olcTwo").unwrap();
+    assert_eq!((two.oid.as_str(), two.single_value), ("1.3.6.1.4.1.99999.79.2", true));
+    assert_eq!(schema.attribute_type("olcThree").unwrap().description.as_deref(), Some("é"));
+    assert_eq!(schema.object_class("olcBox").unwrap().all_may.len(), 3);
+}
+
+#[test]
+fn repeating_a_definition_is_harmless() {
+    let text = "attributetype ( 2.5.4.3 NAME ( 'commonName' 'CN' ) DESC 'again' SUP NAME )\n\
+                attributetype ( 0.9.2342.19200300.100.1.3 NAME ( 'mail' 'rfc822Mailbox' ) EQUALITY caseIgnoreIA5Match\n \
+                SUBSTR caseIgnoreIA5SubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{320} )";
+    let schema = with("again.schema", text);
+    assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());
+    assert_eq!(schema.attribute_type("cn").unwrap().name(), "cn");
+}
+
+const STRING: &str = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
+
+/// Every mistake has its message, with file and line.
+#[test]
+fn mistakes() {
+    for (text, expected) in [
+        // The grammar.
+        ("attributetype 1.2.3", "1: expected '(', found 1.2.3"),
+        (
+            "attributetype ( 1.2.3 NAME 'a' <string> ",
+            "1: expected a term or ')', found the end of the definition",
+        ),
+        (
+            "attributetype ( 1.2.3 NAME 'a <string> )",
+            "1: expected a closing quote, found the end of the definition",
+        ),
+        ("attributetype ( 1.2.3 <string> ) extra", "1: expected nothing behind the last ')', found extra"),
+        (
+            "attributetype ( 1.2.3 NAME 'a'\n  <string>\n  COLOUR 'red' )",
+            "3: COLOUR is not a term of an attribute type",
+        ),
+        ("attributetype ( 1.2.3 <string> <string> )", "1: SYNTAX is given twice"),
+        (
+            "attributetype ( 1.2.3 NAME 'a b' <string> )",
+            "1: \"a b\" is not a name: a letter, then letters, digits and hyphens",
+        ),
+        ("attributetype ( 1.2.3 DESC word <string> )", "1: expected a string in quotes, found word"),
+        ("attributetype ( x NAME 'a' <string> )", "1: \"x\" is not a numeric OID"),
+        ("attributetype ( 1.02 NAME 'a' <string> )", "1: \"1.02\" is not a numeric OID"),
+        ("attributetype ( 1.2.3 NAME 'a' )", "1: SUP or SYNTAX is missing"),
+        ("attributetype ( 1.2.3 SYNTAX 1.2{x} )", "1: \"{x}\" is not a number"),
+        (
+            "attributetype ( 1.2.3 <string> USAGE daily )",
+            "1: \"daily\" is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation",
+        ),
+        ("objectclass ( 1.2.3 MUST ( cn sn ) )", "1: expected '$' or ')', found sn"),
+        ("objectclass ( 1.2.3 ABSTRACT AUXILIARY )", "1: ABSTRACT and AUXILIARY exclude each other"),
+        ("ditstructurerule ( x FORM f )", "1: \"x\" is not a number"),
+        ("ditstructurerule ( 1 )", "1: FORM is missing"),
+        ("nameform ( 1.2.3 MUST cn )", "1: OC is missing"),
+        // The file.
+        (
+            "# fine\n\nattributtype ( 1.2.3 <string> )",
+            "3: \"attributtype\" is not the beginning of a schema definition",
+        ),
+        (
+            "attributtypes: ( 1.2.3 <string> )",
+            "1: \"attributtypes\" is not the beginning of a schema definition",
+        ),
+        ("attributeTypes:: ???", "1: the value behind '::' is not base64"),
+        ("attributetype ( acme:1 <string> )", "1: OID macro \"acme\" is not defined above"),
+        (
+            "objectidentifier acme 1.2\nobjectidentifier acme 1.3",
+            "2: OID macro \"acme\" is defined twice with different OIDs",
+        ),
+        ("objectidentifier acme", "1: expected a macro's name and its OID, found acme"),
+        // Names that mean nothing.
+        ("attributetype ( 1.2.3 SUP nobody )", "1: superior \"nobody\" is not defined"),
+        ("objectclass ( 1.2.3 SUP nobody )", "1: superior \"nobody\" is not defined"),
+        ("objectclass ( 1.2.3 MAY nothing )", "1: attribute type \"nothing\" in MAY is not defined"),
+        (
+            "attributetype ( 1.2.3 SYNTAX 1.2.3.4 )",
+            "1: syntax \"1.2.3.4\" is not known; a new one is defined with X-SUBST, naming a known one",
+        ),
+        (
+            "ldapsyntax ( 1.2.3 X-SUBST '1.2.3.4' )",
+            "1: syntax \"1.2.3.4\" is not known; a new one is defined with X-SUBST, naming a known one",
+        ),
+        (
+            "attributetype ( 1.2.3 EQUALITY sameMatch <string> )",
+            "1: matching rule \"sameMatch\" in EQUALITY is not known",
+        ),
+        (
+            "attributetype ( 1.2.3 SUBSTR caseIgnoreMatch <string> )",
+            "1: matching rule caseIgnoreMatch cannot be used for SUBSTR",
+        ),
+        (
+            "matchingrule ( 1.2.3 NAME 'sameMatch' <string> )",
+            "1: matching rule \"sameMatch\" in the definition is not known",
+        ),
+        ("ditcontentrule ( 2.5.6.6 AUX nobody )", "1: object class \"nobody\" in AUX is not defined"),
+        ("nameform ( 1.2.3 OC nobody MUST cn )", "1: object class \"nobody\" in OC is not defined"),
+        ("ditstructurerule ( 1 FORM nobody )", "1: name form \"nobody\" is not defined"),
+        (
+            "nameform ( 1.2.3 NAME 'f' OC person MUST cn )\nditstructurerule ( 1 FORM f SUP 7 )",
+            "2: superior \"7\" is not defined",
+        ),
+        // Clashes.
+        (
+            "attributetype ( 2.5.4.3 NAME 'cn' <string> )",
+            "1: OID 2.5.4.3 is already defined as cn (core.schema:35), differently",
+        ),
+        (
+            "objectclass ( 2.5.4.3 NAME 'thing' )",
+            "1: OID 2.5.4.3 is already defined as cn (core.schema:35), differently",
+        ),
+        (
+            "\nattributetype ( 1.2.3 NAME 'SURNAME' <string> )",
+            "2: name \"SURNAME\" already belongs to 2.5.4.4 sn (core.schema:87)",
+        ),
+        (
+            "objectclass ( 1.2.3 NAME 'top' )",
+            "1: name \"top\" already belongs to 2.5.6.0 top (system.schema:8)",
+        ),
+        ("ditcontentrule ( 2.5.6.6 NOT cn )", "1: attribute type cn is in MUST and in NOT"),
+        (
+            "ditcontentrule ( 2.5.6.6 )\nditcontentrule ( 2.5.6.6 NOT seeAlso )",
+            "2: OID 2.5.6.6 is already defined as person, differently",
+        ),
+        // Inheritance.
+        (
+            "attributetype ( 1.2.3 NAME 'a' SUP b )\nattributetype ( 1.2.4 NAME 'b' SUP a )",
+            "1: a is derived from itself",
+        ),
+        ("attributetype ( 1.2.3 NAME 'a' SUP a )", "1: a is derived from itself"),
+        (
+            "objectclass ( 1.2.3 NAME 'a' SUP b )\nobjectclass ( 1.2.4 NAME 'b' SUP ( top $ a ) )",
+            "1: a is derived from itself",
+        ),
+        ("attributetype ( 1.2.3 SUP creatorsName )", "1: usage differs from that of supertype creatorsName"),
+        ("attributetype ( 1.2.3 SUP c-l )", "1: supertype c-l is collective and this is not, or the reverse"),
+        (
+            "attributetype ( 1.2.3 <string> NO-USER-MODIFICATION )",
+            "1: NO-USER-MODIFICATION needs an operational usage",
+        ),
+        (
+            "attributetype ( 1.2.3 <string> COLLECTIVE USAGE directoryOperation )",
+            "1: a collective attribute cannot be operational",
+        ),
+        (
+            "attributetype ( 1.2.3 <string> COLLECTIVE SINGLE-VALUE )",
+            "1: COLLECTIVE and SINGLE-VALUE exclude each other",
+        ),
+        (
+            "objectclass ( 1.2.3 SUP person AUXILIARY )",
+            "1: auxiliary class cannot be derived from structural class person",
+        ),
+        (
+            "objectclass ( 1.2.3 SUP posixAccount )",
+            "1: structural class cannot be derived from auxiliary class posixAccount",
+        ),
+        (
+            "objectclass ( 1.2.3 SUP person ABSTRACT )",
+            "1: abstract class cannot be derived from structural class person",
+        ),
+        ("ditcontentrule ( 1.3.6.1.1.1.2.0 )", "1: object class 1.3.6.1.1.1.2.0 is not structural"),
+        ("nameform ( 1.2.3 OC person MUST cn MAY cn )", "1: attribute type cn is in MUST and in MAY"),
+    ] {
+        let text = text.replace("<string>", STRING);
+        let mut builder = SchemaBuilder::shipped();
+        let built = builder.add_text("mine.schema", &text).and_then(|builder| builder.build());
+        let message = built.map(drop).expect_err(&text).to_string();
+        let message = message.strip_prefix("mine.schema:").expect(&message);
+        // Line numbers of shipped files are theirs to change.
+        assert_eq!(without_shipped_line(message), without_shipped_line(expected), "{text}");
+    }
+}
+
+fn without_shipped_line(message: &str) -> String {
+    match message.split_once(".schema:") {
+        Some((before, after)) => {
+            format!("{before}.schema:{}", after.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+        }
+        None => message.to_owned(),
+    }
+}
+
+#[test]
+fn a_text_with_a_mistake_adds_nothing() {
+    let mut builder = SchemaBuilder::shipped();
+    let text =
+        "objectidentifier acme 1.2.3\nattributetype ( acme:1 NAME 'half' SUP name )\nattributetype ( x )";
+    assert_eq!(builder.add_text("mine.schema", text).unwrap_err().line, 3);
+    assert!(builder.build().unwrap().attribute_type("half").is_none());
+    assert!(builder.add_text("mine.schema", "attributetype ( acme:1 SUP name )").is_err());
+}

@@ -1,0 +1,7 @@
+//! Any text as a schema file: see the properties.
+#![no_main]
+
+#[path = "../../crates/schema/tests/properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::schema_text(bytes));
