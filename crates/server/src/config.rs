@@ -5,10 +5,11 @@
 //! error names file, line and what is wrong. What belongs to the directory rather than to this machine will move to
 //! entries below `cn=config`.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use directory::Settings;
 use directory::password::StorageScheme;
 
 use crate::limits;
@@ -127,6 +128,8 @@ pub struct Config {
     pub size_limit: u32,
     /// Seconds a search of others than the administrator takes; 0 is no limit.
     pub time_limit_seconds: u32,
+    /// Records of the log that are kept.
+    pub log_records_kept: u64,
     /// What can be changed while connections are open.
     pub online: OnlineSettings,
     /// What to log, and where.
@@ -176,6 +179,7 @@ impl Config {
     /// The defaults, with that data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let directory = Settings::default();
         Config {
             data: data.into(),
             listen: vec![ListenUrl::default()],
@@ -188,8 +192,9 @@ impl Config {
             schema_files: Vec::new(),
             password_scheme: StorageScheme::default(),
             integrity_attributes: Vec::new(),
-            size_limit: 1_000,
-            time_limit_seconds: 60,
+            size_limit: directory.size_limit,
+            time_limit_seconds: directory.time_limit_seconds,
+            log_records_kept: directory.log_records_kept,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
         }
@@ -240,6 +245,7 @@ impl Config {
             integrity_attributes: file.integrity_attributes.unwrap_or_default(),
             size_limit: file.limits.size_limit.unwrap_or(defaults.size_limit),
             time_limit_seconds: file.limits.time_limit_seconds.unwrap_or(defaults.time_limit_seconds),
+            log_records_kept: file.limits.log_records.map_or(defaults.log_records_kept, NonZeroU64::get),
             online,
             log: LogSettings {
                 level: arguments
@@ -282,6 +288,7 @@ impl Config {
             ("password_scheme", self.password_scheme != new.password_scheme, true),
             ("limits.size_limit", self.size_limit != new.size_limit, true),
             ("limits.time_limit_seconds", self.time_limit_seconds != new.time_limit_seconds, true),
+            ("limits.log_records", self.log_records_kept != new.log_records_kept, true),
             ("limits or idle_timeout_seconds", without_log(&self.online) != without_log(&new.online), true),
             ("log", log_changed, true),
         ];

@@ -87,7 +87,7 @@ pub(crate) enum Turn {
     /// Another turn in this pass's successor: there is work that could be done.
     Again,
     /// A turn when the writer has room.
-    WaitWriter,
+    WaitForWriter,
     /// To be closed.
     Close,
 }
@@ -176,7 +176,7 @@ impl Connection {
         if has_room && (can_read || self.session.has_search()) {
             Turn::Again
         } else if self.waiting == Waiting::Writer {
-            Turn::WaitWriter
+            Turn::WaitForWriter
         } else {
             Turn::Wait
         }

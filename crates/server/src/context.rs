@@ -14,7 +14,6 @@ use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
 
 /// What all threads of a server share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,

@@ -21,7 +21,6 @@ use crate::writer::WriteQueue;
 const ROOT: &str = "cn=monitor";
 
 /// Makes the entries.
-#[derive(Debug)]
 pub(crate) struct Monitor {
     started: Instant,
     /// Seconds since 1970.
@@ -31,7 +30,6 @@ pub(crate) struct Monitor {
 }
 
 /// Where the numbers come from.
-#[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,

@@ -1,7 +1,7 @@
 //! The node file: its keys, and errors with the line they stand on.
 
 use std::fmt::Display;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -50,6 +50,7 @@ pub(crate) struct LimitKeys {
     pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,
     pub(crate) size_limit: Option<u32>,
     pub(crate) time_limit_seconds: Option<u32>,
+    pub(crate) log_records: Option<NonZeroU64>,
 }
 
 /// The table `[log]`.

@@ -23,7 +23,8 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::search::Search;
 use directory::{Outcome, Requester};
 use ldap::{
-    Controls, DecodeError, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode, response,
+    Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
+    response,
 };
 
 use crate::context::Context;
@@ -187,12 +188,16 @@ impl Session {
         }
     }
 
-    /// Answers a request that could not be decoded, where id and operation could be read; else says goodbye (RFC 4511
-    /// section 4.1.1).
+    /// Answers a request that could not be decoded, or says goodbye. RFC 4511 section 4.1.1 demands the latter where the
+    /// envelope cannot be read, the operation is unknown, or the encoding itself is broken: then nobody knows what the
+    /// peer meant. What is well encoded and breaks a rule gets its answer, protocolError.
     fn refuse(&mut self, context: &mut Context, error: &DecodeError, out: &mut Vec<u8>) -> Taken {
         let response = error.request_tag.and_then(ResponseOp::answering_tag);
         let operation = error.request_tag.and_then(Operation::of);
-        let (Some(id), Some(response), Some(operation)) = (error.id, response, operation) else {
+        let is_well_encoded = !matches!(error.kind, DecodeErrorKind::Ber(_));
+        let (Some(id), Some(response), Some(operation), true) =
+            (error.id, response, operation, is_well_encoded)
+        else {
             return Taken::NotYet(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
         };
         if operation == Operation::BIND {
