@@ -17,6 +17,7 @@ use crate::catalog::{self, AttributeAllocation, Catalog, DEFAULT_INDEXES, META_F
 use crate::controls::RequestControls;
 use crate::csn::Csn;
 use crate::decide::decide;
+use crate::limits::{LOG_RECORDS_KEPT, LOG_TRIM_SLICE};
 use crate::password::StorageScheme;
 use crate::record::{Change, Record};
 use crate::rows::{AttrId, MAPS, META, NODES};
@@ -63,6 +64,8 @@ pub struct Settings {
     pub size_limit: u32,
     /// Most seconds a search of others than the administrator takes; 0 = no limit.
     pub time_limit_seconds: u32,
+    /// Records of the log that are kept, at least 1; older ones are trimmed.
+    pub log_records_kept: u64,
     /// Link attributes whose values vanish with the entry they name instead of staying as text.
     pub integrity_attributes: Vec<String>,
 }
@@ -76,6 +79,7 @@ impl Default for Settings {
             password_scheme: StorageScheme::default(),
             size_limit: 1_000,
             time_limit_seconds: 60,
+            log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: Vec::new(),
         }
     }
@@ -531,14 +535,23 @@ impl WriteBatch<'_> {
     ///
     /// # Errors
     /// Nothing of the batch holds: every operation in it failed.
-    pub fn commit(self) -> Result<(), OperationError> {
+    pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         // Published first: whoever sees the new rows must know their numbers. Numbers nobody uses do no harm.
         if !Arc::ptr_eq(&self.catalog, self.committed) {
             self.directory.catalog.store(self.catalog.clone());
         }
+        self.trim_log()?;
         self.batch.commit()?;
         *self.committed = self.catalog;
+        Ok(())
+    }
+
+    fn trim_log(&mut self) -> Result<(), StoreError> {
+        let before = (self.batch.position()? + 1).saturating_sub(self.settings.log_records_kept.max(1));
+        if self.batch.first_position()?.is_some_and(|first| first < before) {
+            self.batch.trim_log(before, LOG_TRIM_SLICE)?;
+        }
         Ok(())
     }
 }

@@ -46,5 +46,11 @@ pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
+/// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
+pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
+
+/// Most records trimmed with one commit, so that a shorter log makes no commit long.
+pub const LOG_TRIM_SLICE: usize = 256;
+
 const _: () = assert!(NAME_KEY_MAX + 20 <= 511 && INDEX_KEY_MAX + 4 <= 511);
 const _: () = assert!(TABLE_VALUE_COUNT_MIN < INLINE_VALUE_COUNT_MAX && KEY_HASH_SIZE < INDEX_KEY_MAX);
