@@ -11,8 +11,9 @@ use directory::search::{Budget, Search, Step};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{Directory, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp, Writer};
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases, FilterBuf, MessageId,
-    ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases,
+    FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode,
+    Scope, SearchRequest, SelectionBuf,
 };
 use schema::Schema;
 
@@ -29,6 +30,10 @@ impl MonitorSource for NoMonitor {
     fn entries(&self) -> Vec<VirtualEntry> {
         Vec::new()
     }
+}
+
+pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
+    Arc::new(NoMonitor)
 }
 
 /// A folder below the system's temporary one, removed at the end.
@@ -109,7 +114,8 @@ impl TestDirectory {
     }
 
     pub(crate) fn with_settings(settings: Settings) -> TestDirectory {
-        TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, Schema::shipped(), &[SUFFIX], 0).unwrap()
+        TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, Schema::shipped(), &[SUFFIX], 0)
+            .unwrap()
     }
 
     /// A directory with the suffix entry.
@@ -131,7 +137,7 @@ impl TestDirectory {
             schema: schema.clone(),
             suffixes: suffixes.iter().map(|suffix| suffix.to_string()).collect(),
             settings: settings.clone(),
-            monitor: Arc::new(NoMonitor),
+            monitor: no_monitor(),
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
             stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], hashed_passwords: Vec::new() },
@@ -139,14 +145,29 @@ impl TestDirectory {
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();
         let requester = Requester::Administrator { dn: settings.admin_dn.clone() };
-        Ok(TestDirectory { directory, writer, snapshot, requester, use_indexes: true, clock, settings, schema, folder })
+        Ok(TestDirectory {
+            directory,
+            writer,
+            snapshot,
+            requester,
+            use_indexes: true,
+            clock,
+            settings,
+            schema,
+            folder,
+        })
     }
 
     /// Closes the directory and opens it again.
     pub(crate) fn reopen(self) -> TestDirectory {
-        let (folder, settings, schema, clock) = (self.folder.clone(), self.settings.clone(), self.schema.clone(), self.clock);
+        let (folder, settings, schema, clock) =
+            (self.folder.clone(), self.settings.clone(), self.schema.clone(), self.clock);
         drop(self);
         TestDirectory::open(folder, settings, schema, &[SUFFIX], clock).unwrap()
+    }
+
+    pub(crate) fn folder(&self) -> Arc<TemporaryFolder> {
+        self.folder.clone()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -169,7 +190,12 @@ impl TestDirectory {
         self.execute_with(request, &RequestControls::default(), &stamp)
     }
 
-    pub(crate) fn execute_with(&mut self, request: &Request<'_>, controls: &RequestControls, stamp: &Stamp) -> Outcome {
+    pub(crate) fn execute_with(
+        &mut self,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+    ) -> Outcome {
         let mut batch = self.writer.begin().unwrap();
         let outcome = batch.execute(&self.requester, request, controls, stamp);
         batch.commit().unwrap();
@@ -197,7 +223,13 @@ impl TestDirectory {
         self.execute(&Request::Modify(ModifyRequest { object: dn, changes: buffer.as_changes() }))
     }
 
-    pub(crate) fn modify_dn(&mut self, dn: &str, new_rdn: &str, delete_old_rdn: bool, new_superior: Option<&str>) -> Outcome {
+    pub(crate) fn modify_dn(
+        &mut self,
+        dn: &str,
+        new_rdn: &str,
+        delete_old_rdn: bool,
+        new_superior: Option<&str>,
+    ) -> Outcome {
         self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
     }
 
@@ -221,7 +253,11 @@ impl TestDirectory {
         )
     }
 
-    pub(crate) fn search_request(&mut self, request: &SearchRequest<'_>, controls: &RequestControls) -> Found {
+    pub(crate) fn search_request(
+        &mut self,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Found {
         let id = MessageId(7);
         let mut out = Vec::new();
         match Search::start(&self.snapshot, &self.requester, id, request, controls) {
@@ -265,8 +301,11 @@ pub(crate) fn received(mut bytes: &[u8]) -> Found {
         match ResponseMessage::decode(message, &DecodeLimits::default()).unwrap().response {
             Response::SearchEntry(entry) => {
                 let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
-                let attributes = entry.attributes.iter().map(|a| (a.description.to_owned(), values(a.values)));
-                found.entries.push(Entry { dn: entry.object_name.to_owned(), attributes: attributes.collect() });
+                let attributes =
+                    entry.attributes.iter().map(|a| (a.description.to_owned(), values(a.values)));
+                found
+                    .entries
+                    .push(Entry { dn: entry.object_name.to_owned(), attributes: attributes.collect() });
             }
             Response::SearchReference(uris) => found.references.extend(uris.iter().map(str::to_owned)),
             Response::SearchDone(result) => {

@@ -64,7 +64,8 @@ fn a_link_follows_the_move_of_a_superior() {
     add_unit(&mut directory, "new");
     add_person(&mut directory, "cn=a", "ou=old,dc=example,dc=com");
     add_group(&mut directory, &["cn=a,ou=old,dc=example,dc=com"]);
-    let outcome = directory.modify_dn("ou=old,dc=example,dc=com", "ou=moved", true, Some("ou=new,dc=example,dc=com"));
+    let outcome =
+        directory.modify_dn("ou=old,dc=example,dc=com", "ou=moved", true, Some("ou=new,dc=example,dc=com"));
     assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     assert_eq!(members(&mut directory), ["cn=a,ou=moved,ou=new,dc=example,dc=com"]);
     is_sound(&directory);
@@ -106,7 +107,10 @@ fn text_becomes_a_link_by_rename_and_by_subtree_move() {
     add_unit(&mut directory, "x");
     add_person(&mut directory, "cn=a", "ou=x,dc=example,dc=com");
     add_group(&mut directory, &["cn=b,ou=x,dc=example,dc=com", "cn=b,ou=y,dc=example,dc=com"]);
-    assert_eq!(directory.modify_dn("cn=a,ou=x,dc=example,dc=com", "cn=b", true, None).code, ResultCode::SUCCESS);
+    assert_eq!(
+        directory.modify_dn("cn=a,ou=x,dc=example,dc=com", "cn=b", true, None).code,
+        ResultCode::SUCCESS
+    );
     assert_eq!(directory.read("cn=b,ou=x,dc=example,dc=com").unwrap().texts("memberOf"), [GROUP]);
     assert_eq!(directory.modify_dn("ou=x,dc=example,dc=com", "ou=y", true, None).code, ResultCode::SUCCESS);
     // Both values name the same entry now: one link.

@@ -50,14 +50,16 @@ fn records(read: &Read) -> Vec<(u64, Record)> {
 fn eventful() -> TestDirectory {
     let mut d = TestDirectory::with_suffix_entry();
     let base = "dc=example,dc=com";
-    let ok = |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    let ok =
+        |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     for unit in ["x", "y"] {
         ok(d.add(&format!("ou={unit},{base}"), &[("objectClass", &["organizationalUnit"])]));
     }
     let large = "l".repeat(3_000);
     let numbers: Vec<String> = (0..100).map(|number| format!("{number:05}")).collect();
     let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
-    let person: &[(&str, &[&str])] = &[("objectClass", &["inetOrgPerson"]), ("sn", &["S", "T"]), ("description", &[&large])];
+    let person: &[(&str, &[&str])] =
+        &[("objectClass", &["inetOrgPerson"]), ("sn", &["S", "T"]), ("description", &[&large])];
     let group: &[(&str, &[&str])] = &[
         ("objectClass", &["groupOfNames"]),
         ("member", &["cn=a,ou=x,dc=example,dc=com", "cn=b,ou=y,dc=example,dc=com"]),
@@ -70,15 +72,27 @@ fn eventful() -> TestDirectory {
     ok(d.modify_dn(&format!("cn=a,ou=z,ou=y,{base}"), "cn=b", false, Some(&format!("ou=y,{base}"))));
     ok(d.modify_dn(&format!("ou=z,ou=y,{base}"), "ou=x", true, Some(base)));
     ok(d.modify_dn(&format!("ou=y,{base}"), "ou=y", true, Some(&format!("ou=x,{base}"))));
-    ok(d.modify(&format!("cn=b,ou=y,ou=x,{base}"), &[(ChangeOperation::Delete, "telephoneNumber", &numbers[..80])]));
+    ok(d.modify(
+        &format!("cn=b,ou=y,ou=x,{base}"),
+        &[(ChangeOperation::Delete, "telephoneNumber", &numbers[..80])],
+    ));
     let other: &[&str] = &["cn=other,ou=x,dc=example,dc=com"];
     let linked: &[&str] = &["cn=b,ou=y,ou=x,dc=example,dc=com"];
-    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Add, "member", other), (ChangeOperation::Delete, "member", linked)]));
+    ok(d.modify(
+        &format!("cn=g,{base}"),
+        &[(ChangeOperation::Add, "member", other), (ChangeOperation::Delete, "member", linked)],
+    ));
     ok(d.delete(&format!("cn=b,ou=y,ou=x,{base}")));
     ok(d.modify_dn(&format!("ou=y,ou=x,{base}"), "ou=y", true, Some(base)));
-    ok(d.modify(&format!("cn=g,{base}"), &[(ChangeOperation::Replace, "member", &["cn=b,ou=y,dc=example,dc=com"])]));
+    ok(d.modify(
+        &format!("cn=g,{base}"),
+        &[(ChangeOperation::Replace, "member", &["cn=b,ou=y,dc=example,dc=com"])],
+    ));
     ok(d.add(&format!("cn=b,ou=y,{base}"), person));
-    ok(d.modify(&format!("cn=b,ou=y,{base}"), &[(ChangeOperation::Replace, "description", &["short", &large])]));
+    ok(d.modify(
+        &format!("cn=b,ou=y,{base}"),
+        &[(ChangeOperation::Replace, "description", &["short", &large])],
+    ));
     ok(d.modify_dn(&format!("cn=b,ou=y,{base}"), "cn=B+sn=S", true, None));
     ok(d.add(&format!("cn=b,ou=y,{base}"), person));
     ok(d.delete(&format!("cn=h,{base}")));
@@ -98,7 +112,8 @@ struct Replica {
 impl Replica {
     fn of(records: &[(u64, Record)]) -> Replica {
         let folder = TemporaryFolder::new();
-        let options = store::Options { reserve_bytes: 0, map_bytes: Some(1 << 28), ..store::Options::default() };
+        let options =
+            store::Options { reserve_bytes: 0, map_bytes: Some(1 << 28), ..store::Options::default() };
         let (store, writer) = Store::open(folder.path(), MAPS, &options).unwrap();
         let mut replica =
             Replica { writer, store, catalog: Arc::new(Catalog::new(Schema::shipped())), _folder: folder };

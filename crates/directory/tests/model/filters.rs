@@ -28,10 +28,13 @@ pub(crate) fn compare(directory: &mut TestDirectory, plain: &Plain, rng: &mut Rn
     for _ in 0..FILTERS {
         let filter = random(plain, rng, 3);
         let text = text(&filter);
-        let (scope, base) = ([Scope::BaseObject, Scope::SingleLevel, Scope::WholeSubtree, Scope::Subordinate][rng.usize(0..4)], {
-            let ids: Vec<usize> = plain.entries.keys().copied().collect();
-            ids[rng.usize(0..ids.len())]
-        });
+        let (scope, base) = (
+            [Scope::BaseObject, Scope::SingleLevel, Scope::WholeSubtree, Scope::Subordinate][rng.usize(0..4)],
+            {
+                let ids: Vec<usize> = plain.entries.keys().copied().collect();
+                ids[rng.usize(0..ids.len())]
+            },
+        );
         let base_dn = plain.dn(base);
         let mut expected: Vec<String> = plain
             .entries
@@ -64,7 +67,8 @@ fn in_scope(plain: &Plain, id: usize, base: usize, scope: Scope) -> bool {
 }
 
 fn matches(plain: &Plain, id: usize, filter: &Filter) -> bool {
-    let any = |name: &str, test: &dyn Fn(&str) -> bool| plain.values(id, name).iter().any(|value| test(value));
+    let any =
+        |name: &str, test: &dyn Fn(&str) -> bool| plain.values(id, name).iter().any(|value| test(value));
     match filter {
         Filter::And(parts) => parts.iter().all(|part| matches(plain, id, part)),
         Filter::Or(parts) => parts.iter().any(|part| matches(plain, id, part)),

@@ -16,7 +16,8 @@ use directory::Requester;
 use directory::controls::RequestControls;
 use fastrand::Rng;
 use ldap::{
-    AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request, ResultCode, Scope,
+    AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request,
+    ResultCode, Scope,
 };
 use plain::{Operation, Plain};
 use testing::{Entry, SUFFIX, TestDirectory};
@@ -70,7 +71,10 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Opera
             batch.execute(&requester, request, &RequestControls::default(), stamp)
         });
         let expected = plain.execute(operation);
-        assert!(expected.contains(&outcome.code), "{operation:?}\n  {expected:?} expected, {outcome:?} found");
+        assert!(
+            expected.contains(&outcome.code),
+            "{operation:?}\n  {expected:?} expected, {outcome:?} found"
+        );
     }
     batch.commit().unwrap();
     directory.snapshot.renew().unwrap();
@@ -102,14 +106,20 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
 
 /// Everything the directory holds is everything that the plain one holds, and the rows are sound.
 fn compare(directory: &mut TestDirectory, plain: &Plain) {
-    let found = directory.search("", Scope::WholeSubtree, "(objectClass=*)", &["*", "memberOf", "numSubordinates"]);
+    let found =
+        directory.search("", Scope::WholeSubtree, "(objectClass=*)", &["*", "memberOf", "numSubordinates"]);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let found: BTreeMap<String, _> = found.entries.iter().map(comparable).collect();
     let expected = plain.comparable();
     for (dn, entry) in &expected {
         assert_eq!(found.get(dn), Some(entry), "{dn}");
     }
-    assert_eq!(found.len(), expected.len(), "{:?}", found.keys().filter(|dn| !expected.contains_key(*dn)).collect::<Vec<_>>());
+    assert_eq!(
+        found.len(),
+        expected.len(),
+        "{:?}",
+        found.keys().filter(|dn| !expected.contains_key(*dn)).collect::<Vec<_>>()
+    );
     assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 

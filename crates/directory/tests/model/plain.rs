@@ -111,7 +111,8 @@ impl Plain {
     pub(crate) fn comparable(&self) -> BTreeMap<String, Comparable> {
         let entry = |(id, entry): (&usize, &PlainEntry)| {
             let names = entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof"]);
-            let mut attributes: Comparable = names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
+            let mut attributes: Comparable =
+                names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
             attributes.retain(|_, values| !values.is_empty());
             attributes.values_mut().for_each(|values| values.sort());
             let mut classes = vec![entry.class.to_lowercase()];
@@ -158,7 +159,8 @@ impl Plain {
         let rdn = rdn.to_lowercase();
         let id = self.next;
         self.next += 1;
-        let entry = PlainEntry { parent, rdn: rdn.clone(), class, values: BTreeMap::new(), links: BTreeMap::new() };
+        let entry =
+            PlainEntry { parent, rdn: rdn.clone(), class, values: BTreeMap::new(), links: BTreeMap::new() };
         self.entries.insert(id, entry);
         for (name, values) in &attributes[1..] {
             self.put(id, name, values);
@@ -371,7 +373,8 @@ impl Plain {
                 attributes.push(("gidnumber", vec!["100".to_owned()]));
                 attributes.push(("homedirectory", vec!["/home".to_owned()]));
                 attributes.push(("sn", words(rng)));
-                attributes.push(("mail", distinct(rng, |rng| format!("{}@x", ["a", "B", "c"][rng.usize(0..3)]))));
+                attributes
+                    .push(("mail", distinct(rng, |rng| format!("{}@x", ["a", "B", "c"][rng.usize(0..3)]))));
                 attributes.push(("manager", distinct(rng, |rng| self.random_dn(rng))));
             }
             _ => {}
