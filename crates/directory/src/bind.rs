@@ -142,7 +142,93 @@ fn decoy(scheme: StorageScheme) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
     use crate::password::{is_slow, parse, verify};
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    const ADA: &str = "cn=ada,dc=example,dc=com";
+
+    fn sample() -> TestDirectory {
+        let settings = Settings { admin_password: Some(b"{SSHA}admin".to_vec()), ..Settings::default() };
+        let mut directory = TestDirectory::with_settings(settings);
+        directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+        let person: &[(&str, &[&str])] =
+            &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}one", "{SSHA}two"])];
+        assert_eq!(directory.add(ADA, person).code, ResultCode::SUCCESS);
+        directory
+    }
+
+    fn ask(
+        directory: &TestDirectory,
+        version: i32,
+        name: &str,
+        authentication: Authentication<'_>,
+    ) -> BindOutcome {
+        bind(&directory.snapshot, &BindRequest { version, name, authentication })
+    }
+
+    #[test]
+    fn some_binds_are_decided_without_a_password() {
+        let directory = sample();
+        let check = |version, name, authentication, code| match ask(&directory, version, name, authentication)
+        {
+            BindOutcome::Done(outcome, requester) => {
+                assert_eq!((outcome.code, requester), (code, Requester::Anonymous), "{name:?}");
+            }
+            other => panic!("{name:?}: {other:?}"),
+        };
+        let simple = Authentication::Simple;
+        check(3, "", simple(b""), ResultCode::SUCCESS);
+        check(3, "", simple(b"x"), ResultCode::INVALID_CREDENTIALS);
+        check(3, ADA, simple(b""), ResultCode::UNWILLING_TO_PERFORM);
+        check(3, "cn=admin", simple(b""), ResultCode::UNWILLING_TO_PERFORM);
+        check(3, "no dn", simple(b"x"), ResultCode::INVALID_DN_SYNTAX);
+        check(2, "", simple(b""), ResultCode::PROTOCOL_ERROR);
+        let sasl = Authentication::Sasl { mechanism: "PLAIN", credentials: None };
+        check(3, "", sasl, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn others_have_to_match_a_stored_password() {
+        let directory = sample();
+        let check = |name, stored: &[&str], expected: Requester| match ask(
+            &directory,
+            3,
+            name,
+            Authentication::Simple(b"secret"),
+        ) {
+            BindOutcome::Verify { stored: found, requester } => {
+                let found: Vec<_> = found.iter().map(|stored| String::from_utf8_lossy(stored)).collect();
+                assert_eq!(
+                    (found.as_slice(), requester),
+                    (&stored.iter().map(|s| (*s).into()).collect::<Vec<_>>()[..], expected),
+                    "{name:?}"
+                );
+            }
+            other => panic!("{name:?}: {other:?}"),
+        };
+        check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
+        let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
+        check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
+        // The same work for names that nobody can bind with.
+        let decoy = decoy(StorageScheme::Argon2id);
+        for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
+            check(name, &[decoy], Requester::Anonymous);
+        }
+    }
+
+    #[test]
+    fn verification_decides_unless_it_was_for_show() {
+        let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let result = |verified, requester: &Requester| {
+            let (outcome, requester) = bind_result(verified, requester.clone());
+            (outcome.code, requester)
+        };
+        assert_eq!(result(true, &administrator), (ResultCode::SUCCESS, administrator.clone()));
+        let refused = (ResultCode::INVALID_CREDENTIALS, Requester::Anonymous);
+        assert_eq!(result(false, &administrator), refused);
+        assert_eq!(result(true, &Requester::Anonymous), refused);
+    }
 
     #[test]
     fn decoys_are_read_like_others_and_never_match() {

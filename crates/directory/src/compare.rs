@@ -149,3 +149,82 @@ fn has_attribute<'s>(
     let numbers = state.catalog.matching_attributes(description);
     Ok(candidate.entry(state)?.attributes().any(|row| numbers.contains(&row.id)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    const ADA: &str = "cn=ada,dc=example,dc=com";
+
+    fn sample() -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        let person: &[(&str, &[&str])] = &[
+            ("objectClass", &["person"]),
+            ("cn", &["ada"]),
+            ("sn;lang-en", &["Lovelace"]),
+            ("sn", &["King"]),
+            ("seeAlso", &["DC=Example,dc=com", "cn=ghost,dc=example,dc=com"]),
+            ("userPassword", &["{SSHA}xyz"]),
+        ];
+        let outcome = directory.add(ADA, person);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        directory
+    }
+
+    fn ask(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> CompareOutcome {
+        let request = CompareRequest { entry, description, value: value.as_bytes() };
+        compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default())
+    }
+
+    #[test]
+    fn values_are_compared_by_the_equality_rule() {
+        let directory = sample();
+        let check = |entry, description, value, code| match ask(&directory, entry, description, value) {
+            CompareOutcome::Done(outcome) => {
+                assert_eq!(outcome.code, code, "{entry} {description} {value}: {}", outcome.diagnostic);
+            }
+            other => panic!("{other:?}"),
+        };
+        let (yes, no) = (ResultCode::COMPARE_TRUE, ResultCode::COMPARE_FALSE);
+        check(ADA, "sn", "KING", yes);
+        check(ADA, "sn", "lovelace", yes);
+        check(ADA, "sn;lang-en", "king", no);
+        check(ADA, "name", " ada ", yes);
+        check(ADA, "cn", "bob", no);
+        check(ADA, "objectClass", "top", yes);
+        check(ADA, "objectClass", "device", no);
+        check(ADA, "seeAlso", "dc=EXAMPLE, dc=com", yes);
+        check(ADA, "seeAlso", "cn=Ghost,dc=example,dc=com", yes);
+        check(ADA, "seeAlso", ADA, no);
+        check(ADA, "entryDN", "CN=Ada,dc=example,dc=com", yes);
+        check(SUFFIX, "numSubordinates", "1", yes);
+        check(SUFFIX, "hasSubordinates", "FALSE", no);
+        check(ADA, "mail", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "memberOf", SUFFIX, ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "nonsense", "x", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check(ADA, "objectClass", "nonsense", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+        check(ADA, "seeAlso", "no dn", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+        check("cn=bob,dc=example,dc=com", "cn", "bob", ResultCode::NO_SUCH_OBJECT);
+        check("no dn", "cn", "x", ResultCode::INVALID_DN_SYNTAX);
+        check("", "objectClass", "top", yes);
+        check("", "supportedFeatures", "1.3.6.1.1.14", yes);
+        check("", "namingContexts", SUFFIX, ResultCode::INAPPROPRIATE_MATCHING);
+        check("", "cn", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check("cn=subschema", "cn", "SUBSCHEMA", yes);
+    }
+
+    #[test]
+    fn passwords_are_verified_for_all_but_anonymous_clients() {
+        let mut directory = sample();
+        let verify = CompareOutcome::Verify { stored: vec![b"{SSHA}xyz".to_vec()] };
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
+        directory.requester = Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
+        directory.requester = Requester::Anonymous;
+        match ask(&directory, ADA, "userPassword", "secret") {
+            CompareOutcome::Done(outcome) => assert_eq!(outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -25,6 +25,8 @@ mod plan;
 mod result;
 mod scope;
 mod selection;
+#[cfg(test)]
+mod tests;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result, encode_search_reference};
 use ldap::{Controls, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};

@@ -1,0 +1,177 @@
+//! What is returned of an entry.
+
+use ldap::{ResultCode, Scope};
+
+use super::{Question, leaves, sample};
+use crate::testing::{SUFFIX, TestDirectory};
+
+const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
+
+/// Names and values returned of an entry, in the order of the names.
+fn returned(directory: &TestDirectory, dn: &str, attributes: &[&str]) -> Vec<String> {
+    let found = Question::new(dn, Scope::BaseObject, "(objectClass=*)").attributes(attributes).ask(directory);
+    let entry = found.entries.first().expect("the entry is there");
+    entry.attributes.keys().map(|name| format!("{name}: {}", entry.texts(name).join(" | "))).collect()
+}
+
+#[test]
+fn attributes_are_returned_as_asked_for() {
+    let directory = sample();
+    let check = |attributes: &[&str], expected: &[&str]| {
+        assert_eq!(returned(&directory, ADA, attributes), expected, "{attributes:?}");
+    };
+    check(&["1.1"], &[]);
+    check(&["dn", "nonsense", "1.1"], &[]);
+    check(&["SN", "2.5.4.42", "1.1"], &["givenName: Ada | Augusta", "sn: Lovelace"]);
+    check(&["cn"], &["cn: Ada Lovelace", "cn;lang-fr: Ada de Lovelace"]);
+    check(&["cn;LANG-fr"], &["cn;lang-fr: Ada de Lovelace"]);
+    check(
+        &["name"],
+        &["cn: Ada Lovelace", "cn;lang-fr: Ada de Lovelace", "givenName: Ada | Augusta", "sn: Lovelace"],
+    );
+    check(&["userPassword"], &["userPassword: {SSHA}AAAA"]);
+    check(&["structuralObjectClass"], &["structuralObjectClass: inetOrgPerson"]);
+    check(
+        &["memberOf", "entryDN", "hasSubordinates", "numSubordinates"],
+        &[
+            "entryDN: uid=ada,ou=people,dc=example,dc=com",
+            "hasSubordinates: FALSE",
+            "memberOf: cn=all,ou=groups,dc=example,dc=com | cn=few,ou=groups,dc=example,dc=com",
+            "numSubordinates: 0",
+        ],
+    );
+    check(
+        &["@posixAccount"],
+        &[
+            "cn: Ada Lovelace",
+            "cn;lang-fr: Ada de Lovelace",
+            "description: mathematician | poet's daughter",
+            "objectClass: inetOrgPerson",
+            "uid: ada",
+            "userPassword: {SSHA}AAAA",
+        ],
+    );
+    let user: Vec<String> = returned(&directory, ADA, &[]);
+    assert_eq!(user, returned(&directory, ADA, &["*"]));
+    assert_eq!(user, returned(&directory, ADA, &["@extensibleObject"]));
+    assert!(
+        user.iter().all(|line| !line.starts_with("entryUUID") && !line.starts_with("memberOf")),
+        "{user:?}"
+    );
+    let operational = returned(&directory, ADA, &["+"]);
+    for name in [
+        "entryUUID",
+        "entryCSN",
+        "createTimestamp",
+        "modifiersName",
+        "entryDN",
+        "memberOf",
+        "subschemaSubentry",
+    ] {
+        assert!(operational.iter().any(|line| line.starts_with(name)), "{name} in {operational:?}");
+    }
+    assert!(operational.iter().all(|line| !line.starts_with("cn:")), "{operational:?}");
+}
+
+#[test]
+fn links_are_returned_as_the_names_of_their_targets_then_text() {
+    let mut directory = sample();
+    let odd = "cn=odd,ou=groups,dc=example,dc=com";
+    let members = |directory: &TestDirectory| returned(directory, odd, &["member"]);
+    assert_eq!(
+        members(&directory),
+        ["member: cn=all,ou=groups,dc=example,dc=com | cn=ghost,dc=example,dc=com"]
+    );
+    directory.modify_dn("cn=all,ou=groups,dc=example,dc=com", "cn=most", true, Some(SUFFIX));
+    assert_eq!(members(&directory), ["member: cn=most,dc=example,dc=com | cn=ghost,dc=example,dc=com"]);
+}
+
+#[test]
+fn large_values_and_many_values_are_all_returned() {
+    let mut directory = sample();
+    let long = "x".repeat(5_000);
+    let many: Vec<String> = (0..200).map(|number| format!("value {number:03}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let replace = ldap::ChangeOperation::Replace;
+    let outcome =
+        directory.modify(ADA, &[(replace, "description", &[&long, "short"]), (replace, "title", &many)]);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    let lines = returned(&directory, ADA, &["description", "title"]);
+    assert_eq!(lines[0], format!("description: {long} | short"));
+    assert_eq!(lines[1], format!("title: {}", many.join(" | ")));
+    let check = |filter: &str, expected: &[&str]| {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+    };
+    check(&format!("(description={long})"), &["uid=ada"]);
+    check("(description=xxx*x)", &["uid=ada"]);
+    check("(title=VALUE 150)", &["uid=ada"]);
+    check("(title=*ue 15*)", &["uid=ada"]);
+    check("(title=value 200)", &[]);
+}
+
+#[test]
+fn types_only_leaves_the_values_out() {
+    let directory = sample();
+    let question = Question {
+        types_only: true,
+        ..Question::everywhere("(uid=ada)").attributes(&["cn", "memberOf", "sn"])
+    };
+    let found = question.ask(&directory);
+    let attributes = &found.entries[0].attributes;
+    assert_eq!(attributes.keys().collect::<Vec<_>>(), ["cn", "cn;lang-fr", "memberOf", "sn"]);
+    assert!(attributes.values().all(Vec::is_empty));
+    let question =
+        Question { types_only: true, ..Question::everywhere("(sn=lang)").attributes(&["memberOf"]) };
+    assert_eq!(question.ask(&directory).entries[0].attributes.len(), 0);
+}
+
+#[test]
+fn passwords_are_returned_to_the_administrator_only() {
+    let mut directory = sample();
+    directory.requester = crate::Requester::User { id: crate::rows::EntryId(4), dn: ADA.to_owned() };
+    for attributes in [&["userPassword"][..], &["*", "+"], &["@person"], &[]] {
+        let lines = returned(&directory, ADA, attributes);
+        assert!(lines.iter().all(|line| !line.starts_with("userPassword")), "{attributes:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn the_root_dse_names_what_works() {
+    let directory = sample();
+    let lines = returned(&directory, "", &["+", "*"]);
+    for expected in [
+        "namingContexts: dc=example,dc=com",
+        "objectClass: top | extensibleObject",
+        "subschemaSubentry: cn=subschema",
+        "supportedLDAPVersion: 3",
+        "vendorName: Pando",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected} in {lines:?}");
+    }
+    assert_eq!(returned(&directory, "", &[]), ["objectClass: top | extensibleObject"]);
+    let check = |filter, count| {
+        let found = Question::new("", Scope::BaseObject, filter).ask(&directory);
+        assert_eq!(found.entries.len(), count, "{filter}");
+    };
+    check("(supportedFeatures=1.3.6.1.1.14)", 1);
+    check("(supportedFeatures=1.2.3)", 0);
+    check("(supportedLDAPVersion=*)", 1);
+    check("(objectClass=top)", 1);
+    check("(&(objectClass=*)(!(cn=*)))", 1);
+    check("(objectClass=person)", 0);
+    check("(nonsense=*)", 0);
+}
+
+#[test]
+fn the_schema_is_published() {
+    let directory = sample();
+    let found = Question::new("cn=Subschema", Scope::BaseObject, "(objectClass=subschema)")
+        .attributes(&["attributeTypes", "objectClasses"])
+        .ask(&directory);
+    let entry = &found.entries[0];
+    assert_eq!(entry.dn, "cn=subschema");
+    assert!(entry.texts("attributeTypes").iter().any(|text| text.contains("NAME ( 'cn' 'commonName' )")));
+    assert!(entry.texts("objectClasses").iter().any(|text| text.contains("'inetOrgPerson'")));
+    let lines = returned(&directory, "cn=subschema", &[]);
+    assert!(lines.iter().all(|line| !line.starts_with("attributeTypes")), "{lines:?}");
+}
