@@ -4,7 +4,7 @@
 //! pages, syncs once, and writes the root. There is no nesting: whoever may refuse an operation decides before writing its first row.
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use crate::layout::{Map, MapKind};
@@ -13,8 +13,6 @@ use crate::log;
 use crate::scan::{Direction, Scan};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
-
-use std::ops::Bound;
 
 /// The one writer of a store. It may change threads, a batch of it may not.
 ///
@@ -69,6 +67,14 @@ impl Writer {
 ///
 /// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can only be dropped:
 /// its commit gives the error again.
+///
+/// A batch ends on the thread where it began:
+///
+/// ```compile_fail
+/// fn elsewhere(batch: store::Batch<'static>) {
+///     std::thread::spawn(move || batch.commit());
+/// }
+/// ```
 pub struct Batch<'w> {
     read: Read,
     writer: &'w mut Writer,

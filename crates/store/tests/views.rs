@@ -96,8 +96,13 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
 
 #[test]
 fn a_view_may_change_threads() {
+    fn send<T: Send>(_: &T) {}
+    fn share<T: Sync>(_: &T) {}
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
+    send(&writer);
+    send(&store);
+    share(&store);
     put(&mut writer, b"1");
     let mut view = store.view().unwrap();
     let view = std::thread::spawn(move || {
