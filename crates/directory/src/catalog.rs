@@ -440,10 +440,13 @@ impl ClassSet {
     }
 }
 
-/// The structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2).
+/// The structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2). Where there is
+/// none, an auxiliary class that may stand in for one: see [`standalone`](schema::ObjectClassDef::standalone).
 fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
     let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;
-    classes.iter().filter(structural).copied().max_by_key(|id| schema.class_by_id(*id).closure.len())
+    let standalone = || classes.iter().copied().find(|id| schema.class_by_id(*id).standalone);
+    let structural = classes.iter().filter(structural).copied();
+    structural.max_by_key(|id| schema.class_by_id(*id).closure.len()).or_else(standalone)
 }
 
 /// The highest entry id given so far.
