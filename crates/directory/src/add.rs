@@ -218,3 +218,6 @@ pub(crate) fn check_superior(state: State<'_>, superior: EntryId) -> Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

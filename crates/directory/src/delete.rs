@@ -44,3 +44,6 @@ fn vanishing_attributes(state: State<'_>) -> Vec<AttrId> {
         state.settings.integrity_attributes.iter().filter_map(|name| catalog.schema.attribute_type(name));
     types.flat_map(|attribute_type| catalog.attributes_of_type(attribute_type.id)).copied().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,3 +249,6 @@ fn class_of(schema: &Schema, value: &KeyedValue) -> Option<ClassId> {
     let name = std::str::from_utf8(value.value.as_bytes()?).ok()?;
     schema.object_class(name).map(|class| class.id)
 }
+
+#[cfg(test)]
+mod tests;

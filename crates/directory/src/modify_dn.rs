@@ -219,3 +219,6 @@ fn rename(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use crate::operational::SUBSCHEMA_DN;
 use crate::referral::referral;
 use crate::rows::{EntryId, NodeFlags};
 use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+use crate::virtual_entries::MONITOR_DN;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -115,8 +116,11 @@ pub(crate) fn check_not_virtual(
     if dn.is_empty() {
         return refused("the root DSE");
     }
+    if state.catalog.suffix_above(&name.key).is_some() {
+        return Ok(());
+    }
     for (virtual_dn, what) in
-        [(SUBSCHEMA_DN, "the subschema subentry"), ("cn=monitor", "everything in cn=monitor")]
+        [(SUBSCHEMA_DN, "the subschema subentry"), (MONITOR_DN, "everything in cn=monitor")]
     {
         let virtual_name = NormalName::of(&parse_dn(virtual_dn)?, &state.catalog.schema);
         if !virtual_name.key.is_empty() && name.key.starts_with(&virtual_name.key) {
