@@ -7,7 +7,8 @@ fn corpus() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/ber");
     let mut file_count = 0;
     for file in std::fs::read_dir(directory).expect("the corpus is part of the repository") {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        let bytes =
+            std::fs::read(file.expect("the directory is readable").path()).expect("the file is readable");
         properties::elements(&bytes);
         file_count += 1;
     }

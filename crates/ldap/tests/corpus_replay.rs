@@ -6,9 +6,9 @@ fn replay(target: &str, property: fn(&[u8])) {
     let directory = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
     let mut file_count = 0;
     for file in std::fs::read_dir(&directory).expect("the corpus is part of the repository") {
-        let path = file.unwrap().path();
+        let path = file.expect("the directory is readable").path();
         println!("{}", path.display());
-        property(&std::fs::read(&path).unwrap());
+        property(&std::fs::read(&path).expect("the file is readable"));
         file_count += 1;
     }
     assert!(file_count > 0, "{directory} is empty");

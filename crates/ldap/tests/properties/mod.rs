@@ -85,7 +85,7 @@ fn walk_filter(filter: Filter<'_>, depth_left: usize) {
     assert!(depth_left > 0, "deeper than allowed");
     match filter.kind() {
         FilterKind::And(members) | FilterKind::Or(members) => {
-            assert_eq!(members.len() == 0, members.is_empty());
+            assert_eq!(members.iter().next().is_none(), members.is_empty());
             members.iter().for_each(|member| walk_filter(member, depth_left - 1));
         }
         FilterKind::Not(member) => walk_filter(member, depth_left - 1),
