@@ -3,8 +3,8 @@
 //! Asked of the final state of an entry, by every operation that changes one. The rules:
 //!
 //! - Every class is defined. One that is not is invalidAttributeSyntax, as in slapd: objectIdentifierMatch cannot compare it.
-//! - The structural classes form one chain of superclasses, at least one; an abstract class counts only as superclass of
-//!   another.
+//! - The structural classes form one chain of superclasses, at least one (or an auxiliary class that the schema
+//!   marks as able to stand alone); an abstract class counts only as superclass of another.
 //! - All attributes that the classes require are there, and only such as they allow. Options do not matter; a subtype is
 //!   neither required nor allowed by its supertype. `extensibleObject` allows every user attribute (section 4.3), and
 //!   operational attributes need no permission.

@@ -202,6 +202,16 @@ fn classes_are_checked() {
 }
 
 #[test]
+fn a_posix_group_stands_alone_and_under_a_structural_class() {
+    let mut directory = directory();
+    let group = [("objectClass", &["posixGroup"][..]), ("gidNumber", &["7"])];
+    ok(directory.add("cn=g,dc=example,dc=com", &group));
+    let both =
+        [("objectClass", &["groupOfNames", "posixGroup"][..]), ("gidNumber", &["8"]), ("member", &[SUFFIX])];
+    ok(directory.add("cn=h,dc=example,dc=com", &both));
+}
+
+#[test]
 fn naming_attributes_follow_the_schema() {
     let mut directory = directory();
     let country = [("objectClass", &["country"][..]), ("c", &["SE"])];
