@@ -70,7 +70,8 @@ fn find_on(
         Found::Missing { nearest: None } => return Err(missing(state, dn, name, None)?),
     };
     let below_count = dn.len() - depth;
-    if flags.is_referral() && !finding.manages {
+    // ManageDsaIT makes an entry of the referral itself; what is below it is elsewhere all the same.
+    if flags.is_referral() && (!finding.manages || below_count > 0) {
         return Err(crate::referral::referral(state, at, &leading_rdns(dn, below_count), finding.scope)?);
     }
     if flags.is_alias() && finding.follows_aliases {

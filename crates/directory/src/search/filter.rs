@@ -56,7 +56,7 @@ pub(crate) enum Term {
     Class(ClassId),
     /// The entry's most derived structural class is this one.
     StructuralClass(ClassId),
-    Item(Item),
+    Item(Box<Item>),
 }
 
 /// A test of the values of some attributes.
@@ -192,7 +192,7 @@ impl Compiler<'_> {
         let mut item = self.item(description, Test::Equal(rule, key));
         item.target =
             self.names_entries(attribute_type).then(|| name_in(schema, value)).flatten().map(Target::new);
-        Some(Term::Item(item))
+        Some(Term::Item(Box::new(item)))
     }
 
     fn equality(&self, assertion: &Assertion<'_>) -> Term {
@@ -207,7 +207,7 @@ impl Compiler<'_> {
         let Some(rule) = schema.type_by_id(description.type_id).ordering else { return UNDEFINED };
         let mut key = Vec::new();
         match rule.normalize_assertion(schema, assertion.value, &mut key) {
-            Ok(()) => Term::Item(self.item(description, test(rule, key))),
+            Ok(()) => Term::Item(Box::new(self.item(description, test(rule, key)))),
             Err(_) => UNDEFINED,
         }
     }
@@ -220,7 +220,7 @@ impl Compiler<'_> {
         let assertion =
             SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_);
         match assertion {
-            Ok(assertion) => Term::Item(self.item(description, Test::Substring(rule, assertion))),
+            Ok(assertion) => Term::Item(Box::new(self.item(description, Test::Substring(rule, assertion)))),
             Err(_) => UNDEFINED,
         }
     }
@@ -233,7 +233,7 @@ impl Compiler<'_> {
             // Every entry has it: `(objectClass=*)` costs nothing.
             return Term::Constant(Truth::True);
         }
-        Term::Item(self.item(description, Test::Present))
+        Term::Item(Box::new(self.item(description, Test::Present)))
     }
 
     fn extensible(&self, extensible: &ExtensibleMatch<'_>) -> Term {
@@ -250,7 +250,7 @@ impl Compiler<'_> {
             let mut item = Item::new(Subject::Any, Test::Extensible(rule, assertion));
             item.attributes = self.attributes_fitting(rule);
             item.dn_attributes = extensible.dn_attributes;
-            return Term::Item(item);
+            return Term::Item(Box::new(item));
         };
         let Some(description) = self.readable(description) else { return UNDEFINED };
         let attribute_type = schema.type_by_id(description.type_id);
@@ -262,7 +262,7 @@ impl Compiler<'_> {
                 let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else {
                     return UNDEFINED;
                 };
-                Term::Item(self.item(description, Test::Extensible(rule, assertion)))
+                Term::Item(Box::new(self.item(description, Test::Extensible(rule, assertion))))
             }
             _ => {
                 let equality = attribute_type.equality;
@@ -272,7 +272,10 @@ impl Compiler<'_> {
             }
         };
         match term {
-            Term::Item(item) => Term::Item(Item { dn_attributes: extensible.dn_attributes, ..item }),
+            Term::Item(mut item) => {
+                item.dn_attributes = extensible.dn_attributes;
+                Term::Item(item)
+            }
             term => term,
         }
     }
@@ -302,9 +305,11 @@ impl Compiler<'_> {
         all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
     }
 
-    /// Whether values of the type are links, or made from links and names.
+    /// Whether values of the type or of one of its subtypes are links, or made from links and names.
     fn names_entries(&self, attribute_type: &AttributeType) -> bool {
-        crate::catalog::is_link_type(attribute_type)
+        let schema = &self.catalog.schema;
+        let mut types = schema.subtypes(attribute_type.id).iter().map(|id| schema.type_by_id(*id));
+        types.any(crate::catalog::is_link_type)
             || VirtualAttribute::of(attribute_type)
                 .is_some_and(|attribute| attribute.is_membership() || attribute == VirtualAttribute::EntryDn)
     }

@@ -17,6 +17,9 @@ use crate::tree::{NormalName, parse_dn};
 use crate::virtual_entries::{MONITOR_DN, VirtualEntry, monitor, root_dse, subschema};
 use crate::{OperationError, Snapshot};
 
+/// An entry outside the tree with its normal name.
+pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
+
 /// The entries that `dn` names or stands above in one of the trees outside of the tree, with their normal names; `None`
 /// where it names nothing there. The entry itself comes first.
 ///
@@ -27,7 +30,7 @@ pub(crate) fn entries<'s>(
     access: Access,
     dn: &Dn<'_>,
     name: &NormalName,
-) -> Result<Option<Vec<(Vec<u8>, Cow<'s, VirtualEntry>)>>, OperationError> {
+) -> Result<Option<Vec<Named<'s>>>, OperationError> {
     let state = snapshot.state();
     if dn.is_empty() {
         return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot)))]));
@@ -53,7 +56,7 @@ pub(crate) fn entries<'s>(
         }
     }
     // Superiors come first, and have the shorter names.
-    found.sort_by(|(a, _), (b, _)| a.len().cmp(&b.len()));
+    found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {:?}", dn.text());
         return Err(OperationError::NoSuchObject { matched_dn: MONITOR_DN.to_owned(), what });

@@ -451,7 +451,8 @@ impl Planner<'_> {
 /// The order in which the terms of an *and* are asked: single look-ups, sets of them, ranges.
 fn rank_of(term: &Term) -> u8 {
     match term {
-        Term::Item(Item { test: Test::Equal(..), .. }) | Term::Constant(_) => 0,
+        Term::Constant(_) => 0,
+        Term::Item(item) if matches!(item.test, Test::Equal(..)) => 0,
         Term::Class(_) | Term::StructuralClass(_) => 1,
         Term::And(_) | Term::Or(_) | Term::Not(_) => 2,
         Term::Item(_) => LAST_RANK,

@@ -1,0 +1,148 @@
+//! What a search costs without sockets: 100,000 people below one `ou=people`, random ones of them asked for.
+//!
+//! `cargo bench -p directory --bench search`. Each figure is the best of several rounds, so that a busy machine shows
+//! less; the database fits in memory.
+
+#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
+
+#[path = "../src/testing.rs"]
+mod testing;
+
+use std::time::Instant;
+
+use directory::controls::RequestControls;
+use directory::search::{Budget, Search, Step};
+use fastrand::Rng;
+use ldap::{
+    AddRequest, AttributesBuf, DerefAliases, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest,
+    SelectionBuf,
+};
+use testing::{SUFFIX, TestDirectory};
+
+const PERSON_COUNT: u32 = 100_000;
+const ADDS_PER_BATCH: u32 = 1_000;
+const ROUNDS: usize = 7;
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+
+fn main() {
+    let directory = sample();
+    println!("| search | ns | entries |");
+    println!("|---|---|---|");
+    let person = |rng: &mut Rng| format!("(uid=user.{})", rng.u32(0..PERSON_COUNT));
+    let subtree = Scope::WholeSubtree;
+    measure(&directory, "(uid=x), DN only", 20_000, SUFFIX, subtree, &["1.1"], person);
+    let class_and_uid =
+        |rng: &mut Rng| format!("(&(objectClass=person)(uid=user.{}))", rng.u32(0..PERSON_COUNT));
+    measure(
+        &directory,
+        "(&(objectClass=person)(uid=x)), DN only",
+        20_000,
+        SUFFIX,
+        subtree,
+        &["1.1"],
+        class_and_uid,
+    );
+    measure(&directory, "(uid=x), all attributes", 20_000, SUFFIX, subtree, &[], person);
+    measure(&directory, "(uid=x), three attributes", 20_000, SUFFIX, subtree, &["cn", "sn", "mail"], person);
+    let any = |_: &mut Rng| "(objectClass=*)".to_owned();
+    measure(&directory, "base of ou=people, DN only", 20_000, PEOPLE, Scope::BaseObject, &["1.1"], any);
+    let prefix = |rng: &mut Rng| format!("(cn=user.{}*)", rng.u32(1_000..9_999));
+    measure(&directory, "(cn=prefix*), 11 entries, DN only", 2_000, SUFFIX, subtree, &["1.1"], prefix);
+    let class = |_: &mut Rng| "(objectClass=person)".to_owned();
+    measure(&directory, "(objectClass=person), all, DN only", 1, SUFFIX, subtree, &["1.1"], class);
+    let not_class = |_: &mut Rng| "(!(objectClass=person))".to_owned();
+    measure(&directory, "(!(objectClass=person)), a scan", 1, SUFFIX, subtree, &["1.1"], not_class);
+    let unindexed = |rng: &mut Rng| format!("(employeeNumber={})", rng.u32(0..PERSON_COUNT));
+    measure(&directory, "(employeeNumber=x), a scan", 1, SUFFIX, subtree, &["1.1"], unindexed);
+    let inner = |rng: &mut Rng| format!("(description=*number {}*)", rng.u32(0..PERSON_COUNT));
+    measure(&directory, "(description=*x*), a scan", 1, SUFFIX, subtree, &["1.1"], inner);
+}
+
+fn sample() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
+    for first in (0..PERSON_COUNT).step_by(ADDS_PER_BATCH as usize) {
+        let stamps: Vec<_> = (0..ADDS_PER_BATCH).map(|_| directory.stamp()).collect();
+        let mut batch = directory.writer.begin().unwrap();
+        for (number, stamp) in (first..).zip(&stamps) {
+            let uid = format!("user.{number}");
+            let mut attributes = AttributesBuf::new();
+            attributes.push("objectClass", ["inetOrgPerson"]);
+            attributes.push("cn", [&uid]);
+            attributes.push("sn", [format!("Person {}", number % 1_000)]);
+            attributes.push("givenName", [format!("Given {}", number % 500)]);
+            attributes.push("mail", [format!("{uid}@example.com")]);
+            attributes.push("employeeNumber", [number.to_string()]);
+            for name in [
+                "title",
+                "street",
+                "l",
+                "st",
+                "postalCode",
+                "homePhone",
+                "mobile",
+                "telephoneNumber",
+                "initials",
+            ] {
+                attributes.push(name, [format!("0{number}")]);
+            }
+            attributes.push(
+                "description",
+                [format!("This is the description of number {number}, some words long.")],
+            );
+            let entry = format!("uid={uid},{PEOPLE}");
+            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
+            let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+            assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        }
+        batch.commit().unwrap();
+    }
+    directory.snapshot.renew().unwrap();
+    directory
+}
+
+fn measure(
+    directory: &TestDirectory,
+    what: &str,
+    count: usize,
+    base: &str,
+    scope: Scope,
+    attributes: &[&str],
+    filter: impl Fn(&mut Rng) -> String,
+) {
+    let mut selection = SelectionBuf::new();
+    attributes.iter().for_each(|attribute| selection.push(attribute));
+    let mut rng = Rng::with_seed(7);
+    let budget = Budget { entries_examined_max: 1_000, out_bytes_max: 64 * 1024 };
+    let (mut best, mut entries) = (u128::MAX, 0);
+    for _ in 0..ROUNDS {
+        let filters: Vec<FilterBuf> =
+            (0..count).map(|_| FilterBuf::parse(&filter(&mut rng)).unwrap()).collect();
+        let mut out = Vec::with_capacity(1 << 20);
+        let started = Instant::now();
+        entries = 0;
+        for filter in &filters {
+            let request = SearchRequest {
+                base_object: base,
+                scope,
+                deref_aliases: DerefAliases::Never,
+                size_limit: 0,
+                time_limit_seconds: 0,
+                types_only: false,
+                filter: filter.as_filter(),
+                attributes: selection.as_selection(),
+            };
+            let controls = RequestControls::default();
+            let (snapshot, requester) = (&directory.snapshot, &directory.requester);
+            let mut search = Search::start(snapshot, requester, MessageId(1), &request, &controls).unwrap();
+            out.clear();
+            while search.run(snapshot, &mut out, &budget) == Step::More {
+                out.clear();
+            }
+            entries += search.entries_sent();
+        }
+        best = best.min(started.elapsed().as_nanos() / count as u128);
+    }
+    println!("| {what} | {best} | {} |", entries / count as u64);
+}
