@@ -142,7 +142,7 @@ fn unboundid_reads_the_schema() {
     let bad = format!("dn: {}\n{person}\nuid: y\ncn: Y\nsn: Y\nuidNumber: one\n", person_dn("y"));
     let ldif = scratch.write("check.ldif", format!("{good}\n{bad}"));
     unboundid_tool("examples.ValidateLDIF", pando.address(), &["--ldifFile", ldif.to_str().unwrap()], "")
-        .expect_code(0)
+        .expect_code(65)
         .expect_output("1 of 2 entries (50 percent) were found to be invalid")
         .expect_output("Prohibited attribute uidnumber was encountered 1 times");
 }

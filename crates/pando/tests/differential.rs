@@ -8,6 +8,7 @@
 //! - The order of values and entries is nobody's promise (RFC 4511 section 4.5.2), so both are sets.
 //! - slapd rewrites DNs into a spelling of its own and Pando keeps the one given, so DNs are compared as DNs; link
 //!   values (member, manager ...) without regard to case, because in Pando they show the current name of their entry.
+//! - slapd rewrites names of object classes into the schema's spelling, so those are compared without regard to case.
 //! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
 
 mod support;
@@ -33,6 +34,7 @@ const DN_ATTRIBUTES: &[&str] = &[
     "entryDN",
     "creatorsName",
     "modifiersName",
+    "subschemaSubentry",
 ];
 
 /// How many operations there have to be at least: the corpus may only grow.
@@ -159,6 +161,7 @@ fn comparable_value(description: &str, index: usize, value: &[u8]) -> String {
             Some((dn, uid)) => format!("{}#{uid}", comparable_dn(dn).to_lowercase()),
             None => comparable_dn(dn).to_lowercase(),
         },
+        Ok(class) if description == "objectClass" => class.to_lowercase(),
         Ok(text) => text.to_owned(),
         Err(_) => format!("{value:02x?}"),
     }

@@ -125,7 +125,7 @@ fn anonymous_sees_nothing_of_the_tree_unless_it_is_opened() {
         reply.entries[0].values("userPassword").is_empty(),
         "nobody but the administrator reads passwords"
     );
-    assert_eq!(anonymous.delete(&person_dn("bert")).unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(anonymous.delete(&person_dn("bert")).unwrap().code, ResultCode::STRONGER_AUTH_REQUIRED);
 }
 
 #[test]
