@@ -10,6 +10,7 @@
 use std::ops::Bound;
 
 use ldap::{Dn, ModifyDnRequest, ResultCode};
+use schema::NameError;
 use store::Direction;
 
 use crate::OperationError;
@@ -84,8 +85,12 @@ fn normal_rdn(state: State<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     match normal.failure {
         None => Ok(normal.key),
         Some(failure) => {
-            let diagnostic = format!("{:?}: {failure}", new_rdn.text());
-            Err(OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic))
+            // A type that cannot name anything is no fault of the text.
+            let code = match failure {
+                NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
+                _ => ResultCode::INVALID_DN_SYNTAX,
+            };
+            Err(OperationError::refused(code, format!("{:?}: {failure}", new_rdn.text())))
         }
     }
 }
