@@ -74,6 +74,11 @@ impl AttributeType {
         &self.returned_name
     }
 
+    /// BER content of the OID, if it has any.
+    pub(crate) fn oid_key(&self) -> Option<&[u8]> {
+        crate::name_key::oid_of_type(&self.type_key)
+    }
+
     /// Whether this is an operational attribute: not returned for `*`, returned for `+` (RFC 3673).
     pub fn is_operational(&self) -> bool {
         self.usage != AttributeUsage::UserApplications

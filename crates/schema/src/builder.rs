@@ -9,7 +9,7 @@ use crate::structure::Structure;
 use crate::syntax::{self, Syntax};
 use crate::{
     AttributeType, AttributeUsage, ClassId, ClassKind, MatchingRule, ObjectClassDef, RuleUse, Schema,
-    SchemaError, SchemaErrorKind, SyntaxId, TypeId, name_key,
+    SchemaError, SchemaErrorKind, SyntaxId, TypeId, name_key, oid,
 };
 
 /// The shipped files, in the order of dependence (which only people care about).
@@ -146,7 +146,7 @@ impl<'a> Table<'a> {
     fn add(&mut self, located: &'a Located, oids: &mut Oids) -> Result<(), SchemaError> {
         let definition = &located.definition;
         let earlier = self.names.find(&definition.oid).map(|index| self.list[index as usize]);
-        if earlier.is_some_and(|earlier| earlier.definition.means_the_same(definition)) {
+        if earlier.is_some_and(|earlier| earlier.definition.is_repeated_by(definition)) {
             return Ok(());
         }
         if let Some(other) = oids.insert(definition.oid.to_ascii_lowercase(), located.place()) {
@@ -428,6 +428,8 @@ fn resolve_class(
             closure.push(*class);
         }
     }
+    let mut oid_key = Vec::new();
+    oid::encode_oid(&definition.oid, &mut oid_key);
     let all_must = union(&must, above.iter().map(|superior| &superior.all_must));
     let mut all_may = union(&may, above.iter().map(|superior| &superior.all_may));
     all_may.retain(|id| all_must.binary_search(id).is_err());
@@ -444,6 +446,7 @@ fn resolve_class(
         closure,
         all_must,
         all_may,
+        oid_key: oid_key.into(),
         standalone: kind == ClassKind::Auxiliary
             && definition.extension("X-PANDO-STANDALONE").is_some_and(|values| values == ["TRUE"]),
         definition: definition.render(),

@@ -77,7 +77,8 @@ const OBJECT_CLASS: &[(&str, Shape)] = &[
     MUST,
     MAY,
 ];
-const SYNTAX: &[(&str, Shape)] = &[DESC];
+/// RFC 2307 names its syntaxes, and so do some files; the RFC 4512 grammar does not, so the name is not written.
+const SYNTAX: &[(&str, Shape)] = &[DESC, NAME];
 const MATCHING_RULE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("SYNTAX", Shape::Syntax)];
 const MATCHING_RULE_USE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("APPLIES", Shape::Oids)];
 const CONTENT_RULE: &[(&str, Shape)] =
@@ -168,21 +169,29 @@ impl Definition {
         self.one("NAME").unwrap_or(&self.oid)
     }
 
-    /// Whether two definitions say the same but for descriptions, extensions, length bounds, case and order of lists.
-    pub(crate) fn means_the_same(&self, other: &Definition) -> bool {
-        self.kind == other.kind
-            && self.oid == other.oid
-            && self.kind.terms().iter().filter(|(term, _)| *term != "DESC").all(|(term, _)| {
-                self.flag(term) == other.flag(term)
-                    && comparable(self.many(term)) == comparable(other.many(term))
-            })
+    /// Whether a later definition only repeats this one, so that loading another server's copy of a standard file is
+    /// harmless: descriptions, extensions, length bounds, case and the order of lists do not count, and the later one
+    /// may leave out names and rules that this one has.
+    pub(crate) fn is_repeated_by(&self, later: &Definition) -> bool {
+        let repeated = |term: &str| {
+            let (own, other) = (comparable(self.many(term)), comparable(later.many(term)));
+            match term {
+                "DESC" => true,
+                "NAME" => other.iter().all(|name| own.contains(name)),
+                "EQUALITY" | "ORDERING" | "SUBSTR" => other.is_empty() || own == other,
+                _ => self.flag(term) == later.flag(term) && own == other,
+            }
+        };
+        self.kind == later.kind
+            && self.oid == later.oid
+            && self.kind.terms().iter().all(|(term, _)| repeated(term))
     }
 
     /// The definition in the notation of the RFC, terms in its order.
     pub(crate) fn render(&self) -> String {
         let mut out = format!("( {}", self.oid);
         for &(keyword, shape) in self.kind.terms() {
-            if !self.flag(keyword) {
+            if !self.flag(keyword) || self.kind == Kind::Syntax && keyword == "NAME" {
                 continue;
             }
             out.push(' ');
@@ -206,6 +215,7 @@ fn comparable(values: &[String]) -> Vec<String> {
     };
     let mut values: Vec<String> = values.iter().map(without_bound).collect();
     values.sort();
+    values.dedup();
     values
 }
 

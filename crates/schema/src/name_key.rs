@@ -174,6 +174,11 @@ pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// The BER content of the OID in what [`write_type`] wrote, if it wrote one.
+pub(crate) fn oid_of_type(type_key: &[u8]) -> Option<&[u8]> {
+    type_key.split_first().filter(|(first, _)| **first != TEXT_TYPE).map(|(_, content)| content)
+}
+
 /// Replaces the octets that delimit keys in what was appended from `start` on. Text never has them.
 fn escape_from(start: usize, out: &mut Vec<u8>) {
     if out[start..].iter().all(|&byte| byte > ESCAPE) {

@@ -61,6 +61,8 @@ pub struct ObjectClassDef {
     pub standalone: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,
+    /// BER content of the OID; empty if it is none.
+    pub(crate) oid_key: Box<[u8]>,
 }
 
 impl ObjectClassDef {

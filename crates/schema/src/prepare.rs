@@ -62,20 +62,36 @@ impl Preparation {
         let mut sink = Sink::new(out, self.spaces);
         // Most values are ASCII: look once, then take the loop without decoding.
         if bytes.is_ascii() {
-            for &byte in bytes {
-                match byte {
-                    b'!'..=b'~' => {
-                        sink.push(if self.fold { byte.to_ascii_lowercase() } else { byte });
-                    }
-                    b' ' | 0x09..=0x0D => sink.space(),
-                    _ => {} // other control characters map to nothing
-                }
-            }
+            self.ascii(bytes, &mut sink);
             return Ok(sink.finish());
         }
         let text =
             std::str::from_utf8(bytes).map_err(|error| Fault::NotUtf8 { offset: error.valid_up_to() })?;
         self.unicode(text, sink)
+    }
+
+    /// ASCII needs no normalisation and has nothing prohibited. Words are copied whole and folded in place.
+    fn ascii(self, bytes: &[u8], sink: &mut Sink<'_>) {
+        if self.spaces == Spaces::Collapse && is_plain(bytes) {
+            sink.word(bytes, self.fold);
+            return;
+        }
+        sink.out.reserve(bytes.len());
+        let mut rest = bytes;
+        while let Some(&first) = rest.first() {
+            let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            if word.is_empty() {
+                // Other control characters than these map to nothing.
+                if matches!(first, b' ' | 0x09..=0x0D) {
+                    sink.space();
+                }
+                rest = &rest[1..];
+            } else {
+                sink.word(word, self.fold);
+                rest = behind;
+            }
+        }
     }
 
     /// Map, normalise, prohibit, drop insignificant characters: sections 2.2 to 2.6 for text beyond ASCII.
@@ -94,6 +110,13 @@ impl Preparation {
             }
         }
     }
+}
+
+/// Whether ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
+fn is_plain(bytes: &[u8]) -> bool {
+    let ([b'!'..=b'~', ..], [.., b'!'..=b'~']) = (bytes, bytes) else { return false };
+    let pairs = bytes.iter().zip(&bytes[1..]);
+    !pairs.fold(false, |odd, (&one, &next)| odd | (one | next == b' ') | (one < b' ') | (one == 0x7f))
 }
 
 /// The map step of section 2.2 without case folding: `None` is mapped to nothing.
@@ -150,14 +173,18 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// An ASCII character other than space.
-    #[inline]
-    fn push(&mut self, byte: u8) {
-        if byte == b'-' && self.spaces == Spaces::RemoveWithHyphens {
+    /// Graphic ASCII.
+    fn word(&mut self, word: &[u8], fold: bool) {
+        if self.spaces == Spaces::RemoveWithHyphens && word.contains(&b'-') {
+            word.split(|&byte| byte == b'-').for_each(|part| self.word(part, fold));
             return;
         }
         self.flush();
-        self.out.push(byte);
+        let start = self.out.len();
+        self.out.extend_from_slice(word);
+        if fold {
+            self.out[start..].make_ascii_lowercase();
+        }
     }
 
     /// Takes normalised text.
@@ -300,6 +327,25 @@ mod tests {
             let mut out = Vec::new();
             expand_spaces(key(IGNORE, value).as_bytes(), &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    /// Three ways lead to a key: plain ASCII, ASCII word by word, and decoded text. They must agree.
+    #[test]
+    fn shortcuts_change_nothing() {
+        const ALPHABET: [u8; 6] = [b'a', b'B', b'-', b' ', b'\t', 0];
+        for size in 0..=5u32 {
+            for code in 0..6usize.pow(size) {
+                let value: Vec<u8> = (0..size).map(|at| ALPHABET[code / 6usize.pow(at) % 6]).collect();
+                let text = std::str::from_utf8(&value).unwrap();
+                for preparation in [IGNORE, EXACT, NUMERIC, TELEPHONE] {
+                    let (mut short, mut long) = (Vec::new(), Vec::new());
+                    let short_edges = preparation.piece(&value, &mut short).unwrap();
+                    let long_edges =
+                        preparation.unicode(text, Sink::new(&mut long, preparation.spaces)).unwrap();
+                    assert_eq!((short, short_edges), (long, long_edges), "{text:?} {preparation:?}");
+                }
+            }
         }
     }
 

@@ -188,16 +188,18 @@ impl Schema {
         let _ = restoring(out, |out| name_key::dn_key(self, dn, Strictness::Value, 0, out));
     }
 
-    /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule.
+    /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
+    /// first, because values of objectClass are what this is asked for most.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {
-        if oid::encode_oid(name, out) {
-            return true;
+        let known = self.object_class(name).map(|class| &*class.oid_key);
+        let known = known.or_else(|| self.attribute_type(name).and_then(AttributeType::oid_key));
+        match known {
+            Some(key) if !key.is_empty() => {
+                out.extend_from_slice(key);
+                true
+            }
+            _ => oid::encode_oid(MatchingRule::find(name).map_or(name, |rule| rule.oid()), out),
         }
-        let known = self.object_class(name).map(|class| class.oid.as_str());
-        let known =
-            known.or_else(|| self.attribute_type(name).map(|attribute_type| attribute_type.oid.as_str()));
-        let known = known.or_else(|| MatchingRule::find(name).map(MatchingRule::oid));
-        known.is_some_and(|known| oid::encode_oid(known, out))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Replays the corpora of this crate's fuzz targets on stable, so that what fuzzing once found stays fixed.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod properties;
 

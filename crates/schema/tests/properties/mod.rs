@@ -1,5 +1,7 @@
 //! What must hold for any bytes. The fuzz targets call these, and so does `corpus_replay.rs` on stable.
 
+#![allow(dead_code)]
+
 use schema::{MatchingRule, Schema, SchemaBuilder, SubstringAssertion};
 
 /// Any text as a schema file: it is read or refused with a line that exists, never a panic; and what is built from it
