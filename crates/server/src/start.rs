@@ -5,7 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use directory::{Directory, OpenOptions, OperationError, Settings, Stamp, Writer, password};
@@ -228,7 +228,7 @@ impl Opened {
         let handle = Handle {
             acceptor: acceptor.control(),
             mailboxes: Arc::clone(&mailboxes),
-            directory: Arc::clone(&self.directory),
+            directory: Arc::downgrade(&self.directory),
             config: Arc::new(Mutex::new(self.config)),
         };
         let writes = Arc::clone(&shared.writes);
@@ -309,7 +309,8 @@ impl Server {
 pub struct Handle {
     acceptor: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
-    directory: Arc<Directory>,
+    /// Weak, so that a handle that is kept does not keep the data directory open.
+    directory: Weak<Directory>,
     config: Arc<Mutex<Config>>,
 }
 
@@ -328,24 +329,25 @@ impl Handle {
         self.acceptor.stop();
     }
 
-    /// Applies what of `new` can be applied to a running server.
+    /// Applies what of `new` can be applied to a running server. Nothing once the server has stopped.
     ///
     /// # Errors
     /// A setting of the directory cannot be, or there is no random salt for the administrator's password; then nothing
     /// is applied.
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
-        let mut config = self.lock_config();
         let mut reloaded = Reloaded::default();
+        let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
+        let mut config = self.lock_config();
         for (name, online) in config.changes(&new) {
             let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
             list.push(name);
         }
         let mut settings = directory_settings(&new, &mut Random::default())?;
         if new.admin_password == config.admin_password {
-            settings.admin_password = self.directory.settings().admin_password.clone();
+            settings.admin_password = directory.settings().admin_password.clone();
         }
         let path = config.data.clone();
-        self.directory.set_settings(settings).map_err(|error| ServeError::Open { path, error })?;
+        directory.set_settings(settings).map_err(|error| ServeError::Open { path, error })?;
         self.acceptor.connections_max.store(new.online.connections_max, std::sync::atomic::Ordering::Relaxed);
         let online = Arc::new(new.online.clone());
         for mailbox in self.mailboxes.iter() {

@@ -1,0 +1,369 @@
+//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the real
+//! binary, in `crates/pando/tests`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use client::Connection;
+use directory::password::StorageScheme;
+use ldap::{
+    AddRequest, AttributesBuf, ChangeOperation, Controls, DerefAliases, FilterBuf, Message, MessageId,
+    Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+use server::config::Secret;
+use server::{Config, Handle, Opened, Server};
+
+const SUFFIX: &str = "dc=example,dc=com";
+const PASSWORD: &str = "secret";
+
+/// A folder of a test's own, gone when it ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("pando-server-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Settings for tests: two event loops, a free port, quick hashes.
+fn config(folder: &Folder) -> Config {
+    Config {
+        listen: vec!["ldap://127.0.0.1:0".parse().unwrap()],
+        threads: 2,
+        admin_password: Some(Secret(PASSWORD.as_bytes().to_vec())),
+        password_scheme: StorageScheme::Ssha256,
+        ..Config::new(folder.path())
+    }
+}
+
+/// A running server with the suffix entry in it.
+struct Running {
+    server: Option<Server>,
+    handle: Handle,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(config: Config) -> Running {
+        let mut opened = Opened::open(config).unwrap();
+        if opened.directory().is_empty().unwrap() {
+            let classes = vec![b"domain".to_vec()];
+            let attributes =
+                vec![("objectClass".to_owned(), classes), ("dc".to_owned(), vec![b"example".to_vec()])];
+            opened.load([(SUFFIX.to_owned(), attributes)]).unwrap();
+        }
+        let server = opened.start().unwrap();
+        let (handle, address) = (server.handle(), server.addresses()[0]);
+        Running { server: Some(server), handle, address }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.address).unwrap()
+    }
+
+    fn administrator(&self) -> Connection {
+        let mut connection = self.connect();
+        assert!(connection.bind("cn=admin", PASSWORD).unwrap().is_success());
+        connection
+    }
+
+    fn stop(&mut self) {
+        self.handle.stop();
+        self.server.take().unwrap().wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+}
+
+fn person_dn(name: &str) -> String {
+    format!("uid={name},{SUFFIX}")
+}
+
+fn add_person(connection: &mut Connection, name: &str, description: &str) {
+    let attributes = [
+        ("objectClass", "inetOrgPerson"),
+        ("uid", name),
+        ("cn", name),
+        ("sn", name),
+        ("description", description),
+    ];
+    let outcome = connection.add(&person_dn(name), &attributes).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+}
+
+/// An add of a person as the octets of a message.
+fn add_message(id: i32, name: &str) -> Vec<u8> {
+    let (dn, mut attributes) = (person_dn(name), AttributesBuf::new());
+    for (description, value) in [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)]
+    {
+        attributes.push(description, [value]);
+    }
+    let request = Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() });
+    encode(id, request)
+}
+
+fn search_message(id: i32, filter: &str) -> Vec<u8> {
+    let (filter, attributes) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::new());
+    encode(
+        id,
+        Request::Search(SearchRequest {
+            base_object: SUFFIX,
+            scope: Scope::WholeSubtree,
+            deref_aliases: DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter: filter.as_filter(),
+            attributes: attributes.as_selection(),
+        }),
+    )
+}
+
+fn encode(id: i32, request: Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message { id: MessageId(id), request, controls: Controls::NONE }.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn what_was_answered_is_visible_on_every_connection() {
+    let folder = Folder::new();
+    let running = Running::start(config(&folder));
+    // The acceptor gives them to different loops, so the reader's snapshot is not the one that the answer came through.
+    let (mut writer, mut reader) = (running.administrator(), running.administrator());
+    add_person(&mut writer, "anna", "0");
+    for round in 1..=200 {
+        let value = round.to_string();
+        let change = (ChangeOperation::Replace, "description", &[value.as_str()][..]);
+        assert!(writer.modify(&person_dn("anna"), &[change]).unwrap().is_success());
+        let entry = reader.entry(&person_dn("anna"), &["description"]).unwrap().unwrap();
+        assert_eq!(entry.text("description"), Some(value));
+    }
+}
+
+#[test]
+fn more_requests_than_may_be_outstanding_are_all_answered() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    config.online.outstanding_max = 2;
+    let running = Running::start(config);
+    let mut admin = running.administrator();
+    let mut bytes = Vec::new();
+    for id in 100..200 {
+        bytes.extend(add_message(id, &format!("p{id}")));
+    }
+    bytes.extend(search_message(200, "(objectClass=*)"));
+    admin.send_bytes(&bytes).unwrap();
+    for id in 100..200 {
+        assert_eq!(admin.reply(MessageId(id)).unwrap().outcome.code, ResultCode::SUCCESS, "{id}");
+    }
+    // The search is not held back by changes that are still outstanding, so it may have seen few of them.
+    assert!(admin.reply(MessageId(200)).unwrap().outcome.is_success());
+}
+
+#[test]
+fn an_id_that_is_outstanding_is_refused_for_another_request() {
+    let folder = Folder::new();
+    let running = Running::start(config(&folder));
+    let mut admin = running.administrator();
+    // In one write: a change is given to the writer at the end of the pass, so the first is outstanding for certain.
+    let bytes = [add_message(7, "first"), add_message(7, "second"), add_message(8, "third")].concat();
+    admin.send_bytes(&bytes).unwrap();
+    let mut codes: Vec<(i32, ResultCode)> = Vec::new();
+    for _ in 0..3 {
+        let received = admin.receive_any().unwrap();
+        codes.push((received.id().0, received.outcome().unwrap().code));
+    }
+    codes.sort_unstable();
+    assert_eq!(codes, [(7, ResultCode::SUCCESS), (7, ResultCode::PROTOCOL_ERROR), (8, ResultCode::SUCCESS)]);
+    assert!(admin.entry(&person_dn("second"), &[]).unwrap().is_none());
+}
+
+#[test]
+fn a_slow_reader_gets_everything_and_holds_up_nobody() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    config.threads = 1;
+    let running = Running::start(config);
+    let mut admin = running.administrator();
+    let text = "x".repeat(900);
+    for index in 0..100 {
+        add_person(&mut admin, &format!("p{index}"), &text);
+    }
+    // A hundred times a hundred entries: 10 MB, far more than sockets hold. Nothing of it is read yet.
+    let mut slow = running.administrator();
+    for id in 0..100 {
+        slow.send_bytes(&search_message(1_000 + id, "(objectClass=person)")).unwrap();
+    }
+    // The loop that both share goes on.
+    for _ in 0..50 {
+        assert!(admin.entry(&person_dn("p1"), &["cn"]).unwrap().is_some());
+    }
+    for id in 0..100 {
+        let reply = slow.reply(MessageId(1_000 + id)).unwrap();
+        assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 100));
+    }
+}
+
+#[test]
+fn too_many_connections_are_told_so() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    config.online.connections_max = 1;
+    let running = Running::start(config);
+    let mut first = running.administrator();
+    let notice = running.connect().closed().unwrap();
+    assert!(notice.as_deref().is_some_and(|notice| notice.starts_with("busy")), "{notice:?}");
+    assert!(first.entry(SUFFIX, &[]).unwrap().is_some());
+}
+
+#[test]
+fn a_message_that_is_too_large_is_refused_on_its_header() {
+    let folder = Folder::new();
+    let running = Running::start(config(&folder));
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    // Six octets of a message of 3 MiB; nothing more is ever sent.
+    stream.write_all(&[0x30, 0x84, 0x00, 0x30, 0x00, 0x00]).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains(ldap::oids::NOTICE_OF_DISCONNECTION) && answer.contains("2097152"), "{answer}");
+}
+
+#[test]
+fn a_reload_applies_what_it_can_and_names_the_rest() {
+    let folder = Folder::new();
+    let started = config(&folder);
+    let running = Running::start(started.clone());
+    assert!(running.connect().entry(SUFFIX, &[]).is_ok_and(|entry| entry.is_none()));
+    let mut changed = started.clone();
+    changed.anonymous_read = true;
+    changed.threads = 5;
+    changed.online.message_size_unauthenticated_max = 100;
+    let reloaded = running.handle.reload(changed.clone()).unwrap();
+    assert_eq!(reloaded.applied, ["anonymous_read", "limits or idle_timeout_seconds"]);
+    assert_eq!(reloaded.need_restart, ["threads"]);
+    assert!(running.connect().entry(SUFFIX, &[]).unwrap().is_some());
+    assert_eq!(running.handle.reload(changed).unwrap().need_restart, ["threads"], "until it is restarted");
+    let notice = {
+        let mut connection = running.connect();
+        connection.send_bytes(&search_message(1, &format!("(cn={})", "x".repeat(100)))).unwrap();
+        connection.closed().unwrap()
+    };
+    assert!(notice.is_some_and(|notice| notice.contains("100")));
+    // The password was not part of the reload and still works.
+    running.administrator();
+}
+
+#[test]
+fn a_stop_answers_what_was_taken_and_keeps_it() {
+    let folder = Folder::new();
+    let mut running = Running::start(config(&folder));
+    let mut admin = running.administrator();
+    let mut bytes = Vec::new();
+    for id in 100..400 {
+        bytes.extend(add_message(id, &format!("p{id}")));
+    }
+    admin.send_bytes(&bytes).unwrap();
+    // Once one is answered the others are outstanding or done; none of them is lost without a word.
+    assert!(admin.reply(MessageId(100)).unwrap().outcome.is_success());
+    running.stop();
+    let mut answered = vec![100];
+    for id in 101..400 {
+        match admin.reply(MessageId(id)) {
+            Ok(reply) if reply.outcome.is_success() => answered.push(id),
+            Ok(reply) => panic!("{:?}", reply.outcome),
+            Err(_) => break,
+        }
+    }
+    let running = Running::start(config(&folder));
+    let mut admin = running.administrator();
+    for id in answered {
+        assert!(admin.entry(&person_dn(&format!("p{id}")), &[]).unwrap().is_some(), "p{id} was answered");
+    }
+}
+
+#[test]
+fn the_monitor_counts() {
+    let folder = Folder::new();
+    let running = Running::start(config(&folder));
+    let mut admin = running.administrator();
+    add_person(&mut admin, "anna", "x");
+    for _ in 0..3 {
+        assert!(admin.entry(&person_dn("nobody"), &[]).unwrap().is_none());
+    }
+    let mut number = |dn: &str, attribute: &str| -> u64 {
+        let entry = admin.entry(dn, &[attribute]).unwrap().unwrap_or_else(|| panic!("no {dn}"));
+        entry
+            .text(attribute)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| panic!("no {attribute} in {dn}"))
+    };
+    assert_eq!(number("cn=noSuchObject,cn=search,cn=Operations,cn=monitor", "monitorCounter"), 3);
+    assert_eq!(number("cn=add,cn=Operations,cn=monitor", "monitorOpCompleted"), 1);
+    assert_eq!(number("cn=Current,cn=Connections,cn=monitor", "monitorCounter"), 1);
+    assert!(number("cn=Position,cn=Log,cn=monitor", "monitorCounter") >= 2);
+    assert!(number("cn=Private Memory Bytes,cn=Process,cn=monitor", "monitorCounter") > 0);
+}
+
+#[test]
+fn a_load_is_all_or_nothing() {
+    let folder = Folder::new();
+    let mut opened = Opened::open(config(&folder)).unwrap();
+    let class = |name: &str| ("objectClass".to_owned(), vec![name.as_bytes().to_vec()]);
+    let good = (SUFFIX.to_owned(), vec![class("domain"), ("dc".to_owned(), vec![b"example".to_vec()])]);
+    let bad = (person_dn("anna"), vec![class("inetOrgPerson")]);
+    let error = opened.load([good, bad]).unwrap_err().to_string();
+    assert!(error.contains("uid=anna") && error.contains("objectClassViolation"), "{error}");
+    assert!(opened.directory().is_empty().unwrap());
+}
+
+#[test]
+fn a_password_is_generated_once() {
+    let folder = Folder::new();
+    let first = Opened::open(Config { admin_password: None, ..config(&folder) }).unwrap();
+    let password = first.generated_password().unwrap().to_owned();
+    drop(first);
+    let opened = Opened::open(Config { admin_password: None, ..config(&folder) }).unwrap();
+    assert_eq!(opened.generated_password(), None);
+    let server = opened.start().unwrap();
+    let mut connection = Connection::open(server.addresses()[0]).unwrap();
+    assert!(connection.bind("cn=admin", &password).unwrap().is_success());
+    server.handle().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
+    let folder = Folder::new();
+    let missing = folder.path().join("missing");
+    assert!(server::verify(Config::new(&missing)).is_err());
+    assert!(!missing.exists());
+    let mut running = Running::start(config(&folder));
+    assert!(server::verify(config(&folder)).is_err(), "somebody serves it");
+    running.stop();
+    assert_eq!(server::verify(config(&folder)).unwrap(), Vec::<String>::new());
+}
