@@ -1,6 +1,8 @@
 //! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the real
 //! binary, in `crates/pando/tests`.
 
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
