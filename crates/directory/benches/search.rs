@@ -111,6 +111,11 @@ fn measure(
     attributes: &[&str],
     filter: impl Fn(&mut Rng) -> String,
 ) {
+    // `cargo bench ... -- uid` measures only what has `uid` in its name.
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    if wanted.is_some_and(|wanted| !what.contains(&wanted)) {
+        return;
+    }
     let mut selection = SelectionBuf::new();
     attributes.iter().for_each(|attribute| selection.push(attribute));
     let mut rng = Rng::with_seed(7);

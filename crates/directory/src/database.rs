@@ -3,6 +3,7 @@
 //! A change goes through [`WriteBatch::execute`]: decide, apply, append the record. All operations of a batch become
 //! durable with one sync in [`WriteBatch::commit`]; until then nobody but the batch sees them.
 
+use std::cell::{RefCell, RefMut};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +19,7 @@ use crate::controls::RequestControls;
 use crate::csn::Csn;
 use crate::decide::decide;
 use crate::limits::{LOG_RECORDS_KEPT, LOG_TRIM_SLICE};
+use crate::name_cache::NameCache;
 use crate::password::StorageScheme;
 use crate::record::{Change, Record};
 use crate::rows::{AttrId, MAPS, META, NODES};
@@ -224,6 +226,7 @@ impl Directory {
             catalog: self.catalog.load_full(),
             settings: self.settings.load_full(),
             directory: self.clone(),
+            names: RefCell::default(),
         })
     }
 
@@ -358,6 +361,7 @@ pub struct Snapshot {
     catalog: Arc<Catalog>,
     settings: Arc<Settings>,
     directory: Arc<Directory>,
+    names: RefCell<NameCache>,
 }
 
 impl Snapshot {
@@ -382,6 +386,13 @@ impl Snapshot {
     /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
     pub fn park(&mut self) {
         self.view.park();
+    }
+
+    /// Names kept at this version.
+    pub(crate) fn names(&self) -> RefMut<'_, NameCache> {
+        let mut names = self.names.borrow_mut();
+        names.catch_up(self.version());
+        names
     }
 
     /// A number that changes exactly when the snapshot moves. Costs nothing.

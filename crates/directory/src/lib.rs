@@ -50,6 +50,7 @@ mod delete;
 mod given_values;
 mod modify;
 mod modify_dn;
+mod name_cache;
 mod referral;
 mod schema_check;
 #[cfg(test)]

@@ -33,8 +33,11 @@ pub const ALIAS_HOPS_MAX: usize = 16;
 /// Aliases in a directory whose following a search is asked for; beyond, the answer is adminLimitExceeded.
 pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
-/// Containers whose DN a search keeps.
+/// Containers whose DN a snapshot keeps.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;
+
+/// Search bases whose entry a snapshot keeps.
+pub const BASES_CACHED_MAX: usize = 256;
 
 /// Entry ids that a search collects and sorts (8 bytes each); where an index range or a subtree has more, it scans.
 pub const COLLECTED_IDS_MAX: usize = 131_072;

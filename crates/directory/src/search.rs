@@ -39,13 +39,14 @@ pub(crate) use result::resolved;
 
 use crate::access::{Access, Requester};
 use crate::controls::RequestControls;
+use crate::name_cache::NameCache;
 use crate::rows::EntryId;
 use crate::tree::{NormalName, State, node, parse_dn};
 use crate::{OperationError, Outcome, Snapshot};
 use candidates::Candidates;
 use plan::{Implied, Plan};
 use result::ResultWriter;
-use scope::{Containers, SearchScope};
+use scope::SearchScope;
 use selection::Selection;
 
 /// How much one slice of a search may do.
@@ -96,7 +97,6 @@ struct TreeSearch {
     filter: Term,
     scope: SearchScope,
     plan: Plan,
-    containers: Containers,
     evaluator: Evaluator,
     writer: ResultWriter,
     /// Referral entries in scope, to be sent before the entries; the next one last.
@@ -140,19 +140,12 @@ impl Search {
             (0, limit) | (limit, 0) => limit,
             (asked, set) => asked.min(set),
         };
-        let dn = parse_dn(request.base_object)?;
-        let name = NormalName::of(&dn, &state.catalog.schema);
-        let work = match outside::start(snapshot, access, id, request, &dn, &name)? {
-            Some(made) => made,
-            None => {
+        let work = match Search::known_base(snapshot, request, controls) {
+            Some(base) => {
                 access.check_read_tree()?;
-                let (follows_aliases, scope) =
-                    (finds_through_aliases(request.deref_aliases), Some(request.scope));
-                let finding = Finding { follows_aliases, manages: controls.manage_dsa_it, scope };
-                let base =
-                    if dn.is_empty() { EntryId::ROOT } else { find_entry(state, &dn, &name, finding)?.0 };
                 Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?))
             }
+            None => Search::find_base(snapshot, access, id, request, controls)?,
         };
         Ok(Search {
             id,
@@ -162,6 +155,45 @@ impl Search {
             result_code: None,
             work,
         })
+    }
+
+    /// The base, where the snapshot remembers it and it is an ordinary entry to this request.
+    fn known_base(
+        snapshot: &Snapshot,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Option<EntryId> {
+        let (id, flags) = snapshot.names().base(request.base_object)?;
+        (!finding(request, controls).is_special(flags)).then_some(id)
+    }
+
+    fn find_base(
+        snapshot: &Snapshot,
+        access: Access,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Work, OperationError> {
+        let state = snapshot.state();
+        let dn = parse_dn(request.base_object)?;
+        let name = NormalName::of(&dn, &state.catalog.schema);
+        if let Some(work) = outside::start(snapshot, access, id, request, &dn, &name)? {
+            return Ok(work);
+        }
+        access.check_read_tree()?;
+        let base = if dn.is_empty() {
+            EntryId::ROOT
+        } else {
+            let finding = finding(request, controls);
+            let found = find_entry(state, &dn, &name, finding)?;
+            let has_aliases = state.catalog.class_sets().iter().any(|set| set.flags.is_alias());
+            // A base for one entry is rarely asked for twice.
+            if request.scope != Scope::BaseObject && !(finding.follows_aliases && has_aliases) {
+                snapshot.names().keep_base(request.base_object, found);
+            }
+            found.0
+        };
+        Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?)))
     }
 
     /// Makes the search scan all entries, whatever indexes there are. The results are the same; that is what tests are
@@ -240,7 +272,6 @@ impl TreeSearch {
         base: EntryId,
     ) -> Result<TreeSearch, OperationError> {
         let state = snapshot.state();
-        let mut containers = Containers::default();
         let mut scope = SearchScope {
             kind: request.scope,
             base,
@@ -252,14 +283,15 @@ impl TreeSearch {
             ),
             manages: controls.manage_dsa_it,
             subentries: controls.subentries,
+            last: None,
         };
         let mut referrals = Vec::new();
         if scope.kind != Scope::BaseObject {
             if scope.follows_aliases {
-                scope.follow_aliases(state, &mut containers)?;
+                scope.follow_aliases(state, &mut snapshot.names())?;
             }
             if !scope.manages {
-                referrals = scope.referrals(state, &mut containers)?;
+                referrals = scope.referrals(state, &mut snapshot.names())?;
                 referrals.reverse();
             }
         }
@@ -271,7 +303,6 @@ impl TreeSearch {
             plan: Plan::choose(state, &scope, &filter)?,
             filter,
             scope,
-            containers,
             evaluator: Evaluator::new(access),
             writer: ResultWriter::new(id, request.types_only, selection),
             referrals,
@@ -293,10 +324,11 @@ impl TreeSearch {
     ) -> Result<Option<ResultCode>, OperationError> {
         let state = snapshot.state();
         self.catch_up(snapshot)?;
+        let names = &mut *snapshot.names();
         let out_start = out.len();
         let mut left = budget.entries_examined_max.max(1);
         while let Some(referral) = self.referrals.pop() {
-            self.put_reference(out, state, referral)?;
+            self.put_reference(out, state, names, referral)?;
             left = left.saturating_sub(1);
             if left == 0 || out.len() - out_start >= budget.out_bytes_max {
                 return Ok(None);
@@ -320,7 +352,7 @@ impl TreeSearch {
             };
             let candidate = Candidate::new(id, row);
             if !self.scope.admits(id, row.flags)
-                || !self.scope.contains(state, &mut self.containers, id, &row)?
+                || !self.scope.contains(state, names, id, &row)?
                 || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
             {
                 continue;
@@ -328,7 +360,7 @@ impl TreeSearch {
             if size_limit > 0 && *entries_sent >= u64::from(size_limit) {
                 return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
             }
-            self.writer.put_entry(out, state, &self.scope, &mut self.containers, &candidate)?;
+            self.writer.put_entry(out, state, names, &candidate)?;
             *entries_sent += 1;
         }
         Ok(Some(ResultCode::SUCCESS))
@@ -341,7 +373,7 @@ impl TreeSearch {
         }
         self.version = snapshot.version();
         let state = snapshot.state();
-        self.containers.clear();
+        self.scope.last = None;
         self.filter.find_targets(state)?;
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
@@ -355,10 +387,11 @@ impl TreeSearch {
         &mut self,
         out: &mut Vec<u8>,
         state: State<'_>,
+        names: &mut NameCache,
         id: EntryId,
     ) -> Result<(), OperationError> {
         let Some(row) = node(state.read, id)? else { return Ok(()) };
-        if !row.flags.is_referral() || !self.scope.contains(state, &mut self.containers, id, &row)? {
+        if !row.flags.is_referral() || !self.scope.contains(state, names, id, &row)? {
             return Ok(());
         }
         let dn = state.dn(id)?.unwrap_or_default();
@@ -370,8 +403,13 @@ impl TreeSearch {
     }
 }
 
-fn finds_through_aliases(mode: DerefAliases) -> bool {
-    matches!(mode, DerefAliases::FindingBase | DerefAliases::Always)
+/// How the base of a search is to be found.
+fn finding(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding {
+    Finding {
+        follows_aliases: matches!(request.deref_aliases, DerefAliases::FindingBase | DerefAliases::Always),
+        manages: controls.manage_dsa_it,
+        scope: Some(request.scope),
+    }
 }
 
 /// What the filter says of a candidate, where it has not been said by where it was found.

@@ -46,13 +46,16 @@ pub(crate) fn find_entry(
     finding: Finding,
 ) -> Result<(EntryId, NodeFlags), OperationError> {
     match state.find(name)? {
-        Found::Entry(id, flags) if !is_special(flags, finding) => Ok((id, flags)),
+        Found::Entry(id, flags) if !finding.is_special(flags) => Ok((id, flags)),
         found => find_on(state, dn, name, found, finding),
     }
 }
 
-fn is_special(flags: NodeFlags, finding: Finding) -> bool {
-    (flags.is_referral() && !finding.manages) || (flags.is_alias() && finding.follows_aliases)
+impl Finding {
+    /// Whether an entry with these flags is more than an entry: an alias to follow, a signpost elsewhere.
+    pub(crate) fn is_special(self, flags: NodeFlags) -> bool {
+        (flags.is_referral() && !self.manages) || (flags.is_alias() && self.follows_aliases)
+    }
 }
 
 /// Goes on from where the plain look-up ended.

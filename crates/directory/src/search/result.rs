@@ -13,10 +13,10 @@ use ldap::response::{
 use schema::AttributeDescription;
 
 use super::evaluate::{Candidate, for_each_value};
-use super::scope::{Containers, SearchScope};
 use super::selection::Selection;
 use crate::OperationError;
 use crate::entry::{AttributeRow, Content, EntryRow, InlineValues};
+use crate::name_cache::NameCache;
 use crate::rows::{EntryId, LINKS, link_key};
 use crate::stored_values::table_values;
 use crate::tree::{State, damaged_row, node};
@@ -44,17 +44,16 @@ impl ResultWriter {
         &mut self,
         out: &mut Vec<u8>,
         state: State<'s>,
-        scope: &SearchScope,
-        containers: &mut Containers,
+        names: &mut NameCache,
         candidate: &Candidate<'s>,
     ) -> Result<(), OperationError> {
         let row = if self.selection.selects_stored() { Some(candidate.entry(state)?) } else { None };
         let attributes_len = match row {
             None if self.selection.made.is_empty() => 0,
-            row => self.gather(state, scope, containers, candidate, row)?,
+            row => self.gather(state, names, candidate, row)?,
         };
-        let container = containers.container(state, scope, candidate.node.parent)?;
-        let above = containers.dn(container);
+        let container = names.container(state, candidate.node.parent)?;
+        let above = names.dn(container);
         let rdn = candidate.node.rdn.as_bytes();
         let dn_len = rdn.len() + if above.is_empty() { 0 } else { 1 + above.len() };
         let lens = SearchEntryLens { dn_len, attributes_len, controls_len: 0 };
@@ -75,8 +74,7 @@ impl ResultWriter {
     fn gather<'s>(
         &mut self,
         state: State<'s>,
-        scope: &SearchScope,
-        containers: &mut Containers,
+        names: &mut NameCache,
         candidate: &Candidate<'s>,
         row: Option<EntryRow<'s>>,
     ) -> Result<usize, OperationError> {
@@ -93,7 +91,7 @@ impl ResultWriter {
                 Some(values) => values.bytes.len(),
                 None => {
                     let start = self.gathered.len();
-                    gather_values(state, scope, containers, candidate.id, &attribute, &mut self.gathered)?;
+                    gather_values(state, names, candidate.id, &attribute, &mut self.gathered)?;
                     self.ends.push(self.gathered.len());
                     self.gathered.len() - start
                 }
@@ -190,8 +188,7 @@ fn copied<'a>(attribute: &AttributeRow<'a>) -> Option<InlineValues<'a>> {
 /// Appends the values of an attribute that is not copied, encoded.
 fn gather_values(
     state: State<'_>,
-    scope: &SearchScope,
-    containers: &mut Containers,
+    names: &mut NameCache,
     id: EntryId,
     attribute: &AttributeRow<'_>,
     gathered: &mut Vec<u8>,
@@ -208,8 +205,8 @@ fn gather_values(
     while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
         for target in block.drain(..).map(EntryId) {
             let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", id))?;
-            let container = containers.container(state, scope, row.parent)?;
-            let above = containers.dn(container);
+            let container = names.container(state, row.parent)?;
+            let above = names.dn(container);
             let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
             let len = row.rdn.len() + separator.len() + above.len();
             ber::put_header(gathered, ber::Tag::OCTET_STRING, len);

@@ -1,17 +1,15 @@
-//! Which entries a search is about, and what they are called.
+//! Which entries a search is about.
 //!
-//! Both questions go up the parent chain, and all entries of one container share the answer, so it is kept per container:
-//! its DN, and whether it lies in the scope. The parent chain of a million people below one `ou=people` is walked once.
-
-use std::collections::HashMap;
+//! The question goes up the parent chain, and all entries of one container share the answer.
 
 use ldap::{ResultCode, Scope};
 
 use super::base::dereference;
 use crate::OperationError;
-use crate::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
+use crate::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
+use crate::name_cache::NameCache;
 use crate::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{State, node};
 
 /// The entries that a search is about.
 #[derive(Debug)]
@@ -29,111 +27,68 @@ pub(crate) struct SearchScope {
     pub(crate) manages: bool,
     /// The subentries control, see [`crate::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
-}
-
-/// A container's DN, as a piece of [`Containers::texts`], and whether entries one level below it are in a subtree of
-/// the scope.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Container {
-    start: usize,
-    end: usize,
-    pub(crate) is_inside: bool,
-}
-
-/// What is known of containers, at one position of the snapshot.
-#[derive(Debug, Default)]
-pub(crate) struct Containers {
-    known: HashMap<EntryId, Container>,
-    last: Option<(EntryId, Container)>,
-    texts: Vec<u8>,
-}
-
-impl Containers {
-    /// Forgets everything: the snapshot has moved.
-    pub(crate) fn clear(&mut self) {
-        self.known.clear();
-        self.last = None;
-        self.texts.clear();
-    }
-
-    /// The DN of a container (UTF-8); empty for the root.
-    pub(crate) fn dn(&self, container: Container) -> &[u8] {
-        &self.texts[container.start..container.end]
-    }
-
-    /// What is to know of the container `id`.
-    #[inline]
-    pub(crate) fn container(
-        &mut self,
-        state: State<'_>,
-        scope: &SearchScope,
-        id: EntryId,
-    ) -> Result<Container, OperationError> {
-        if let Some((last, container)) = self.last
-            && last == id
-        {
-            return Ok(container);
-        }
-        if self.known.len() >= CONTAINERS_CACHED_MAX {
-            self.clear();
-        }
-        let container = self.look_up(state, scope, id, 0)?;
-        self.last = Some((id, container));
-        Ok(container)
-    }
-
-    fn look_up(
-        &mut self,
-        state: State<'_>,
-        scope: &SearchScope,
-        id: EntryId,
-        depth: usize,
-    ) -> Result<Container, OperationError> {
-        if id == EntryId::ROOT {
-            return Ok(Container { start: 0, end: 0, is_inside: scope.vertices.contains(&id) });
-        }
-        if let Some(container) = self.known.get(&id) {
-            return Ok(*container);
-        }
-        if depth > TREE_DEPTH_MAX {
-            return Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)));
-        }
-        let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
-        let parent = self.look_up(state, scope, row.parent, depth + 1)?;
-        let start = self.texts.len();
-        self.texts.extend_from_slice(row.rdn.as_bytes());
-        if parent.start < parent.end {
-            self.texts.push(b',');
-            self.texts.extend_from_within(parent.start..parent.end);
-        }
-        let hides_what_is_below = row.flags.is_referral() && !scope.manages;
-        let is_inside = scope.vertices.contains(&id) || (parent.is_inside && !hides_what_is_below);
-        let container = Container { start, end: self.texts.len(), is_inside };
-        self.known.insert(id, container);
-        Ok(container)
-    }
+    /// The container asked for last, and whether what is below it is in one of the subtrees.
+    pub(crate) last: Option<(EntryId, bool)>,
 }
 
 impl SearchScope {
     /// Whether an entry is in scope.
     #[inline]
     pub(crate) fn contains(
-        &self,
+        &mut self,
         state: State<'_>,
-        containers: &mut Containers,
+        names: &mut NameCache,
         id: EntryId,
         row: &NodeRow<'_>,
     ) -> Result<bool, OperationError> {
         Ok(match self.kind {
             Scope::BaseObject => id == self.base,
             Scope::SingleLevel => row.parent == self.base || self.extras.contains(&id),
-            Scope::WholeSubtree => {
-                self.vertices.contains(&id) || containers.container(state, self, row.parent)?.is_inside
-            }
-            Scope::Subordinate => {
-                self.extras.contains(&id) || containers.container(state, self, row.parent)?.is_inside
-            }
+            Scope::WholeSubtree => self.vertices.contains(&id) || self.is_inside(state, names, row.parent)?,
+            Scope::Subordinate => self.extras.contains(&id) || self.is_inside(state, names, row.parent)?,
         })
+    }
+
+    /// Whether what is below `container` is in one of the subtrees.
+    #[inline]
+    fn is_inside(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+        container: EntryId,
+    ) -> Result<bool, OperationError> {
+        if let Some((last, is_inside)) = self.last
+            && last == container
+        {
+            return Ok(is_inside);
+        }
+        let is_inside = self.walk_up(state, names, container)?;
+        self.last = Some((container, is_inside));
+        Ok(is_inside)
+    }
+
+    fn walk_up(
+        &self,
+        state: State<'_>,
+        names: &mut NameCache,
+        container: EntryId,
+    ) -> Result<bool, OperationError> {
+        let mut at = container;
+        for _ in 0..TREE_DEPTH_MAX {
+            if self.vertices.contains(&at) {
+                return Ok(true);
+            }
+            if at == EntryId::ROOT {
+                return Ok(false);
+            }
+            let above = names.container(state, at)?;
+            // What is below a referral is another server's.
+            if above.flags.is_referral() && !self.manages {
+                return Ok(false);
+            }
+            at = above.parent;
+        }
+        Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
     }
 
     /// Whether an entry in scope may be a result, going by what kind of entry it is.
@@ -160,7 +115,7 @@ impl SearchScope {
     pub(crate) fn follow_aliases(
         &mut self,
         state: State<'_>,
-        containers: &mut Containers,
+        names: &mut NameCache,
     ) -> Result<(), OperationError> {
         let mut aliases = ids_with_flag(state, NodeFlags::is_alias, "aliases", ALIASES_FOLLOWED_MAX)?;
         loop {
@@ -168,7 +123,7 @@ impl SearchScope {
             let mut others = Vec::new();
             for id in aliases {
                 let Some(row) = node(state.read, id)? else { continue };
-                let is_in_scope = id != self.base && self.contains(state, containers, id, &row)?;
+                let is_in_scope = id != self.base && self.contains(state, names, id, &row)?;
                 if is_in_scope { &mut in_scope } else { &mut others }.push(id);
             }
             if in_scope.is_empty() {
@@ -179,7 +134,7 @@ impl SearchScope {
                     self.add_target(target);
                 }
             }
-            containers.clear();
+            self.last = None;
             aliases = others;
         }
     }
@@ -189,14 +144,14 @@ impl SearchScope {
     /// # Errors
     /// adminLimitExceeded for more than [`COLLECTED_IDS_MAX`] referral entries.
     pub(crate) fn referrals(
-        &self,
+        &mut self,
         state: State<'_>,
-        containers: &mut Containers,
+        names: &mut NameCache,
     ) -> Result<Vec<EntryId>, OperationError> {
         let mut referrals = Vec::new();
         for id in ids_with_flag(state, NodeFlags::is_referral, "referrals", COLLECTED_IDS_MAX)? {
             if let Some(row) = node(state.read, id)?
-                && self.contains(state, containers, id, &row)?
+                && self.contains(state, names, id, &row)?
             {
                 referrals.push(id);
             }
