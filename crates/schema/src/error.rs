@@ -56,7 +56,7 @@ pub enum Fault {
 
 /// A value that its attribute's syntax does not allow (result code `invalidAttributeSyntax`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a {syntax}: {fault}")]
+#[error("not valid as {syntax}: {fault}")]
 pub struct SyntaxError {
     /// The syntax by its description, `Generalized Time` for example.
     pub syntax: String,

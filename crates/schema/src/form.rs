@@ -48,7 +48,7 @@ pub(crate) enum Form {
     OidFirst,
     /// The number at the head of a definition, as [`Form::Integer`].
     IntegerFirst,
-    /// The string at the head of a `$`-separated or parenthesised value, prepared ignoring case.
+    /// The string at the head of a parenthesised value (or a bare value), prepared ignoring case.
     TextFirst,
     /// Serial number and issuer of a certificate.
     Certificate,

@@ -32,7 +32,7 @@ fn slapd_conf_layout() {
     assert!(schema.validate_value(code, b"12 34").is_ok());
     assert_eq!(
         schema.validate_value(code, b"12a").unwrap_err().to_string(),
-        "not a Acme Code: 'a' at byte 2 is not allowed"
+        "not valid as Acme Code: 'a' at byte 2 is not allowed"
     );
     let thing = schema.object_class("acmething").unwrap();
     assert_eq!(thing.kind, ClassKind::Auxiliary);

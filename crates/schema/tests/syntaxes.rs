@@ -89,29 +89,29 @@ fn good_and_bad_values() {
 fn messages_say_what_is_wrong() {
     let schema = schema::Schema::shipped();
     for (attribute, value, expected) in [
-        ("cn", &b""[..], "not a Directory String: the value is empty"),
-        ("cn", b"ab\xff", "not a Directory String: not UTF-8 at byte 2"),
-        ("mail", "é".as_bytes(), "not a IA5 String: 'Ã' at byte 0 is not allowed"),
-        ("uidNumber", b"12x", "not a INTEGER: 'x' at byte 2 is not allowed"),
-        ("uidNumber", b"007", "not a INTEGER: expected a number without leading zeros at byte 0"),
+        ("cn", &b""[..], "not valid as Directory String: the value is empty"),
+        ("cn", b"ab\xff", "not valid as Directory String: not UTF-8 at byte 2"),
+        ("mail", "é".as_bytes(), "not valid as IA5 String: 'Ã' at byte 0 is not allowed"),
+        ("uidNumber", b"12x", "not valid as INTEGER: 'x' at byte 2 is not allowed"),
+        ("uidNumber", b"007", "not valid as INTEGER: expected a number without leading zeros at byte 0"),
         (
             "createTimestamp",
             b"20260230000000Z",
-            "not a Generalized Time: the day of the month is out of range",
+            "not valid as Generalized Time: the day of the month is out of range",
         ),
         (
             "createTimestamp",
             b"20260101000000",
-            "not a Generalized Time: expected a time zone (Z, +hhmm or -hhmm) at byte 14",
+            "not valid as Generalized Time: expected a time zone (Z, +hhmm or -hhmm) at byte 14",
         ),
-        ("pwdReset", b"yes", "not a Boolean: expected TRUE or FALSE at byte 0"),
-        ("c", b"Germany", "not a Country String: expected a two-letter country code at byte 2"),
-        ("telephoneNumber", b"+1_2", "not a Telephone Number: '_' at byte 2 is not allowed"),
+        ("pwdReset", b"yes", "not valid as Boolean: expected TRUE or FALSE at byte 0"),
+        ("c", b"Germany", "not valid as Country String: expected a two-letter country code at byte 2"),
+        ("telephoneNumber", b"+1_2", "not valid as Telephone Number: '_' at byte 2 is not allowed"),
     ] {
         let attribute_type = schema.attribute_type(attribute).unwrap();
         assert_eq!(schema.validate_value(attribute_type, value).unwrap_err().to_string(), expected);
     }
     let attribute_type = schema.attribute_type("member").unwrap();
     let message = schema.validate_value(attribute_type, b"nobody").unwrap_err().to_string();
-    assert!(message.starts_with("not a DN: "), "{message}");
+    assert!(message.starts_with("not valid as DN: "), "{message}");
 }
