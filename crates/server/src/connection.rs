@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     waiting: Waiting,
     /// Whether the event loop has this connection in its queue of those that want another turn.
     pub(crate) queued: bool,
+    /// Whether the event loop has this connection in its list of those that got an answer to send.
+    pub(crate) woken: bool,
     /// Whether the event loop looks at this connection for timeouts.
     pub(crate) watched: bool,
     /// Whether the event loop wakes this connection when the writer has room.
@@ -107,6 +109,7 @@ impl Connection {
             phase: Phase::Open,
             waiting: Waiting::Bytes,
             queued: false,
+            woken: false,
             watched: false,
             waits_for_writer: false,
         }
@@ -467,5 +470,31 @@ fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
         } else {
             input.reserve(input.len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_costs_a_few_hundred_bytes() {
+        let size = size_of::<Connection>();
+        assert!(size <= 320, "{size}");
+    }
+
+    #[test]
+    fn room_is_made_by_moving_before_growing() {
+        let check = |len: usize, mut consumed: usize, expected: (usize, usize, bool)| {
+            let mut input = Vec::with_capacity(64);
+            input.resize(len, 7);
+            make_room(&mut input, &mut consumed);
+            assert_eq!((input.len(), consumed, input.capacity() > 64), expected);
+        };
+        check(0, 0, (0, 0, false));
+        check(10, 10, (0, 0, false));
+        check(10, 4, (10, 4, false));
+        check(64, 60, (4, 0, false));
+        check(64, 0, (64, 0, true));
     }
 }

@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Turn};
 use crate::context::Context;
-use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, TICK};
+use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, READY_TIME_MAX, TICK};
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::session::Session;
 
@@ -50,6 +50,8 @@ pub(crate) struct EventLoop {
     free_slots: Vec<u32>,
     /// Connections that want another turn, each once.
     ready: VecDeque<u32>,
+    /// Connections that another thread has answered, each once.
+    woken: Vec<u32>,
     /// Connections that wait for room in the writer's queue.
     wait_for_writer: Vec<u32>,
     /// Connections that may run into a timeout, each once.
@@ -71,6 +73,7 @@ impl EventLoop {
             slots: Vec::new(),
             free_slots: Vec::new(),
             ready: VecDeque::new(),
+            woken: Vec::new(),
             wait_for_writer: Vec::new(),
             watched: Vec::new(),
             next_tick: now,
@@ -104,6 +107,7 @@ impl EventLoop {
             }
             if has_letters {
                 self.read_letters(&mut letters);
+                self.turn_woken();
             }
             self.run_ready();
             self.check_time();
@@ -198,15 +202,32 @@ impl EventLoop {
         tracing::debug!("conn={} closed", connection.number());
     }
 
-    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue.
+    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue. When that
+    /// takes long, the rest waits until new requests were looked for: a hundred scans cost others two milliseconds.
     fn run_ready(&mut self) {
-        for _ in 0..self.ready.len() {
+        let count = self.ready.len();
+        for place in 0..count {
             let Some(slot) = self.ready.pop_front() else { return };
             if let Some(connection) = self.connection(slot) {
                 connection.queued = false;
                 self.turn(slot, true);
             }
+            if place + 1 < count && self.context.now.elapsed() >= READY_TIME_MAX {
+                return;
+            }
         }
+    }
+
+    /// Sends what other threads have answered.
+    fn turn_woken(&mut self) {
+        let mut woken = std::mem::take(&mut self.woken);
+        for slot in woken.drain(..) {
+            if let Some(connection) = self.connection(slot) {
+                connection.woken = false;
+                self.turn(slot, false);
+            }
+        }
+        self.woken = woken;
     }
 
     fn read_letters(&mut self, letters: &mut Vec<Letter>) {
@@ -239,13 +260,19 @@ impl EventLoop {
         }
     }
 
-    /// Hands an answer of another thread to its connection, if that is still there; its turn follows in this pass.
+    /// Hands an answer of another thread to its connection, if that is still there; its turn follows, once for all of them.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
         if self.addressed(address) {
             self.with_connection(address.slot, |connection, context, buffers| {
                 hand(connection, context, buffers);
-                Turn::Again
+                Turn::Wait
             });
+            if let Some(connection) = self.connection(address.slot)
+                && !connection.woken
+            {
+                connection.woken = true;
+                self.woken.push(address.slot);
+            }
         }
     }
 

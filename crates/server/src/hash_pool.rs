@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use directory::password::{self, StorageScheme};
 
-use crate::limits::HASH_JOBS_MAX;
+use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::stamp::Random;
 
@@ -103,7 +103,7 @@ impl HashPool {
     /// Queues a job; false when the queue is full.
     pub(crate) fn submit(&self, job: HashJob) -> bool {
         let mut state = self.queue.lock();
-        if state.jobs.len() >= HASH_JOBS_MAX {
+        if state.jobs.len() >= self.threads.len() * HASH_JOBS_PER_THREAD_MAX {
             return false;
         }
         state.jobs.push_back(job);

@@ -32,8 +32,11 @@ pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 /// Reads from one connection before the others get their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
 
-/// Entries a search looks at before the others get their turn: about a millisecond.
-pub const SLICE_ENTRIES_MAX: u32 = 1_000;
+/// Entries a search looks at before the others get their turn: less than a millisecond.
+pub const SLICE_ENTRIES_MAX: u32 = 500;
+
+/// How long a pass of an event loop spends on connections that want more turns before it looks for new requests again.
+pub const READY_TIME_MAX: Duration = Duration::from_millis(2);
 
 /// Bytes of answers that one slice of a search appends.
 pub const SLICE_BYTES_MAX: usize = 64 << 10;
@@ -57,8 +60,9 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Entries that a start loads, which it does in one batch: all or none.
 pub const LOAD_ENTRIES_MAX: usize = 10_000;
 
-/// Passwords that wait to be verified or hashed. At this number the answer is busy.
-pub const HASH_JOBS_MAX: usize = 1_024;
+/// Passwords that wait to be verified or hashed, for each thread that does it: about ten seconds of Argon2id. At this number
+/// the answer is busy.
+pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 
 /// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;

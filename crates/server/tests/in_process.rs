@@ -243,6 +243,16 @@ fn too_many_connections_are_told_so() {
 }
 
 #[test]
+fn idle_connections_are_closed_and_told_so() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    config.online.idle_timeout = Some(std::time::Duration::from_millis(1));
+    let running = Running::start(config);
+    let notice = running.connect().closed().unwrap();
+    assert!(notice.as_deref().is_some_and(|notice| notice.starts_with("adminLimitExceeded")), "{notice:?}");
+}
+
+#[test]
 fn a_message_that_is_too_large_is_refused_on_its_header() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
