@@ -16,8 +16,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long the driver waits for any answer at all before it gives up.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// How long the driver waits for any answer at all before it gives up: so many waits of so long. Several, because one
+/// may end at once when a virtual machine was stopped for a while.
+const SILENT_WAITS_MAX: u32 = 12;
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
 /// The longest latency that the histogram tells from longer ones.
@@ -93,7 +95,7 @@ pub enum LoadError {
     #[error("not an LDAP response: {0}")]
     Decode(String),
     /// Nothing came for a long time.
-    #[error("no answer for {} s", SILENCE_MAX.as_secs())]
+    #[error("no answer for {} s", SILENT_WAITS_MAX * WAIT_MAX.as_secs() as u32)]
     Silence,
 }
 
@@ -174,13 +176,15 @@ impl Driver {
     fn turn(&mut self, workload: &mut impl Workload, duration: Option<Duration>) -> Result<(), LoadError> {
         let started = Instant::now();
         let mut events = Events::with_capacity(self.lines.len().max(16));
+        let mut silent_waits = 0;
         loop {
             let left = duration.map(|duration| duration.saturating_sub(started.elapsed()));
             if left.is_some_and(|left| left.is_zero()) || self.lines.iter().all(Line::is_idle) {
                 return Ok(());
             }
-            self.poll.poll(&mut events, Some(left.unwrap_or(SILENCE_MAX).min(SILENCE_MAX)))?;
-            if events.is_empty() && left.is_none_or(|left| left >= SILENCE_MAX) {
+            self.poll.poll(&mut events, Some(left.unwrap_or(WAIT_MAX).min(WAIT_MAX)))?;
+            silent_waits = if events.is_empty() { silent_waits + 1 } else { 0 };
+            if silent_waits == SILENT_WAITS_MAX {
                 return Err(LoadError::Silence);
             }
             for event in &events {
