@@ -319,9 +319,10 @@ fn prepare(
     is_new: bool,
 ) -> Result<(), OpenError> {
     let mut changes = Vec::new();
+    // Asked of a copy, so that a bad suffix changes nothing; one for all, because they may exclude each other.
+    let mut with_new_suffixes = Catalog::clone(catalog);
     for dn in &options.suffixes {
-        // Asked of a copy, so that a bad suffix changes nothing.
-        if Catalog::clone(catalog).add_suffix(dn)? {
+        if with_new_suffixes.add_suffix(dn)? {
             changes.push((Vec::new(), Change::Suffix { dn: dn.clone() }));
         }
     }
