@@ -126,6 +126,12 @@ impl TestDirectory {
         directory
     }
 
+    /// An empty directory whose `cn=monitor` is made by `monitor`.
+    pub(crate) fn with_monitor(monitor: Arc<dyn MonitorSource>) -> TestDirectory {
+        let (folder, schema) = (Arc::new(TemporaryFolder::new()), Schema::shipped());
+        TestDirectory::open_with(folder, Settings::default(), schema, &[SUFFIX], 0, monitor).unwrap()
+    }
+
     pub(crate) fn open(
         folder: Arc<TemporaryFolder>,
         settings: Settings,
@@ -133,11 +139,22 @@ impl TestDirectory {
         suffixes: &[&str],
         clock: u64,
     ) -> Result<TestDirectory, OpenError> {
+        TestDirectory::open_with(folder, settings, schema, suffixes, clock, no_monitor())
+    }
+
+    fn open_with(
+        folder: Arc<TemporaryFolder>,
+        settings: Settings,
+        schema: Arc<Schema>,
+        suffixes: &[&str],
+        clock: u64,
+        monitor: Arc<dyn MonitorSource>,
+    ) -> Result<TestDirectory, OpenError> {
         let options = OpenOptions {
             schema: schema.clone(),
             suffixes: suffixes.iter().map(|suffix| suffix.to_string()).collect(),
             settings: settings.clone(),
-            monitor: no_monitor(),
+            monitor,
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
             stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], hashed_passwords: Vec::new() },

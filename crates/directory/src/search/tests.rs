@@ -2,6 +2,8 @@
 //! must be the same.
 
 mod filters;
+mod monitor;
+mod plans;
 mod results;
 mod scopes;
 mod slices;
