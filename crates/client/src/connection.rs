@@ -201,8 +201,12 @@ impl Connection {
 
     /// Add. An attribute may be named more than once: its values are then sent together.
     pub fn add(&mut self, entry: &str, attributes: &[(&str, &str)]) -> Result<Outcome, ClientError> {
-        let mut names: Vec<&str> = attributes.iter().map(|(name, _)| *name).collect();
-        names.dedup();
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in attributes {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
         let mut list = AttributesBuf::new();
         for name in names {
             list.push(name, attributes.iter().filter(|(other, _)| *other == name).map(|(_, value)| value));
