@@ -85,10 +85,15 @@ need_c_compiler() {
     command -v cc >/dev/null || apt_install gcc libc6-dev
 }
 
+# The client that `run` shows a search with.
+need_ldapsearch() {
+    command -v ldapsearch >/dev/null || apt_install ldap-utils
+}
+
 # The clients and the peer server that the black-box tests drive.
 need_clients() {
     local missing=()
-    command -v ldapsearch >/dev/null || missing+=(ldap-utils)
+    need_ldapsearch
     /usr/bin/python3 -c 'import ldap' 2>/dev/null || missing+=(python3-ldap)
     /usr/bin/python3 -c 'import ldap3' 2>/dev/null || missing+=(python3-ldap3)
     command -v java >/dev/null || missing+=(default-jre-headless)
