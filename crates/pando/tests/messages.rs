@@ -350,7 +350,7 @@ fn bad_requests() {
         (
             admin.delete("ou=people,dc=example,dc=com").unwrap(),
             ResultCode::NOT_ALLOWED_ON_NON_LEAF,
-            "subordinate",
+            "3 entries",
         ),
         (
             admin.delete("uid=none,ou=people,dc=example,dc=com").unwrap(),
@@ -371,7 +371,11 @@ fn bad_requests() {
         ),
         (admin.compare(&anna, "color", "red").unwrap(), ResultCode::UNDEFINED_ATTRIBUTE_TYPE, "color"),
         (admin.compare(&anna, "pager", "1").unwrap(), ResultCode::NO_SUCH_ATTRIBUTE, "pager"),
-        (admin.compare(&anna, "member", "bob").unwrap(), ResultCode::INVALID_ATTRIBUTE_SYNTAX, "member"),
+        (
+            admin.compare("cn=staff,ou=groups,dc=example,dc=com", "member", "bob").unwrap(),
+            ResultCode::INVALID_ATTRIBUTE_SYNTAX,
+            "member",
+        ),
         (admin.extended("1.2.3", None).unwrap().outcome, ResultCode::PROTOCOL_ERROR, "1.2.3"),
     ];
     for (index, (outcome, code, part)) in cases.iter().enumerate() {
