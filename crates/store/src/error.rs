@@ -113,6 +113,12 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
+    /// A key, an id or a position that is not above the one before, where rows are [appended](crate::BulkStore) in order.
+    #[error("out of order: rows for map {map} must come with ascending keys")]
+    OutOfOrder {
+        /// The map's name.
+        map: &'static str,
+    },
     /// A counter would leave the range of an `i64`.
     #[error("a counter overflows")]
     CounterOverflow,

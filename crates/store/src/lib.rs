@@ -39,6 +39,8 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod bulk;
+mod compact;
 mod disk;
 mod error;
 mod ids;
@@ -47,18 +49,24 @@ mod lmdb;
 mod log;
 mod open;
 mod read;
+mod read_only;
 mod scan;
 mod shared;
+mod sorter;
 mod view;
 
 pub use batch::{Batch, Writer};
+pub use bulk::BulkStore;
+pub use compact::{Compacted, compact};
 pub use error::{LogDamage, OpenError, StoreError};
 pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
 pub use log::LogScan;
 pub use open::{Facts, Options, Store};
 pub use read::Read;
+pub use read_only::ReadOnlyStore;
 pub use scan::{Direction, KeyRange, KeyScan, Scan};
+pub use sorter::{Sorted, Sorter};
 pub use view::View;
 
 /// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.

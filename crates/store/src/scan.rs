@@ -149,11 +149,19 @@ impl<'r> Iterator for Scan<'r> {
 }
 
 /// Iterator of [`Read::scan_keys`]. An error ends it.
-pub struct KeyScan<'r>(Steps<'r>);
+pub struct KeyScan<'r> {
+    steps: Steps<'r>,
+    first_id: Option<u64>,
+}
 
 impl<'r> KeyScan<'r> {
     pub(crate) fn new(read: &'r Read, map: Map, range: KeyRange<'_>, direction: Direction) -> KeyScan<'r> {
-        KeyScan(Steps::new(read, map.of_kind(MapKind::IdSet), range, direction))
+        KeyScan { steps: Steps::new(read, map.of_kind(MapKind::IdSet), range, direction), first_id: None }
+    }
+
+    /// The lowest id of the key returned last by a forward scan: all there is to know of a key with one id.
+    pub fn first_id(&self) -> Option<u64> {
+        self.first_id
     }
 }
 
@@ -161,6 +169,10 @@ impl<'r> Iterator for KeyScan<'r> {
     type Item = Result<(&'r [u8], u64)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(|cursor, (key, _)| Ok((key, cursor.value_count()?)))
+        let first_id = &mut self.first_id;
+        self.steps.next(|cursor, (key, value)| {
+            *first_id = value.try_into().ok().map(u64::from_be_bytes);
+            Ok((key, cursor.value_count()?))
+        })
     }
 }
