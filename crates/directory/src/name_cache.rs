@@ -18,13 +18,16 @@ pub(crate) struct Container {
     pub(crate) parent: EntryId,
     /// Alias, referral, subentry.
     pub(crate) flags: NodeFlags,
+    /// The highest id of it and its superiors.
+    pub(crate) highest: EntryId,
     /// Its DN in [`NameCache::texts`].
     start: usize,
     end: usize,
 }
 
 /// The empty DN.
-const ROOT: Container = Container { parent: EntryId::ROOT, flags: NodeFlags(0), start: 0, end: 0 };
+const ROOT: Container =
+    Container { parent: EntryId::ROOT, flags: NodeFlags(0), highest: EntryId::ROOT, start: 0, end: 0 };
 
 /// What is known at one version of a snapshot.
 #[derive(Debug, Default)]
@@ -93,7 +96,13 @@ impl NameCache {
             self.texts.push(b',');
             self.texts.extend_from_within(parent.start..parent.end);
         }
-        let container = Container { parent: row.parent, flags: row.flags, start, end: self.texts.len() };
+        let container = Container {
+            parent: row.parent,
+            flags: row.flags,
+            highest: parent.highest.max(id),
+            start,
+            end: self.texts.len(),
+        };
         self.containers.insert(id, container);
         Ok(container)
     }

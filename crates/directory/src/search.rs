@@ -36,6 +36,8 @@ pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
 pub(crate) use filter::{Compiler, Term, Truth};
 pub(crate) use outside::entries as entries_outside;
 pub(crate) use result::resolved;
+pub(crate) use scope::SearchScope;
+pub(crate) use selection::Selection;
 
 use crate::access::{Access, Requester};
 use crate::controls::RequestControls;
@@ -46,8 +48,6 @@ use crate::{OperationError, Outcome, Snapshot};
 use candidates::Candidates;
 use plan::{Implied, Plan};
 use result::ResultWriter;
-use scope::SearchScope;
-use selection::Selection;
 
 /// How much one slice of a search may do.
 #[derive(Clone, Copy, Debug)]

@@ -29,6 +29,11 @@ impl<'s> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(None) }
     }
 
+    /// The entry `id`, whose attributes are at hand.
+    pub(crate) fn with_entry(id: EntryId, node: NodeRow<'s>, entry: EntryRow<'s>) -> Candidate<'s> {
+        Candidate { id, node, entry: Cell::new(Some(entry)) }
+    }
+
     /// The entry's attributes.
     pub(crate) fn entry(&self, state: State<'s>) -> Result<EntryRow<'s>, OperationError> {
         if let Some(entry) = self.entry.get() {

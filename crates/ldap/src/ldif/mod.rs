@@ -21,4 +21,4 @@ pub use reader::LdifReader;
 pub use record::{
     LdifBody, LdifControls, LdifModification, LdifModifications, LdifRecord, LdifValue, LdifValues,
 };
-pub use writer::LdifWriter;
+pub use writer::{LdifWriter, put_ldif_line};

@@ -251,6 +251,26 @@ fn values_are_written_safely() {
 }
 
 #[test]
+fn lines_of_every_length_are_folded_and_read_back() {
+    let long_name = "x".repeat(100);
+    for name in ["cn", "userCertificate;binary", &long_name] {
+        for length in (0..250).chain([767, 768, 769, 1_536, 5_000]) {
+            for octet in [b'a', 0xff] {
+                let value = vec![octet; length];
+                let mut text = b"dn: o=a\n".to_vec();
+                super::put_ldif_line(&mut text, name, &value);
+                assert!(text.split(|octet| *octet == b'\n').all(|line| line.len() <= 76), "{name} {length}");
+                let mut reader = LdifReader::new(text.as_slice());
+                let record = reader.next_record().unwrap().unwrap();
+                let LdifBody::Entry(values) = record.body else { panic!("not an entry") };
+                let read = values.iter().map(|line| (line.description, line.value)).collect::<Vec<_>>();
+                assert_eq!(read, [(name, value.as_slice())]);
+            }
+        }
+    }
+}
+
+#[test]
 fn changes_are_written_and_read_back() {
     let controls = [
         Control { oid: "1.2.3", critical: true, value: Some(b"\xff") },

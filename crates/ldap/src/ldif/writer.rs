@@ -19,14 +19,12 @@ pub struct LdifWriter<W> {
     out: W,
     /// The logical line being written, reused.
     line: Vec<u8>,
-    /// The base64 of its value, reused.
-    encoded: String,
 }
 
 impl<W: Write> LdifWriter<W> {
     /// A writer to `out`.
     pub fn new(out: W) -> LdifWriter<W> {
-        LdifWriter { out, line: Vec::new(), encoded: String::new() }
+        LdifWriter { out, line: Vec::new() }
     }
 
     /// Gives back what is written to. Nothing is buffered here.
@@ -165,36 +163,65 @@ impl<W: Write> LdifWriter<W> {
     /// Writes `name: value` or `name:: base64`, folded.
     fn attribute(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
         self.line.clear();
-        self.line.extend_from_slice(name.as_bytes());
-        if is_safe(value) {
-            self.line.extend_from_slice(if value.is_empty() { b":" } else { b": " });
-            self.line.extend_from_slice(value);
-        } else {
-            self.encoded.clear();
-            STANDARD.encode_string(value, &mut self.encoded);
-            self.line.extend_from_slice(b":: ");
-            self.line.extend_from_slice(self.encoded.as_bytes());
-        }
-        self.write_folded()
+        put_ldif_line(&mut self.line, name, value);
+        self.out.write_all(&self.line)
     }
+}
 
-    /// Writes the line, all of it ASCII, with line ends and spaces put in.
-    fn write_folded(&mut self) -> io::Result<()> {
-        let (first, rest) = self.line.split_at(self.line.len().min(LINE_LEN_MAX));
-        self.out.write_all(first)?;
-        self.out.write_all(b"\n")?;
-        for part in rest.chunks(LINE_LEN_MAX - 1) {
-            self.out.write_all(b" ")?;
-            self.out.write_all(part)?;
-            self.out.write_all(b"\n")?;
+/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For whoever writes millions: nothing
+/// is allocated but what `out` needs.
+///
+/// Whole records come from [`LdifWriter`].
+pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if is_safe(value) {
+        let separator: &[u8] = if value.is_empty() { b":" } else { b": " };
+        if name.len() + separator.len() + value.len() <= LINE_LEN_MAX {
+            for piece in [name.as_bytes(), separator, value] {
+                out.extend_from_slice(piece);
+            }
+        } else {
+            let mut column = 0;
+            for piece in [name.as_bytes(), separator, value] {
+                put_folded(out, &mut column, piece);
+            }
         }
-        Ok(())
+    } else {
+        let mut column = 0;
+        put_folded(out, &mut column, name.as_bytes());
+        put_folded(out, &mut column, b":: ");
+        let mut encoded = [0; BASE64_STEP / 3 * 4];
+        for step in value.chunks(BASE64_STEP) {
+            // The buffer has room for a whole step, so this cannot fail.
+            let length = STANDARD.encode_slice(step, &mut encoded).unwrap_or(0);
+            put_folded(out, &mut column, encoded.get(..length).unwrap_or_default());
+        }
     }
+    out.push(b'\n');
+}
+
+/// Octets encoded at a time; a multiple of three, so that only the last step is padded.
+const BASE64_STEP: usize = 768;
+
+/// Appends ASCII to a line of which `column` octets are written, beginning continuation lines as needed.
+fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
+    while let Some((part, rest)) = text.split_at_checked(LINE_LEN_MAX - *column)
+        && !rest.is_empty()
+    {
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\n ");
+        *column = 1;
+        text = rest;
+    }
+    out.extend_from_slice(text);
+    *column += text.len();
 }
 
 /// Whether a value can stand as it is: SAFE-STRING of RFC 2849, and no space at the end (its note 8).
 fn is_safe(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
-    let is_safe_octet = |octet: &u8| octet.is_ascii() && !matches!(octet, 0 | b'\n' | b'\r');
-    starts_safe && value.last() != Some(&b' ') && value.iter().all(is_safe_octet)
+    // Without a branch for each octet: the compiler looks at many at a time.
+    let has_unsafe = value
+        .iter()
+        .fold(false, |found, &octet| found | !octet.is_ascii() | matches!(octet, 0 | b'\n' | b'\r'));
+    starts_safe && value.last() != Some(&b' ') && !has_unsafe
 }
