@@ -39,8 +39,14 @@ pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 /// Search bases whose entry a snapshot keeps.
 pub const BASES_CACHED_MAX: usize = 256;
 
-/// Entry ids that a search collects and sorts (8 bytes each); where an index range or a subtree has more, it scans.
-pub const COLLECTED_IDS_MAX: usize = 131_072;
+/// Entry ids that a search collects and sorts (8 bytes each); where an index range or a container has more, it scans.
+pub const COLLECTED_IDS_MAX: usize = 1 << 20;
+
+/// Ids up to which a range of index keys is counted when a search is planned: about 4 ms.
+pub const RANGE_COUNTED_MAX: u64 = 65_536;
+
+/// Entries up to which a subtree is walked instead of scanning all entries: about 2 ms.
+pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 
 /// Entries up to which a search for the presence of an attribute goes by its index: what most entries have is not worth
 /// counting.

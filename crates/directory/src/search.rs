@@ -1,6 +1,6 @@
 //! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
 //!
-//! [`Search::start`] finds the base, makes the filter ready and chooses a [plan](plan); [`Search::run`] goes on for as
+//! [`Search::start`] finds the base, makes the filter ready and chooses a plan; [`Search::run`] goes on for as
 //! long as its budget lasts, on whatever snapshot the calling thread has by then. So a long search never holds up a
 //! thread or a position of the store, and any thread may run its next slice.
 //!
@@ -9,12 +9,12 @@
 //! behind it. When the snapshot has moved, names in the filter are looked up again and nothing is taken for granted of
 //! candidates found before.
 //!
-//! - [`base`]: from a DN to the entry, through aliases and referrals
-//! - [`filter`], [`evaluate`]: three-valued logic on an entry
-//! - [`plan`], [`candidates`]: which entries to look at
-//! - [`scope`]: which of them the search is about, and their DNs
-//! - [`selection`], [`result`](self::result): what is returned of them
-//! - [`outside`]: the root DSE, the schema and the monitor, which are not in the tree
+//! - `base`: from a DN to the entry, through aliases and referrals
+//! - `filter`, `evaluate`: three-valued logic on an entry
+//! - `plan`, `ranges`, `candidates`: which entries to look at
+//! - `scope`: which of them the search is about, and their DNs
+//! - `selection`, `result`: what is returned of them
+//! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
 
 mod base;
 mod candidates;
@@ -22,6 +22,7 @@ mod evaluate;
 mod filter;
 mod outside;
 mod plan;
+mod ranges;
 mod result;
 mod scope;
 mod selection;
@@ -48,6 +49,9 @@ use crate::{OperationError, Outcome, Snapshot};
 use candidates::Candidates;
 use plan::{Implied, Plan};
 use result::ResultWriter;
+
+/// Keys of an index that are gone through for the work that one candidate costs.
+const KEYS_PER_ENTRY: usize = 8;
 
 /// How much one slice of a search may do.
 #[derive(Clone, Copy, Debug)]
@@ -333,6 +337,9 @@ impl TreeSearch {
             if left == 0 || out.len() - out_start >= budget.out_bytes_max {
                 return Ok(None);
             }
+        }
+        if !self.plan.gather(state.read, left as usize * KEYS_PER_ENTRY)? {
+            return Ok(None);
         }
         let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
         let mut candidates = Candidates::open(state.read, &self.plan.source, self.next_id)?;

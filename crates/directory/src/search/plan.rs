@@ -5,24 +5,24 @@
 //! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
 //! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
 
-use std::ops::Bound;
-
 use ldap::Scope;
 use schema::{AttributeDescription, MatchingRule};
-use store::{Direction, MapId};
+use store::{MapId, Read};
 
 use super::filter::{Item, Subject, Term, Test, Truth};
+use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
 use crate::OperationError;
 use crate::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX,
+    RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
 };
 use crate::operational::{VirtualAttribute, member_attributes};
 use crate::rows::{
-    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, children_counter,
-    class_key, dangling_key, decode_name_row, index_key, link_key, subtree_counter,
+    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
+    dangling_key, index_key, link_key, subtree_counter,
 };
-use crate::tree::{State, damaged_row};
+use crate::tree::State;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -71,6 +71,8 @@ pub(crate) enum Implied {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) source: Source,
+    /// Ids that are still to be gathered; they are the candidates then, with the postings of the source.
+    pub(crate) gathering: Option<Gathering>,
     pub(crate) implied: Implied,
 }
 
@@ -80,7 +82,7 @@ struct Narrowed {
     ids: Vec<u64>,
     postings: Vec<Posting>,
     /// Ranges of index keys, not read yet.
-    ranges: Vec<(Vec<u8>, Bound<Vec<u8>>)>,
+    ranges: Vec<KeyRange>,
     /// How many at most, counted double where two postings share an entry.
     count: u64,
     /// Whether all of them pass.
@@ -90,39 +92,61 @@ struct Narrowed {
 impl Plan {
     /// A scan of everything, whatever the filter.
     pub(crate) fn scan() -> Plan {
-        Plan { source: Source::Scan, implied: Implied::Nothing }
+        Plan { source: Source::Scan, gathering: None, implied: Implied::Nothing }
     }
 
     /// The cheapest way to the entries in `scope` that pass `filter`.
     pub(crate) fn choose(state: State<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
-        let planner = Planner { state };
         if scope.kind == Scope::BaseObject {
             return Ok(Plan::ids(vec![scope.base.0]));
         }
         let entry_count = state.read.row_count(NODES)?;
+        let planner = Planner { state, entry_count };
         let worth_it = entry_count / SCAN_ADVANTAGE + FEW;
         let (narrowed, implied) = planner.narrow_top(filter, worth_it)?;
         let count = narrowed.as_ref().map_or(worth_it, |narrowed| narrowed.count);
         if count > FEW
-            && let Some(ids) = planner.narrow_by_place(scope, count)?
+            && let Some(plan) = planner.narrow_by_place(scope, count)?
         {
-            return Ok(Plan::ids(ids));
+            return Ok(plan);
         }
         match narrowed {
-            Some(narrowed) => Ok(Plan { source: planner.collect(narrowed)?, implied }),
+            Some(narrowed) => Ok(Plan::narrowed(narrowed, implied, worth_it)),
             None => Ok(Plan::scan()),
         }
     }
 
-    fn ids(mut ids: Vec<u64>) -> Plan {
-        ids.sort_unstable();
-        ids.dedup();
-        Plan { source: Source::Indexed { ids, postings: Vec::new() }, implied: Implied::Nothing }
+    fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64) -> Plan {
+        let Narrowed { mut ids, postings, ranges, .. } = narrowed;
+        if ranges.is_empty() {
+            ids.sort_unstable();
+            ids.dedup();
+            return Plan { source: Source::Indexed { ids, postings }, gathering: None, implied };
+        }
+        let source = Source::Indexed { ids: Vec::new(), postings };
+        Plan { source, gathering: Some(Gathering::new(ranges, ids, ids_max)), implied }
+    }
+
+    fn ids(ids: Vec<u64>) -> Plan {
+        Plan::narrowed(Narrowed { ids, ..Narrowed::default() }, Implied::Nothing, 0)
+    }
+
+    /// Goes on gathering ids; true when that is done.
+    pub(crate) fn gather(&mut self, read: &Read, keys_max: usize) -> Result<bool> {
+        let Some(gathering) = &mut self.gathering else { return Ok(true) };
+        match (gathering.go_on(read, keys_max)?, &mut self.source) {
+            (Gathered::Partly, _) => return Ok(false),
+            (Gathered::All(gathered), Source::Indexed { ids, .. }) => *ids = gathered,
+            _ => *self = Plan::scan(),
+        }
+        self.gathering = None;
+        Ok(true)
     }
 }
 
 struct Planner<'a> {
     state: State<'a>,
+    entry_count: u64,
 }
 
 impl Planner<'_> {
@@ -210,33 +234,33 @@ impl Planner<'_> {
         match &item.test {
             Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
+            // Of values too long for a key the index has the head: bounds are cut to what the head decides.
             Test::AtLeast(rule, key) => {
                 let low = &key[..key.len().min(WHOLE_HEAD)];
-                self.narrow_range(item, description, Some(*rule), low, None, key.len() <= WHOLE_HEAD, limit)
+                let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
+                self.narrow_range(item, Some(*rule), is_exact, limit, |base| KeyRange::at_least(base, low))
             }
             Test::AtMost(rule, key) => {
                 let high = &key[..key.len().min(WHOLE_HEAD)];
-                self.narrow_range(
-                    item,
-                    description,
-                    Some(*rule),
-                    &[],
-                    Some(high),
-                    key.len() <= WHOLE_HEAD,
-                    limit,
-                )
+                let is_cut = key.len() > WHOLE_HEAD;
+                let is_exact = !is_cut && description.options.is_empty();
+                self.narrow_range(item, Some(*rule), is_exact, limit, |base| {
+                    KeyRange::at_most(base, high, is_cut)
+                })
             }
             Test::Substring(rule, assertion) => match assertion.prefix() {
                 Some(prefix) => {
                     let prefix = &prefix[..prefix.len().min(WHOLE_HEAD)];
-                    self.narrow_prefix(item, *rule, prefix, limit)
+                    self.narrow_range(item, Some(*rule), false, limit, |base| {
+                        KeyRange::with_prefix(base, prefix)
+                    })
                 }
                 None => Ok(None),
             },
             Test::Present if has_links => Ok(None),
             Test::Present => {
-                let limit = limit.min(PRESENCE_KEYS_MAX);
-                self.narrow_range(item, description, None, &[], None, true, limit)
+                let (is_exact, limit) = (description.options.is_empty(), limit.min(PRESENCE_KEYS_MAX));
+                self.narrow_range(item, None, is_exact, limit, KeyRange::of_attribute)
             }
             Test::Extensible(..) => Ok(None),
         }
@@ -297,55 +321,29 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    fn narrow_prefix(
-        &self,
-        item: &Item,
-        rule: MatchingRule,
-        prefix: &[u8],
-        limit: u64,
-    ) -> Result<Option<Narrowed>> {
-        let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
-        let mut all = Narrowed::default();
-        for base in bases {
-            let low = index_key(base, prefix);
-            let high = after_prefix(&low);
-            if !self.add_range(&mut all, low, high, limit)? {
-                return Ok(None);
-            }
-        }
-        Ok(Some(all))
-    }
-
-    /// The range from `low` to `high` (inclusive) of the keys of an item's attributes.
-    #[allow(clippy::too_many_arguments)]
+    /// A range of the keys of an item's attributes.
     fn narrow_range(
         &self,
         item: &Item,
-        description: &AttributeDescription,
         rule: Option<MatchingRule>,
-        low: &[u8],
-        high: Option<&[u8]>,
-        is_whole: bool,
+        is_exact: bool,
         limit: u64,
+        range: impl Fn(AttrId) -> KeyRange,
     ) -> Result<Option<Narrowed>> {
         let Some(bases) = self.indexed_bases(item, rule) else { return Ok(None) };
-        if rule.is_some_and(|rule| !rule.is_order_preserving()) {
+        let sorts = matches!(item.test, Test::AtLeast(..) | Test::AtMost(..));
+        if sorts && rule.is_some_and(|rule| !rule.is_order_preserving()) {
             return Ok(None);
         }
-        let mut all =
-            Narrowed { is_exact: is_whole && description.options.is_empty(), ..Narrowed::default() };
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for base in bases {
-            let high = match high {
-                // A bound cut short stands for all keys that begin with it.
-                Some(high) if is_whole => Bound::Included(index_key(base, high)),
-                Some(high) => after_prefix(&index_key(base, high)),
-                None => after_prefix(&base.0.to_be_bytes()),
-            };
-            if !self.add_range(&mut all, index_key(base, low), high, limit)? {
-                return Ok(None);
-            }
+            let range = range(base);
+            let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
+            // How many there are beyond is a guess; gathering them stops where a scan is better.
+            all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
+            all.ranges.push(range);
         }
-        Ok(Some(all))
+        Ok(all.within(limit))
     }
 
     /// The indexed attributes without options that an item is about; `None` if one is not indexed, or indexed by other
@@ -378,28 +376,13 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Counts the ids in a range of index keys; false if there are too many.
-    fn add_range(&self, all: &mut Narrowed, low: Vec<u8>, high: Bound<Vec<u8>>, limit: u64) -> Result<bool> {
-        let limit = limit.min(COLLECTED_IDS_MAX as u64);
-        for key in
-            self.state.read.scan_keys(INDEX, (Bound::Included(&low), as_slice(&high)), Direction::Forward)
-        {
-            all.count += key?.1;
-            if all.count >= limit {
-                return Ok(false);
-            }
-        }
-        all.ranges.push((low, high));
-        Ok(true)
-    }
-
     /// The entries one level below the base, or all below it, if fewer than `limit`.
-    fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Vec<u64>>> {
-        let limit = limit.min(COLLECTED_IDS_MAX as u64);
-        let counter = match scope.kind {
-            Scope::SingleLevel => children_counter(scope.base),
+    fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
+        let (counter, limit) = match scope.kind {
+            Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
             _ if scope.vertices.len() > 1 || scope.base == EntryId::ROOT => return Ok(None),
-            _ => subtree_counter(scope.base),
+            // Walked at once: between slices a branch could move from where it is still to be seen.
+            _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };
         let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
         if count >= limit {
@@ -407,44 +390,17 @@ impl Planner<'_> {
         }
         let mut ids: Vec<u64> = scope.extras.iter().map(|id| id.0).collect();
         if scope.kind == Scope::SingleLevel {
-            self.add_children(scope.base, &mut ids)?;
-            return Ok(Some(ids));
+            let ranges = vec![KeyRange::children(scope.base)];
+            let narrowed = Narrowed { ids, ranges, ..Narrowed::default() };
+            return Ok(Some(Plan::narrowed(narrowed, Implied::Nothing, limit)));
         }
         ids.push(scope.base.0);
         let mut walked = ids.len() - 1;
         while let Some(&parent) = ids.get(walked) {
-            self.add_children(EntryId(parent), &mut ids)?;
+            KeyRange::children(EntryId(parent)).gather(self.state.read, usize::MAX, &mut ids)?;
             walked += 1;
         }
-        Ok(Some(ids))
-    }
-
-    fn add_children(&self, parent: EntryId, ids: &mut Vec<u64>) -> Result<()> {
-        let low = parent.0.to_be_bytes();
-        let high = (parent.0 + 1).to_be_bytes();
-        let range = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
-        for row in self.state.read.scan(NAMES, range, Direction::Forward) {
-            let (id, _) = decode_name_row(row?.1).ok_or_else(|| damaged_row("names", parent))?;
-            ids.push(id.0);
-        }
-        Ok(())
-    }
-
-    /// Reads the ranges and sorts what is collected.
-    fn collect(&self, narrowed: Narrowed) -> Result<Source> {
-        let Narrowed { mut ids, postings, ranges, .. } = narrowed;
-        for (low, high) in ranges {
-            for key in
-                self.state.read.scan_keys(INDEX, (Bound::Included(&low), as_slice(&high)), Direction::Forward)
-            {
-                self.state.read.ids(INDEX, key?.0)?.next_block(&mut ids, usize::MAX)?;
-            }
-        }
-        if ids.len() > 1 {
-            ids.sort_unstable();
-            ids.dedup();
-        }
-        Ok(Source::Indexed { ids, postings })
+        Ok(Some(Plan::ids(ids)))
     }
 }
 
@@ -463,26 +419,6 @@ const LAST_RANK: u8 = 3;
 
 /// Normal values up to this long sort in the index as they are; the heads of longer ones do.
 const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
-
-/// The end of the keys that begin with `prefix`.
-fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < 0xff {
-            end.push(last + 1);
-            return Bound::Excluded(end);
-        }
-    }
-    Bound::Unbounded
-}
-
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Included(key) => Bound::Included(key),
-        Bound::Excluded(key) => Bound::Excluded(key),
-        Bound::Unbounded => Bound::Unbounded,
-    }
-}
 
 impl Narrowed {
     fn add(&mut self, mut other: Narrowed) {

@@ -210,3 +210,36 @@ fn anonymous_clients_see_the_root_dse_and_the_schema() {
     check("cn=nobody,dc=example,dc=com", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check("no dn", Scope::BaseObject, ResultCode::INVALID_DN_SYNTAX);
 }
+
+#[test]
+fn a_setting_opens_the_tree_to_anonymous_clients_but_no_passwords() {
+    let settings = crate::Settings { anonymous_read: true, ..crate::Settings::default() };
+    let mut directory = TestDirectory::with_settings(settings);
+    add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+    let person: super::Attributes<'_> =
+        &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}AAAA"])];
+    add(&mut directory, "cn=ada,dc=example,dc=com", person);
+    directory.requester = Requester::Anonymous;
+    let found = Question::everywhere("(cn=ada)").attributes(&["sn", "userPassword"]).ask(&directory);
+    assert_eq!(found.entries[0].attributes.keys().collect::<Vec<_>>(), ["sn"]);
+    assert_eq!(leaves(&Question::everywhere("(userPassword=*)").ask(&directory)), [""; 0]);
+    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
+    assert_eq!(found.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+}
+
+#[test]
+fn subentries_are_seen_with_the_control_only() {
+    let mut directory = sample();
+    let subentry: super::Attributes<'_> =
+        &[("objectClass", &["subentry", "extensibleObject"]), ("subtreeSpecification", &["{}"])];
+    add(&mut directory, "cn=sub,ou=people,dc=example,dc=com", subentry);
+    let ask = |base, scope, subentries| {
+        let controls = RequestControls { subentries, ..RequestControls::default() };
+        leaves(&Question { controls, ..Question::new(base, scope, "(cn=*)") }.ask(&directory))
+    };
+    let people = ["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
+    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, None), people);
+    assert_eq!(ask(PEOPLE, Scope::SingleLevel, Some(false)), people);
+    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, Some(true)), ["cn=sub"]);
+    assert_eq!(ask("cn=sub,ou=people,dc=example,dc=com", Scope::BaseObject, None), ["cn=sub"]);
+}
