@@ -12,7 +12,8 @@ use store::Read;
 
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
-use crate::rows::{AttrId, ClassSetId, EntryId, META, NodeFlags};
+use crate::entry::EntryRow;
+use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::{OpenError, OperationError};
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
@@ -106,6 +107,8 @@ pub struct Catalog {
     pub suffixes: Vec<Suffix>,
     /// Stored form of the administrator's password, where one was ever set.
     pub administrator: Option<Vec<u8>>,
+    /// Attributes without values whose definition is not the one in `meta` any more: to be written there.
+    pub(crate) changed: Vec<AttributeAllocation>,
 }
 
 /// How the catalogue is kept in `meta`: a letter, then a number (big-endian) where there are several.
@@ -217,6 +220,7 @@ impl Catalog {
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             administrator: None,
+            changed: Vec::new(),
         }
     }
 
@@ -229,7 +233,7 @@ impl Catalog {
         for row in meta_rows(read, META_ATTRIBUTE)? {
             let allocation =
                 AttributeAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("attribute"))?;
-            catalog.check_rules(&allocation)?;
+            catalog.check_rules(read, &allocation)?;
             catalog.add_attribute(&allocation)?;
         }
         for row in meta_rows(read, META_CLASS_SET)? {
@@ -248,18 +252,23 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn check_rules(&self, allocation: &AttributeAllocation) -> Result<(), OpenError> {
+    /// Syntax and rules may change only while no entry has the attribute: stored normal forms depend on them.
+    fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
         };
         let now = rules_of(attribute_type, &self.schema);
-        if now != allocation.rules {
+        if now == allocation.rules {
+            return Ok(());
+        }
+        if has_values(read, allocation.id)? {
             return Err(OpenError::ChangedDefinition {
                 name: attribute_type.name().to_owned(),
                 stored: allocation.rules.clone(),
                 now,
             });
         }
+        self.changed.push(AttributeAllocation { rules: now, ..allocation.clone() });
         Ok(())
     }
 
@@ -467,6 +476,18 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
     let Some(bytes) = read.get(META, META_LAST_CSN)? else { return Ok(Csn::default()) };
     let csn = std::str::from_utf8(bytes).ok().and_then(Csn::parse);
     csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
+}
+
+/// Whether any entry has the attribute. Looks at every entry: asked only when a definition has changed.
+fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OpenError> {
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    for row in read.scan(ENTRIES, all, store::Direction::Forward) {
+        let row = EntryRow::decode(row?.1).ok_or(OpenError::damaged("an entry"))?;
+        if row.find(attribute).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn meta_rows(read: &Read, kind: u8) -> Result<Vec<(u32, &[u8])>, OpenError> {

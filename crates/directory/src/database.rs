@@ -273,7 +273,7 @@ impl Directory {
 }
 
 /// Whether the data directory is new; versions of an old one must be ours.
-fn check_versions(read: &Read) -> Result<bool, OpenError> {
+pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
     let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
     let (rows, forms) = versions.split_at(4);
@@ -335,10 +335,16 @@ fn prepare(
             changes.push((vec![allocation], Change::Index { attribute: id }));
         }
     }
-    if changes.is_empty() && !is_new {
+    let changed = std::mem::take(&mut Arc::make_mut(catalog).changed);
+    if changes.is_empty() && changed.is_empty() && !is_new {
         return Ok(());
     }
     let mut batch = writer.begin()?;
+    for allocation in &changed {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &catalog::meta_key(catalog::META_ATTRIBUTE, allocation.id.0), &bytes)?;
+    }
     let mut versions = [0; 8];
     versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
     versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());

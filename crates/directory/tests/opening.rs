@@ -55,6 +55,27 @@ fn a_definition_may_not_change_its_rules_while_values_exist() {
 }
 
 #[test]
+fn a_definition_may_change_its_rules_once_no_entry_has_the_attribute() {
+    let folder = coloured();
+    let mut directory = open(&folder, schema_with(COLOUR), &[SUFFIX]).unwrap();
+    assert_eq!(
+        directory.modify(SUFFIX, &[(ChangeOperation::Delete, "colour", &[])]).code,
+        ResultCode::SUCCESS
+    );
+    drop(directory);
+    let mut directory = open(&folder, schema_with(EXACT), &[SUFFIX]).unwrap();
+    assert_eq!(
+        directory.modify(SUFFIX, &[(ChangeOperation::Add, "colour", &["Red"])]).code,
+        ResultCode::SUCCESS
+    );
+    drop(directory);
+    let mut directory = open(&folder, schema_with(EXACT), &[SUFFIX]).unwrap();
+    assert_eq!(directory.search(SUFFIX, Scope::BaseObject, "(colour=red)", &["1.1"]).entries.len(), 0);
+    drop(directory);
+    refusal(open(&folder, schema_with(COLOUR), &[SUFFIX]));
+}
+
+#[test]
 fn a_definition_in_use_may_not_go() {
     let message = refusal(open(&coloured(), Schema::shipped(), &[SUFFIX]));
     assert!(message.contains("1.3.6.1.4.1.99999.7.1 is used by entries but not defined"), "{message}");
