@@ -8,7 +8,7 @@
 //! The order of checks follows slapd: the entry itself first, then its place.
 
 use ldap::{AddRequest, Dn, ResultCode};
-use schema::AttributeDescription;
+use schema::{AttributeDescription, AttributeType, Schema};
 
 use crate::OperationError;
 use crate::access::{Access, is_user_password};
@@ -16,9 +16,9 @@ use crate::allocations::Allocations;
 use crate::catalog::{is_link_type, last_entry_id};
 use crate::decide::Deciding;
 use crate::given_values::{
-    KeyedValue, Newcomer, check_modifiable, given_twice, read_description, read_value, read_values,
+    KeyedValue, Newcomer, check_modifiable, check_value, given_twice, read_description, read_values,
 };
-use crate::record::{Add, Change, Record};
+use crate::record::{Add, Change, Record, Value};
 use crate::referral::referral;
 use crate::rows::EntryId;
 use crate::schema_check::{check_attributes, object_class_type, read_classes};
@@ -44,7 +44,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
     let mut entry = WorkingEntry::new(state, newcomer.id);
     add_given(deciding, &newcomer, &mut entry, request)?;
-    for ava in naming_values(state, &dn)? {
+    for ava in naming_values(schema, &dn)? {
         add_naming(&mut entry, ava, schema)?;
     }
     let classes = entry.values(&AttributeDescription::of(object_class_type(schema)?))?;
@@ -107,8 +107,7 @@ pub(crate) struct NamingValue {
 /// # Errors
 /// invalidDNSyntax for a type that is not defined or a value that does not fit its type (RFC 4511 section 4.1.9);
 /// namingViolation for an attribute that cannot name.
-pub(crate) fn naming_values(state: State<'_>, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
-    let schema = &*state.catalog.schema;
+pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
     let mut values = Vec::new();
     for ava in dn.rdn().iter().flat_map(|rdn| rdn.avas) {
         let invalid = |reason: String| {
@@ -127,31 +126,35 @@ pub(crate) fn naming_values(state: State<'_>, dn: &Dn<'_>) -> Result<Vec<NamingV
             ));
         }
         let description = AttributeDescription::of(attribute_type.id);
-        let value = read_value(&state, None, &description, 1, &ava.value).map_err(|error| match error {
+        let mut key = Vec::with_capacity(ava.value.len() + 8);
+        check_value(schema, &description, 1, &ava.value, &mut key).map_err(|error| match error {
             OperationError::Refused { diagnostic, .. } => invalid(diagnostic),
             other => other,
         })?;
-        values.push(NamingValue { description, value });
+        let value = Value::Bytes(ava.value.to_vec());
+        values.push(NamingValue { description, value: KeyedValue { key, value } });
     }
     Ok(values)
 }
 
-fn add_naming(entry: &mut WorkingEntry<'_>, naming: NamingValue, schema: &schema::Schema) -> Result<()> {
+fn add_naming(entry: &mut WorkingEntry<'_>, naming: NamingValue, schema: &Schema) -> Result<()> {
     let NamingValue { description, value } = naming;
     let attribute_type = schema.type_by_id(description.type_id);
     if !entry.contains(&description, &value.key)?
         && attribute_type.single_value
         && entry.value_count(&description)? > 0
     {
-        return Err(OperationError::refused(
-            ResultCode::NAMING_VIOLATION,
-            format!(
-                "{} is single-valued and given with another value than in the name",
-                attribute_type.name()
-            ),
-        ));
+        return Err(contradicts_name(attribute_type));
     }
     entry.add(&description, value).map(drop)
+}
+
+/// The refusal of a single-valued attribute that has another value than the name gives it.
+pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError {
+    OperationError::refused(
+        ResultCode::NAMING_VIOLATION,
+        format!("{} is single-valued and given with another value than in the name", attribute_type.name()),
+    )
 }
 
 /// Where a new entry goes.

@@ -76,11 +76,7 @@ impl Deciding<'_> {
     /// Sets what the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
     pub(crate) fn stamp_creation(&self, entry: &mut WorkingEntry<'_>, newcomer: &Newcomer<'_>) -> Result<()> {
         let uuid = uuid::Uuid::from_bytes(self.stamp.uuid).to_string();
-        let values = [
-            ("entryUUID", uuid),
-            ("creatorsName", self.requester.dn().to_owned()),
-            ("createTimestamp", self.time()),
-        ];
+        let values = creation_values(uuid, self.requester.dn(), self.csn);
         values.iter().try_for_each(|(name, value)| self.set(entry, Some(newcomer), name, value))
     }
 
@@ -90,16 +86,8 @@ impl Deciding<'_> {
         entry: &mut WorkingEntry<'_>,
         newcomer: Option<&Newcomer<'_>>,
     ) -> Result<()> {
-        let values = [
-            ("entryCSN", self.csn.to_string()),
-            ("modifiersName", self.requester.dn().to_owned()),
-            ("modifyTimestamp", self.time()),
-        ];
+        let values = change_values(self.requester.dn(), self.csn);
         values.iter().try_for_each(|(name, value)| self.set(entry, newcomer, name, value))
-    }
-
-    fn time(&self) -> String {
-        generalized_time(self.csn.micros / 1_000_000)
     }
 
     /// Gives an operational attribute its one value, where the schema has it.
@@ -116,4 +104,18 @@ impl Deciding<'_> {
         let value = read_value(&self.state, newcomer, &description, 1, value.as_bytes())?;
         entry.add(&description, value).map(drop)
     }
+}
+
+/// What the server keeps about the making of an entry, and what it is when `creator` makes one now.
+pub(crate) fn creation_values(uuid: String, creator: &str, csn: Csn) -> [(&'static str, String); 3] {
+    [("entryUUID", uuid), ("creatorsName", creator.to_owned()), ("createTimestamp", time(csn))]
+}
+
+/// What the server keeps about the last change of an entry, and what it is when `modifier` makes one now.
+pub(crate) fn change_values(modifier: &str, csn: Csn) -> [(&'static str, String); 3] {
+    [("entryCSN", csn.to_string()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
+}
+
+fn time(csn: Csn) -> String {
+    generalized_time(csn.micros / 1_000_000)
 }

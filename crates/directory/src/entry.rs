@@ -12,7 +12,7 @@
 
 use ber::Tag;
 
-use crate::codec::{Decoder, put_bytes, put_varint};
+use crate::codec::{Decoder, put_varint};
 use crate::limits::KEY_HASH_SIZE;
 use crate::rows::AttrId;
 
@@ -191,19 +191,15 @@ impl StoredEntry {
 
     /// The row's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, 0, 0, 0, 0];
-        out.extend_from_slice(&self.position.to_be_bytes());
+        let mut row = RowWriter::begin(Vec::new(), self.position);
         for (id, content) in &self.attributes {
-            put_varint(&mut out, u64::from(id.0));
             match content {
-                StoredContent::Inline(values) => encode_inline(&mut out, values),
-                StoredContent::Table => out.extend_from_slice(&[2, 0, 0]),
-                StoredContent::Links => out.extend_from_slice(&[3, 0, 0]),
+                StoredContent::Inline(values) => row.inline(*id, values.iter().map(StoredValue::borrow)),
+                StoredContent::Table => row.table(*id),
+                StoredContent::Links => row.links(*id),
             }
         }
-        let crc = crc32c::crc32c(&out[HEAD_SIZE..]);
-        out[1..HEAD_SIZE].copy_from_slice(&crc.to_le_bytes());
-        out
+        row.finish()
     }
 
     /// The content of an attribute.
@@ -230,29 +226,87 @@ impl StoredValue {
             InlineValue::Elsewhere(key) => StoredValue::Elsewhere(key),
         }
     }
+
+    fn borrow(&self) -> InlineValue<'_> {
+        match self {
+            StoredValue::Here(bytes) => InlineValue::Here(bytes),
+            StoredValue::Elsewhere(key) => InlineValue::Elsewhere(*key),
+        }
+    }
 }
 
-fn encode_inline(out: &mut Vec<u8>, values: &[StoredValue]) {
-    let mut content = Vec::new();
-    let mut is_mixed = false;
-    for value in values {
-        let (tag, bytes): (u8, &[u8]) = match value {
-            StoredValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
-            StoredValue::Elsewhere(key) => (REFERENCE_TAG, key),
-        };
-        is_mixed |= tag == REFERENCE_TAG;
-        content.push(tag);
-        // Inline values end at INLINE_VALUE_MAX, far below two length octets.
-        match bytes.len() {
-            short @ ..=0x7f => content.push(short as u8),
-            medium @ ..0x100 => content.extend_from_slice(&[0x81, medium as u8]),
-            long => content.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
-        }
-        content.extend_from_slice(bytes);
+/// Writes an entry row from its beginning to its end, attribute by attribute.
+pub(crate) struct RowWriter {
+    out: Vec<u8>,
+    /// Where the row begins in `out`.
+    start: usize,
+}
+
+impl RowWriter {
+    /// Begins a row behind what is in `out`.
+    pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
+        let start = out.len();
+        out.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
+        out.extend_from_slice(&position.to_be_bytes());
+        RowWriter { out, start }
     }
-    out.push(u8::from(is_mixed));
-    put_varint(out, values.len() as u64);
-    put_bytes(out, &content);
+
+    /// An attribute whose values are here, or referred to by their hash.
+    pub(crate) fn inline<'v>(
+        &mut self,
+        id: AttrId,
+        values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
+    ) {
+        let out = &mut self.out;
+        let (mut size, mut is_mixed) = (0, false);
+        for value in values.clone() {
+            let (tag, bytes) = tagged(&value);
+            is_mixed |= tag == REFERENCE_TAG;
+            size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
+        }
+        put_varint(out, u64::from(id.0));
+        out.push(u8::from(is_mixed));
+        put_varint(out, values.len() as u64);
+        put_varint(out, size as u64);
+        for value in values {
+            let (tag, bytes) = tagged(&value);
+            out.push(tag);
+            // Inline values end at INLINE_VALUE_MAX, far below two length octets.
+            match bytes.len() {
+                short @ ..=0x7f => out.push(short as u8),
+                medium @ ..0x100 => out.extend_from_slice(&[0x81, medium as u8]),
+                long => out.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+            }
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    /// An attribute with a row of `values` for each value.
+    pub(crate) fn table(&mut self, id: AttrId) {
+        put_varint(&mut self.out, u64::from(id.0));
+        self.out.extend_from_slice(&[2, 0, 0]);
+    }
+
+    /// A link attribute.
+    pub(crate) fn links(&mut self, id: AttrId) {
+        put_varint(&mut self.out, u64::from(id.0));
+        self.out.extend_from_slice(&[3, 0, 0]);
+    }
+
+    /// The buffer with the complete row at its end.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let (_, row) = self.out.split_at_mut(self.start);
+        let crc = crc32c::crc32c(&row[HEAD_SIZE..]);
+        row[1..HEAD_SIZE].copy_from_slice(&crc.to_le_bytes());
+        self.out
+    }
+}
+
+fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
+    match value {
+        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+    }
 }
 
 const _: () = assert!(crate::limits::INLINE_VALUE_MAX < 0x1_0000);

@@ -151,6 +151,28 @@ pub(crate) fn read_value(
     bytes: &[u8],
 ) -> Result<KeyedValue, OperationError> {
     let schema = &*state.catalog.schema;
+    let mut normal = Vec::with_capacity(bytes.len() + 8);
+    check_value(schema, description, place, bytes, &mut normal)?;
+    if !is_link_type(schema.type_by_id(description.type_id)) {
+        return Ok(KeyedValue { key: normal, value: Value::Bytes(bytes.to_vec()) });
+    }
+    match named_entry(state, newcomer, bytes)? {
+        Some(target) => Ok(KeyedValue { key: link_id_key(target), value: Value::Link(target) }),
+        None => Ok(KeyedValue { key: link_text_key(&normal), value: Value::Bytes(bytes.to_vec()) }),
+    }
+}
+
+/// Checks a value against its syntax and appends its normal form. `place` counts from 1 and is for the diagnostic text.
+///
+/// # Errors
+/// invalidAttributeSyntax, saying which value and what is wrong with it.
+pub(crate) fn check_value(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    bytes: &[u8],
+    normal: &mut Vec<u8>,
+) -> Result<(), OperationError> {
     let attribute_type = schema.type_by_id(description.type_id);
     let invalid = |reason: String| {
         let name = description.returned_name(schema);
@@ -158,15 +180,8 @@ pub(crate) fn read_value(
         OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
     };
     schema.validate_value(attribute_type, bytes).map_err(|error| invalid(error.to_string()))?;
-    let normal = normal_value(schema, attribute_type, bytes)
-        .map_err(|error| invalid(format!("not comparable: {error}")))?;
-    if !is_link_type(attribute_type) {
-        return Ok(KeyedValue { key: normal, value: Value::Bytes(bytes.to_vec()) });
-    }
-    match named_entry(state, newcomer, bytes)? {
-        Some(target) => Ok(KeyedValue { key: link_id_key(target), value: Value::Link(target) }),
-        None => Ok(KeyedValue { key: link_text_key(&normal), value: Value::Bytes(bytes.to_vec()) }),
-    }
+    append_normal(schema, attribute_type, bytes, normal)
+        .map_err(|error| invalid(format!("not comparable: {error}")))
 }
 
 /// The normal form of a value that is not to be stored as a link.
@@ -176,11 +191,23 @@ pub(crate) fn normal_value(
     bytes: &[u8],
 ) -> Result<Vec<u8>, schema::ValueError> {
     let mut key = Vec::with_capacity(bytes.len() + 8);
-    match attribute_type.equality {
-        Some(rule) => rule.normalize(schema, bytes, &mut key)?,
-        None => key.extend_from_slice(bytes),
-    }
+    append_normal(schema, attribute_type, bytes, &mut key)?;
     Ok(key)
+}
+
+fn append_normal(
+    schema: &Schema,
+    attribute_type: &AttributeType,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), schema::ValueError> {
+    match attribute_type.equality {
+        Some(rule) => rule.normalize(schema, bytes, out),
+        None => {
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
 }
 
 /// The entry that a link attribute's value names.

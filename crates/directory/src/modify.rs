@@ -198,7 +198,7 @@ fn check_naming(state: State<'_>, entry: &mut WorkingEntry<'_>, target: &Target)
     if !types.into_iter().any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }
-    for naming in naming_values(state, &dn)? {
+    for naming in naming_values(&state.catalog.schema, &dn)? {
         if !entry.contains(&naming.description, &naming.value.key)? {
             let name = schema.type_by_id(naming.description.type_id).name();
             return Err(OperationError::refused(

@@ -38,7 +38,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     Access::of(requester, state.settings).check_write_tree()?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
-    let naming = naming_values(state, &new_rdn)?;
+    let naming = naming_values(&state.catalog.schema, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
     let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
@@ -212,7 +212,7 @@ fn rename(
 ) -> Result<()> {
     if delete_old_rdn {
         let old = Dn::parse(&target.dn).map_err(|_| damaged_row("nodes", target.id))?;
-        for NamingValue { description, value } in naming_values(state, &old)? {
+        for NamingValue { description, value } in naming_values(&state.catalog.schema, &old)? {
             let stays = naming.iter().any(|new| new.description == description && new.value == value);
             if !stays {
                 entry.remove(&description, &value.key)?;
