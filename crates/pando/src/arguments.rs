@@ -114,7 +114,7 @@ const EXAMPLES: &str = "\
 Try it: a sample organisation, served on this machine only
 
   pando serve --data /tmp/pando --sample
-  ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=user.1)'
+  ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=ahuber)'
 
 The first start prints the administrator's password once; give one by --admin-password-file or
 PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.";
