@@ -337,6 +337,9 @@ impl Planner<'_> {
         }
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for base in bases {
+            if self.gather_short(range(base), &mut all)? {
+                continue;
+            }
             let range = range(base);
             let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
             // How many there are beyond is a guess; gathering them stops where a scan is better.
@@ -344,6 +347,18 @@ impl Planner<'_> {
             all.ranges.push(range);
         }
         Ok(all.within(limit))
+    }
+
+    /// Takes over the ids of a range if they are few.
+    fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
+        let (mut ids, ids_max) = (Vec::new(), SHORT_POSTING as usize);
+        let key_count = range.gather(self.state.read, ids_max, ids_max, &mut ids)?;
+        let is_short = key_count < ids_max && ids.len() <= ids_max;
+        if is_short {
+            all.count += ids.len() as u64;
+            all.ids.append(&mut ids);
+        }
+        Ok(is_short)
     }
 
     /// The indexed attributes without options that an item is about; `None` if one is not indexed, or indexed by other
@@ -397,7 +412,12 @@ impl Planner<'_> {
         ids.push(scope.base.0);
         let mut walked = ids.len() - 1;
         while let Some(&parent) = ids.get(walked) {
-            KeyRange::children(EntryId(parent)).gather(self.state.read, usize::MAX, &mut ids)?;
+            KeyRange::children(EntryId(parent)).gather(
+                self.state.read,
+                usize::MAX,
+                usize::MAX - 1,
+                &mut ids,
+            )?;
             walked += 1;
         }
         Ok(Some(Plan::ids(ids)))

@@ -66,12 +66,18 @@ impl KeyRange {
     }
 
     /// Appends the ids of up to `keys_max` keys and moves behind them. Returns how many keys there were; fewer than
-    /// `keys_max` means that the range is at its end.
-    pub(crate) fn gather(&mut self, read: &Read, keys_max: usize, ids: &mut Vec<u64>) -> Result<usize> {
+    /// `keys_max` means that the range is at its end. Stops as soon as there are more than `ids_max` ids.
+    pub(crate) fn gather(
+        &mut self,
+        read: &Read,
+        keys_max: usize,
+        ids_max: usize,
+        ids: &mut Vec<u64>,
+    ) -> Result<usize> {
         let (count, last) = if self.map == NAMES {
             self.gather_names(read, keys_max, ids)?
         } else {
-            self.gather_keys(read, keys_max, ids)?
+            self.gather_keys(read, keys_max, ids_max, ids)?
         };
         if let Some(last) = last {
             self.low = Bound::Excluded(last);
@@ -83,18 +89,21 @@ impl KeyRange {
         &self,
         read: &Read,
         keys_max: usize,
+        ids_max: usize,
         ids: &mut Vec<u64>,
     ) -> Result<(usize, Option<Vec<u8>>)> {
         let (mut count, mut last) = (0, None);
         let mut keys =
             read.scan_keys(self.map, (as_slice(&self.low), as_slice(&self.high)), Direction::Forward);
         while count < keys_max
+            && ids.len() <= ids_max
             && let Some(row) = keys.next()
         {
             let (key, id_count) = row?;
             match keys.first_id() {
                 Some(id) if id_count == 1 => ids.push(id),
-                _ => drop(read.ids(self.map, key)?.next_block(ids, usize::MAX)?),
+                // One key can have the ids of most entries.
+                _ => drop(read.ids(self.map, key)?.next_block(ids, ids_max + 1 - ids.len())?),
             }
             count += 1;
             last = Some(key);
@@ -152,7 +161,7 @@ impl Gathering {
     pub(crate) fn go_on(&mut self, read: &Read, keys_max: usize) -> Result<Gathered> {
         let mut left = keys_max;
         while let Some(range) = self.ranges.last_mut() {
-            let count = range.gather(read, left, &mut self.ids)?;
+            let count = range.gather(read, left, self.ids_max, &mut self.ids)?;
             if self.ids.len() > self.ids_max {
                 return Ok(Gathered::TooMany);
             }
