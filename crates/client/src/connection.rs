@@ -2,9 +2,9 @@
 
 use crate::{ClientError, Outcome, Received, Reply};
 use ldap::{
-    AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control,
-    Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message, MessageId,
-    ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
+    Control, Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message,
+    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchRequest, SelectionBuf,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -221,7 +221,9 @@ impl Connection {
         changes: &[(ChangeOperation, &str, &[&str])],
     ) -> Result<Outcome, ClientError> {
         let mut list = ChangesBuf::new();
-        changes.iter().for_each(|(operation, description, values)| list.push(*operation, description, *values));
+        changes
+            .iter()
+            .for_each(|(operation, description, values)| list.push(*operation, description, *values));
         self.outcome(Request::Modify(ModifyRequest { object, changes: list.as_changes() }))
     }
 
@@ -273,7 +275,9 @@ impl Connection {
         match self.read_message() {
             Err(ClientError::Closed { notice }) => Ok(notice),
             // A server that closes with octets of ours unread resets the connection.
-            Err(ClientError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => Ok(self.notice.take()),
+            Err(ClientError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => {
+                Ok(self.notice.take())
+            }
             Ok(received) => Err(ClientError::Unexpected(format!("{received:?}"))),
             Err(error) => Err(error),
         }

@@ -69,7 +69,10 @@ fn answers_are_matched_by_id_in_whatever_order_and_pieces_they_come() {
     let first = connection.send(request, Controls::NONE).unwrap();
     let second = connection.send(request, Controls::NONE).unwrap();
     let reply = connection.reply(first).unwrap();
-    assert_eq!((reply.entries[0].dn.as_str(), reply.outcome.code), ("o=one", ResultCode::SIZE_LIMIT_EXCEEDED));
+    assert_eq!(
+        (reply.entries[0].dn.as_str(), reply.outcome.code),
+        ("o=one", ResultCode::SIZE_LIMIT_EXCEEDED)
+    );
     let reply = connection.reply(second).unwrap();
     assert_eq!((reply.entries[0].dn.as_str(), reply.outcome.diagnostic.as_str()), ("o=two", "said"));
 }
@@ -105,7 +108,10 @@ fn what_is_no_ldap_is_an_error() {
         let error = Connection::open(address).unwrap().delete("o=x").unwrap_err();
         let expected = matches!(
             error,
-            ClientError::Decode(_) | ClientError::Framing(_) | ClientError::Closed { .. } | ClientError::Io(_)
+            ClientError::Decode(_)
+                | ClientError::Framing(_)
+                | ClientError::Closed { .. }
+                | ClientError::Io(_)
         );
         assert!(expected, "{nonsense:?}: {error}");
     }
