@@ -53,6 +53,9 @@ use result::ResultWriter;
 /// Keys of an index that are gone through for the work that one candidate costs.
 const KEYS_PER_ENTRY: usize = 8;
 
+/// Tests of a filter that are tried for the work that one candidate costs otherwise.
+const TESTS_PER_ENTRY: usize = 8;
+
 /// How much one slice of a search may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
@@ -105,6 +108,8 @@ struct TreeSearch {
     writer: ResultWriter,
     /// Referral entries in scope, to be sent before the entries; the next one last.
     referrals: Vec<EntryId>,
+    /// What a candidate counts for in the budget: more, the longer the filter is.
+    candidate_cost: u32,
     /// The lowest id not looked at.
     next_id: u64,
     /// Version of the snapshot at the start, when the candidates were collected.
@@ -305,6 +310,7 @@ impl TreeSearch {
         Ok(TreeSearch {
             access,
             plan: Plan::choose(state, &scope, &filter)?,
+            candidate_cost: (filter.test_count() / TESTS_PER_ENTRY).clamp(1, u32::MAX as usize) as u32,
             filter,
             scope,
             evaluator: Evaluator::new(access),
@@ -347,7 +353,7 @@ impl TreeSearch {
             if left == 0 || out.len() - out_start >= budget.out_bytes_max {
                 return Ok(None);
             }
-            left -= 1;
+            left = left.saturating_sub(self.candidate_cost);
             self.next_id = id.0 + 1;
             let row = match row {
                 Some(row) => row,

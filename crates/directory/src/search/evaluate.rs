@@ -256,12 +256,14 @@ impl Evaluator {
             }
             Term::Not(term) => !self.truth_in_memory(term, schema, entry),
             Term::Class(class) => {
-                let named = entry.values_of(schema, "2.5.4.0").filter_map(|name| schema.object_class(name));
-                named.into_iter().any(|named| named.is_subclass_of(*class)).into()
+                let mut named =
+                    entry.values_of(schema, "2.5.4.0").filter_map(|name| schema.object_class(name));
+                named.any(|named| named.is_subclass_of(*class)).into()
             }
             Term::StructuralClass(class) => {
-                let named = entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
-                named.into_iter().any(|named| named.id == *class).into()
+                let mut named =
+                    entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
+                named.any(|named| named.id == *class).into()
             }
             Term::Item(item) => {
                 let passes = entry.attributes.iter().any(|(description, values)| {

@@ -371,6 +371,15 @@ impl Term {
         })
     }
 
+    /// How many tests the filter has: what trying it costs.
+    pub(crate) fn test_count(&self) -> usize {
+        match self {
+            Term::And(terms) | Term::Or(terms) => terms.iter().map(Term::test_count).sum(),
+            Term::Not(term) => term.test_count(),
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Item(_) => 1,
+        }
+    }
+
     fn for_each_item(
         &mut self,
         each: &mut dyn FnMut(&mut Item) -> Result<(), OperationError>,
