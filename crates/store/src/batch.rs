@@ -22,11 +22,15 @@ pub struct Writer {
     shared: Arc<Shared>,
     /// The last frame built, kept for its allocation.
     frame: Vec<u8>,
+    begun: u64,
 }
+
+/// How many batches pass until a reader in another process that died is noticed, which until then keeps pages from being reused.
+const DEAD_READERS_EVERY: u64 = 64;
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Writer {
-        Writer { shared, frame: Vec::new() }
+        Writer { shared, frame: Vec::new(), begun: 0 }
     }
 
     /// Whether a batch may begin: the reserve is free.
@@ -34,7 +38,7 @@ impl Writer {
     /// # Errors
     /// `DiskFull`.
     pub fn check_reserve(&self) -> Result<()> {
-        self.shared.check_reserve()
+        self.shared.room.check_reserve()
     }
 
     /// Begins a batch.
@@ -42,7 +46,7 @@ impl Writer {
     /// # Errors
     /// `DiskFull` while less than the reserve is free, `WritesStopped` after a failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
-        self.shared.check_reserve()?;
+        self.shared.room.check_reserve()?;
         self.begin_in_reserve()
     }
 
@@ -52,6 +56,10 @@ impl Writer {
     /// `WritesStopped` after a failed commit, `Engine`.
     pub fn begin_in_reserve(&mut self) -> Result<Batch<'_>> {
         self.shared.check_writes()?;
+        if self.begun.is_multiple_of(DEAD_READERS_EVERY) {
+            self.shared.env.forget_dead_readers()?;
+        }
+        self.begun += 1;
         let txn = Txn::begin(&self.shared.env, TxnKind::Write).map_err(|failure| match failure.code {
             Failure::PANIC => self.shared.stop_writes(failure),
             _ => failure.into(),
@@ -201,7 +209,7 @@ impl Batch<'_> {
 
     #[cold]
     fn write_failed(&mut self, failure: Failure) -> StoreError {
-        let error = self.writer.shared.write_error(failure);
+        let error = self.writer.shared.room.write_error(failure);
         self.broken = Some(error.clone());
         error
     }

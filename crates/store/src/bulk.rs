@@ -1,15 +1,79 @@
 //! [`BulkStore`]: a new data file, written in key order from nothing and put in the old one's place when it is complete.
+//!
+//! Rows that come in key order fill page after page, and nothing that is written is ever read again: this runs at the speed of writing a
+//! file. The engine's transactions are cut wherever the pages in memory have become enough, and none of them is synced; a file in the making
+//! that a crash leaves behind is worthless and is thrown away. `finish` syncs it once, as a whole, and only then renames it.
+//!
+//! Memory: the pages of one transaction, 64 MiB and rarely up to twice that, whatever comes; and a copy of the last key of each map.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::layout::{MapId, MapSpec};
-use crate::{OpenError, Options, Position, Result, View};
+use crate::disk::{self, Room};
+use crate::layout::{self, Map, MapId, MapKind, MapSpec};
+use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::open::{self, Directory, MissingMaps, Opening, engine_error, failed};
+use crate::shared::{Shared, WrittenBy};
+use crate::{OpenError, Options, Position, Result, StoreError, View, log};
+
+/// Bytes of rows after which a transaction is cut.
+const CUT_BYTES: usize = 64 << 20;
+/// What a row takes on a page beside its key and value: its header and its place in the page's table.
+const ROW_HEAD_LEN: usize = 10;
+/// Ids that are handed to the engine at once.
+const IDS_AT_ONCE: usize = 16 << 10;
+const ID_LEN: usize = size_of::<u64>();
 
 /// A data file in the making: `data.new` beside the old one, which stays as it is until [`finish`](BulkStore::finish) replaces it.
 ///
 /// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropped before `finish` it leaves no trace.
 pub struct BulkStore {
+    /// The transaction under way, `None` after one has failed.
+    txn: Option<Txn>,
+    env: Arc<Env>,
+    /// After `txn` and `env`, so that the file is closed before it is removed.
+    new_file: NewFile,
+    data_file: PathBuf,
+    maps: &'static [MapSpec],
+    options: Options,
+    room: Room,
+    /// The lock file, shared with views of the old data.
+    lock: Arc<File>,
+    /// Keeps readers from opening the old data file. `None` where there is none.
+    old_file: Option<File>,
+    /// The last key of each map by its index.
+    last_keys: Vec<LastKey>,
     next_position: Position,
+    /// Bytes of rows in the transaction under way.
+    pending_bytes: usize,
+    broken: Option<StoreError>,
+    frame: Vec<u8>,
+    id_bytes: Vec<u8>,
+}
+
+/// The highest key of a map so far; empty before the first.
+#[derive(Default)]
+struct LastKey {
+    key: Vec<u8>,
+    /// Its highest id, in a map of sets.
+    id: u64,
+}
+
+/// Removes the file when dropped, unless it has found its place.
+struct NewFile {
+    path: PathBuf,
+    in_place: bool,
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.in_place {
+            // Nobody can be told. The next open removes it.
+            let _ = disk::remove_if_there(&self.path);
+        }
+    }
 }
 
 impl BulkStore {
@@ -19,19 +83,63 @@ impl BulkStore {
     /// As [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
     /// ([`Store::open_read_only`](crate::Store::open_read_only)).
     pub fn create(
-        _directory: &Path,
-        _maps: &'static [MapSpec],
-        _options: &Options,
+        directory: &Path,
+        maps: &'static [MapSpec],
+        options: &Options,
     ) -> std::result::Result<BulkStore, OpenError> {
-        todo!()
+        let own = Directory::take(directory, maps)?;
+        let old_file = disk::hold_data_file(directory, true)?;
+        let room = Room::new(own.opened, options.reserve_bytes);
+        room.check_reserve()?;
+        let path = directory.join(layout::NEW_DATA_FILE);
+        let new_file = NewFile { path, in_place: false };
+        let opening =
+            Opening { data_file: &new_file.path, maps, options, mode: Mode::Making, read_ahead: false };
+        let (mut env, _) = opening.open(&room, Arc::new(()))?;
+        let begun = (|| {
+            env.open_maps(&layout::meta_map(), true)?;
+            env.open_maps(&layout::other_maps(maps), true)?;
+            let env = Arc::new(env);
+            let mut txn = Txn::begin(&env, TxnKind::Write)?;
+            open::put_format(&mut txn)?;
+            Ok((env, txn))
+        })();
+        let (env, txn) = begun.map_err(|failure| engine_error(failure, &new_file.path))?;
+        Ok(BulkStore {
+            txn: Some(txn),
+            env,
+            new_file,
+            data_file: directory.join(layout::DATA_FILE),
+            maps,
+            options: options.clone(),
+            room,
+            lock: Arc::new(own.lock),
+            old_file,
+            last_keys: (0..layout::map_count(maps)).map(|_| LastKey::default()).collect(),
+            next_position: 1,
+            pending_bytes: 0,
+            broken: None,
+            frame: Vec::new(),
+            id_bytes: Vec::new(),
+        })
     }
 
-    /// A view of the data that is to be replaced, for taking over parts of it. `None` if there is none.
+    /// A view of the data that is to be replaced, for taking over parts of it. `None` if there is none. Whoever keeps it beyond
+    /// [`finish`](BulkStore::finish) keeps the directory locked.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
     pub fn old_view(&self) -> std::result::Result<Option<View>, OpenError> {
-        todo!()
+        if self.old_file.is_none() {
+            return Ok(None);
+        }
+        let (data_file, maps, options) = (&self.data_file, self.maps, &self.options);
+        let opening = Opening { data_file, maps, options, mode: Mode::Frozen, read_ahead: true };
+        let room = self.room.try_clone().map_err(failed("open the directory of", data_file))?;
+        let (env, map_bytes) = opening.open(&room, Arc::clone(&self.lock))?;
+        let env = Arc::new(open::with_maps(env, data_file, maps, MissingMaps::Refuse)?);
+        let shared = Shared::new(env, maps, options, map_bytes, data_file.clone(), room, WrittenBy::Us)?;
+        Ok(Some(View::begin(&Arc::new(shared))?))
     }
 
     /// Adds a row to a plain map. `key` is above all earlier ones of the map.
@@ -39,8 +147,8 @@ impl BulkStore {
     /// # Errors
     /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is not taken, the next one may be.
     /// `DiskFull`, `Engine`: nothing more is taken.
-    pub fn append(&mut self, _map: MapId, _key: &[u8], _value: &[u8]) -> Result<()> {
-        todo!()
+    pub fn append(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
     /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids above its own.
@@ -48,16 +156,43 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
-    pub fn append_ids(&mut self, _map: MapId, _key: &[u8], _ids: &[u64]) -> Result<()> {
-        todo!()
+    pub fn append_ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<()> {
+        let map = Map::users(self.maps, map).of_kind(MapKind::IdSet)?;
+        self.check_intact()?;
+        map.check_key(key)?;
+        let (Some(&lowest), Some(&highest)) = (ids.first(), ids.last()) else { return Ok(()) };
+        let last = &mut self.last_keys[map.index];
+        let is_new = *key > *last.key;
+        let follows = is_new || (*key == *last.key && lowest > last.id);
+        if !follows || !ids.is_sorted_by(|one, next| one < next) {
+            return Err(StoreError::OutOfOrder { map: map.spec.name });
+        }
+        last.set(key, highest);
+        for (index, ids) in ids.chunks(IDS_AT_ONCE).enumerate() {
+            self.id_bytes.clear();
+            self.id_bytes.extend(ids.iter().flat_map(|id| id.to_be_bytes()));
+            let bytes = &self.id_bytes;
+            let is_new = is_new && index == 0;
+            let written = match (&mut self.txn, is_new && ids.len() == 1) {
+                (Some(txn), true) => txn.put(map.index, key, bytes, PutKind::Append).map(drop),
+                (Some(txn), false) => txn.append_values(map.index, key, bytes, ID_LEN, is_new),
+                (None, _) => Ok(()),
+            };
+            let row_len = bytes.len() + if is_new { key.len() + ROW_HEAD_LEN } else { 0 };
+            self.written(written, map, row_len)?;
+        }
+        Ok(())
     }
 
-    /// Sets a counter. `key` is above those of all earlier counters.
+    /// Sets a counter. `key` is above those of all earlier counters. A count of 0 takes no room.
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
-    pub fn append_counter(&mut self, _key: &[u8], _count: i64) -> Result<()> {
-        todo!()
+    pub fn append_counter(&mut self, key: &[u8], count: i64) -> Result<()> {
+        if count == 0 {
+            return self.check_next(Map::COUNTS, key);
+        }
+        self.append_row(Map::COUNTS, key, &count.to_be_bytes())
     }
 
     /// Says which position the first record is to have, which is 1 otherwise.
@@ -65,6 +200,9 @@ impl BulkStore {
     /// # Errors
     /// `OutOfOrder` for position 0 and after the first record.
     pub fn start_log_at(&mut self, position: Position) -> Result<()> {
+        if position == 0 || !self.last_keys[Map::LOG.index].key.is_empty() {
+            return Err(StoreError::OutOfOrder { map: Map::LOG.spec.name });
+        }
         self.next_position = position;
         Ok(())
     }
@@ -73,16 +211,98 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
-    pub fn append_record(&mut self, _record: &[u8]) -> Result<Position> {
-        todo!()
+    pub fn append_record(&mut self, record: &[u8]) -> Result<Position> {
+        let position = self.next_position;
+        let mut frame = std::mem::take(&mut self.frame);
+        log::frame(position, record, &mut frame);
+        let outcome = self.append_row(Map::LOG, &position.to_be_bytes(), &frame);
+        self.frame = frame;
+        outcome?;
+        self.next_position += 1;
+        Ok(position)
     }
 
     /// Makes the new data file durable, with one sync, and puts it in the place of the old one: whatever happens meanwhile, the directory
     /// holds one or the other. Then lets go of the directory.
     ///
     /// # Errors
-    /// That of the append that failed, where one did, `DiskFull`, `Engine`: the old data is there, the new is thrown away.
-    pub fn finish(self) -> Result<()> {
-        todo!()
+    /// That of the append that failed, where one did; `DiskFull`, `Engine`. The old data is there and the new is thrown away, unless only the
+    /// sync of the directory failed, after which either may be found there.
+    pub fn finish(mut self) -> Result<()> {
+        self.check_intact()?;
+        let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());
+        committed.map_err(|failure| self.room.write_error(failure))?;
+        let BulkStore { env, mut new_file, data_file, room, .. } = self;
+        drop(env);
+        new_file.put_in_place(&room, &data_file)
+    }
+
+    fn append_row(&mut self, map: Map, key: &[u8], value: &[u8]) -> Result<()> {
+        map.check_value(value)?;
+        self.check_next(map, key)?;
+        self.last_keys[map.index].set(key, 0);
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        let written = txn.put(map.index, key, value, PutKind::Append).map(drop);
+        self.written(written, map, key.len() + value.len() + ROW_HEAD_LEN)
+    }
+
+    /// Whether a row with this key may come next.
+    fn check_next(&self, map: Map, key: &[u8]) -> Result<()> {
+        self.check_intact()?;
+        map.check_key(key)?;
+        if *key > *self.last_keys[map.index].key {
+            return Ok(());
+        }
+        Err(StoreError::OutOfOrder { map: map.spec.name })
+    }
+
+    fn check_intact(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// After a write of `row_len` bytes: cuts the transaction when it has become large. A failure ends everything.
+    fn written(&mut self, written: std::result::Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
+        self.pending_bytes += row_len;
+        let outcome = match written {
+            Ok(()) if self.pending_bytes < CUT_BYTES => return Ok(()),
+            Ok(()) => self.cut(),
+            Err(Failure { code: Failure::KEY_EXISTS, .. }) => {
+                Err(StoreError::OutOfOrder { map: map.spec.name })
+            }
+            Err(failure) => Err(self.room.write_error(failure)),
+        };
+        if let Err(error) = &outcome {
+            self.txn = None;
+            self.broken = Some(error.clone());
+        }
+        outcome
+    }
+
+    /// Writes out the pages in memory and begins another transaction.
+    #[cold]
+    fn cut(&mut self) -> Result<()> {
+        self.pending_bytes = 0;
+        let begun = self.txn.take().map_or(Ok(()), Txn::commit);
+        let begun = begun.and_then(|()| Txn::begin(&self.env, TxnKind::Write));
+        self.txn = Some(begun.map_err(|failure| self.room.write_error(failure))?);
+        self.room.check_reserve()
+    }
+}
+
+impl LastKey {
+    fn set(&mut self, key: &[u8], id: u64) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.id = id;
+    }
+}
+
+impl NewFile {
+    fn put_in_place(&mut self, room: &Room, data_file: &Path) -> Result<()> {
+        let failed = |operation| move |error: io::Error| room.io_error(operation, &error);
+        File::open(&self.path).and_then(|file| file.sync_all()).map_err(failed("sync the new data file"))?;
+        fs::rename(&self.path, data_file).map_err(failed("rename the new data file"))?;
+        self.in_place = true;
+        room.sync_directory().map_err(failed("sync the data directory"))
     }
 }

@@ -1,14 +1,17 @@
-//! The disk under the data directory: the lock file, the free space, the size of the map.
+//! The disk under the data directory: the lock file, the free space, the size of the map, what a crash left behind.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-use crate::OpenError;
-use crate::layout::LOCK_FILE;
+use crate::layout::{self, LOCK_FILE};
+use crate::lmdb::Failure;
+use crate::{OpenError, Result, StoreError};
 
 /// Addresses are cheap, but the processor has only 128 TiB of them, and several stores may be open in one process.
 const MAP_BYTES_MAX: u64 = 16 << 40;
@@ -24,12 +27,77 @@ pub(crate) struct Space {
 
 impl Space {
     /// The room on the file system of `directory`, or the system's error number.
-    pub(crate) fn of(directory: &File) -> Result<Space, i32> {
+    pub(crate) fn of(directory: &File) -> std::result::Result<Space, i32> {
         let facts = rustix::fs::fstatvfs(directory).map_err(Errno::raw_os_error)?;
         Ok(Space {
             free_bytes: facts.f_bavail.saturating_mul(facts.f_frsize),
             total_bytes: facts.f_blocks.saturating_mul(facts.f_frsize),
         })
+    }
+}
+
+/// The file system of the data directory, and what of it is kept in reserve.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// The data directory, open for asking about its file system.
+    directory: File,
+    reserve_bytes: u64,
+}
+
+impl Room {
+    pub(crate) fn new(directory: File, reserve_bytes: u64) -> Room {
+        Room { directory, reserve_bytes }
+    }
+
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
+    pub(crate) fn space(&self) -> Result<Space> {
+        Space::of(&self.directory).map_err(|code| Failure { operation: "fstatvfs", code }.into())
+    }
+
+    /// Gives `DiskFull` while less than the reserve is free.
+    pub(crate) fn check_reserve(&self) -> Result<()> {
+        let space = self.space()?;
+        if space.free_bytes < self.reserve_bytes { Err(self.disk_full(space)) } else { Ok(()) }
+    }
+
+    /// The error for a failed write.
+    pub(crate) fn write_error(&self, failure: Failure) -> StoreError {
+        match self.full(failure) {
+            Some(error) => error,
+            None => failure.into(),
+        }
+    }
+
+    /// `DiskFull`, if that is what failed a write. A write cut short, which LMDB reports as EIO, is a full disk too if there is less than the
+    /// reserve.
+    pub(crate) fn full(&self, failure: Failure) -> Option<StoreError> {
+        let space = self.space().ok()?;
+        let cut_short = is_io_error(failure.code) && space.free_bytes < self.reserve_bytes;
+        let full = failure.code == Failure::MAP_FULL || is_full(failure.code) || cut_short;
+        full.then(|| self.disk_full(space))
+    }
+
+    /// The error for a failed file operation.
+    pub(crate) fn io_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
+        // Without a system's number it is a file cut short: one of ours that somebody else touched.
+        let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        self.write_error(Failure { operation, code })
+    }
+
+    /// Makes the names in the data directory durable.
+    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Room> {
+        Ok(Room { directory: self.directory.try_clone()?, reserve_bytes: self.reserve_bytes })
+    }
+
+    fn disk_full(&self, space: Space) -> StoreError {
+        StoreError::DiskFull { free_bytes: space.free_bytes, reserve_bytes: self.reserve_bytes }
     }
 }
 
@@ -44,11 +112,11 @@ pub(crate) fn smaller_map(map_bytes: u64) -> Option<u64> {
 }
 
 /// Whether a system error says that there is no room on the disk or in the quota.
-pub(crate) fn is_full(code: i32) -> bool {
+fn is_full(code: i32) -> bool {
     [Errno::NOSPC, Errno::DQUOT].iter().any(|errno| errno.raw_os_error() == code)
 }
 
-pub(crate) fn is_io_error(code: i32) -> bool {
+fn is_io_error(code: i32) -> bool {
     code == Errno::IO.raw_os_error()
 }
 
@@ -58,7 +126,7 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
 
 /// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the end of the process,
 /// however it comes.
-pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
     let failed = |action| {
         let path = path.clone();
@@ -94,9 +162,86 @@ fn owner(file: &mut File) -> Option<u32> {
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_directory(directory: &File) -> io::Result<()> {
-    directory.sync_all()
+/// The data file of a directory, kept from being replaced by another for as long as the returned file is open; `exclusive`, by which it is
+/// to be replaced, also kept from being opened by readers. Writers do not ask: the lock file keeps them apart. `None` if there is none.
+pub(crate) fn hold_data_file(
+    directory: &Path,
+    exclusive: bool,
+) -> std::result::Result<Option<File>, OpenError> {
+    let path = directory.join(layout::DATA_FILE);
+    let failed = |action| {
+        let path = path.clone();
+        move |source| OpenError::File { action, path, source }
+    };
+    loop {
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            outcome => outcome.map_err(failed("open"))?,
+        };
+        match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let pid = File::open(directory.join(LOCK_FILE)).ok().and_then(|mut file| owner(&mut file));
+                return Err(OpenError::InUse {
+                    directory: directory.to_owned(),
+                    pid: pid.filter(|_| !exclusive),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
+        }
+        // Between opening and locking it may have been replaced. Once locked it is not.
+        match fs::metadata(&path) {
+            Ok(facts) if identity(&facts) == identity(&file.metadata().map_err(failed("read"))?) => {
+                return Ok(Some(file));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("read")(error)),
+            _ => {}
+        }
+    }
+}
+
+fn identity(facts: &fs::Metadata) -> (u64, u64) {
+    (facts.dev(), facts.ino())
+}
+
+/// The data files that this process has open through the engine. LMDB keeps its table of readers by locks that belong to a process and that
+/// the system drops as soon as the process closes any descriptor of the file: a second opening would, when closed, take the first one's.
+static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+
+/// The right to open a data file in this process.
+pub(crate) struct Claim((u64, u64));
+
+impl Claim {
+    /// `None` while somebody else in this process has it.
+    pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
+        let identity = identity(&fs::metadata(data_file)?);
+        let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
+        Ok(inserted.then_some(Claim(identity)))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Removes what a process that died left in the directory, whose lock the caller holds: a data file in the making and the files of sorters.
+pub(crate) fn remove_left_over(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if layout::is_left_over(&entry.file_name()) && entry.file_type()?.is_file() {
+            remove_if_there(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Names, versions and limits of the on-disk layout, in one place. docs/store-format.md draws it.
 
+use std::ffi::OsStr;
+
 use crate::lmdb::EnvMap;
 use crate::{Result, StoreError};
 
@@ -17,6 +19,9 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 
 /// A data file in the making; renamed to [`DATA_FILE`] when complete.
 pub(crate) const NEW_DATA_FILE: &str = "data.new";
+
+/// The name of a sorter's file is this and a number. It has the name for a moment only: see the module `run`.
+pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 
 /// What the engine appends to a data file's name for its table of readers.
 pub(crate) const READERS_SUFFIX: &str = "-lock";
@@ -126,6 +131,21 @@ fn engine_map(spec: &MapSpec) -> EnvMap {
     EnvMap { name: spec.name, id_set: spec.kind == MapKind::IdSet }
 }
 
+/// The names of all maps, the store's own among them.
+pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
+    meta_map().iter().chain(&other_maps(maps)).map(|map| map.name).collect()
+}
+
+/// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a sorter's file.
+pub(crate) fn is_left_over(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let of_new_data = name.strip_prefix(NEW_DATA_FILE).is_some_and(|end| ["", READERS_SUFFIX].contains(&end));
+    let number = name.strip_prefix(SORT_FILE_PREFIX);
+    let of_sorter =
+        number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
+    of_new_data || of_sorter
+}
+
 /// How many maps the engine opens.
 pub(crate) fn map_count(maps: &[MapSpec]) -> u32 {
     u32::try_from(Map::OWN_COUNT + maps.len()).unwrap_or(u32::MAX)
@@ -170,9 +190,28 @@ mod tests {
     }
 
     #[test]
+    fn only_files_of_ours_are_left_over() {
+        for name in ["data.new", "data.new-lock", "data.sort-0", "data.sort-4711"] {
+            assert!(is_left_over(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "data.mdb",
+            "data.mdb-lock",
+            "lock",
+            "data.newer",
+            "data.sort-",
+            "data.sort-1x",
+            "data.sort--1",
+            "x",
+        ] {
+            assert!(!is_left_over(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
     fn engine_maps_stand_at_their_index() {
         static MAPS: [MapSpec; 1] = [plain("nodes")];
-        let names: Vec<&str> = meta_map().iter().chain(&other_maps(&MAPS)).map(|map| map.name).collect();
+        let names = all_names(&MAPS);
         for map in [Map::META, Map::LOG, Map::COUNTS, Map::users(&MAPS, MapId::new(0))] {
             assert_eq!(names[map.index], map.spec.name);
         }

@@ -10,9 +10,10 @@
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file) and lets go of it after closing.
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
-//! LMDB trusts the bytes of its file: its pages carry no checksum. That is why the file is private to one process and why the rows that
+//! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
 //! matter carry their own checksum one level up. No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`,
-//! `MDB_MAPASYNC`) is ever set. `MDB_NOMEMINIT` is not set either: it would write stale heap memory, passwords included, into the file.
+//! `MDB_MAPASYNC`) is ever set on data that anybody relies on; [`Mode::Making`] sets `MDB_NOSYNC` on a file that nobody reads before it is
+//! synced as a whole. `MDB_NOMEMINIT` is never set: it would write stale heap memory, passwords included, into the file.
 
 #![allow(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) const CORRUPTED: i32 = ffi::MDB_CORRUPTED;
     pub(crate) const INVALID: i32 = ffi::MDB_INVALID;
+    pub(crate) const KEY_EXISTS: i32 = ffi::MDB_KEYEXIST;
     pub(crate) const MAP_FULL: i32 = ffi::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = ffi::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = ffi::MDB_PANIC;
@@ -84,14 +86,39 @@ unsafe fn bytes_of<'t>(value: ffi::MDB_val) -> &'t [u8] {
     unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }
 
+/// What an environment is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Reading and writing, with readers in this process and others.
+    ReadWrite,
+    /// Reading beside a writer in another process.
+    ReadOnly,
+    /// Reading outside LMDB's own locking: sound only while nobody writes.
+    Frozen,
+    /// Writing a new file that nobody else opens, without syncs and outside LMDB's locking: one writing transaction at a time and no other.
+    Making,
+}
+
+impl Mode {
+    fn flags(self) -> u32 {
+        match self {
+            Mode::ReadWrite => 0,
+            Mode::ReadOnly => ffi::MDB_RDONLY,
+            Mode::Frozen => ffi::MDB_RDONLY | ffi::MDB_NOLOCK,
+            Mode::Making => ffi::MDB_NOSYNC | ffi::MDB_NOLOCK,
+        }
+    }
+}
+
 /// How to open an environment.
 pub(crate) struct EnvOptions<'a> {
     pub(crate) data_file: &'a Path,
     pub(crate) map_bytes: usize,
     pub(crate) readers_max: u32,
     pub(crate) maps_max: u32,
-    /// Read only and outside LMDB's own locking: sound only while nobody writes.
-    pub(crate) frozen: bool,
+    pub(crate) mode: Mode,
+    /// Whether the system may read pages ahead: a gain for whole scans, a loss for everything else.
+    pub(crate) read_ahead: bool,
 }
 
 /// A map to open: its name, and whether it holds sorted sets of 8-byte values.
@@ -125,7 +152,8 @@ pub(crate) struct EnvFacts {
 impl Env {
     /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
     ///
-    /// The caller sees to it that nobody else has the file open, in this process or another, unless all have it `frozen`.
+    /// The caller sees to it that one process at a time has the file open for writing, that no process opens it twice unless the second time is
+    /// [`Mode::Frozen`], and what the modes ask for.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Env> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
             .map_err(|_| Failure { operation: "mdb_env_open", code: ffi::MDB_INVALID })?;
@@ -135,9 +163,9 @@ impl Env {
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: ffi::MDB_PROBLEM })?;
         // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
         let env = Env { raw, maps: Vec::new(), _held: held };
-        let mut flags = ffi::MDB_NOSUBDIR | ffi::MDB_NORDAHEAD | ffi::MDB_NOTLS;
-        if options.frozen {
-            flags |= ffi::MDB_RDONLY | ffi::MDB_NOLOCK;
+        let mut flags = ffi::MDB_NOSUBDIR | ffi::MDB_NOTLS | options.mode.flags();
+        if !options.read_ahead {
+            flags |= ffi::MDB_NORDAHEAD;
         }
         // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is copied.
         unsafe {
@@ -173,6 +201,19 @@ impl Env {
                 other
             }
         }
+    }
+
+    /// Makes everything that was committed durable, in [`Mode::Making`] too.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // SAFETY: the environment is open.
+        check("mdb_env_sync", unsafe { ffi::mdb_env_sync(self.raw.as_ptr(), 1) })
+    }
+
+    /// Frees the slots, and so the pages, that readers in other processes held when they died. Costs well under a microsecond while there
+    /// are none of other processes.
+    pub(crate) fn forget_dead_readers(&self) -> Result<()> {
+        // SAFETY: the environment is open; a null count is allowed.
+        check("mdb_reader_check", unsafe { ffi::mdb_reader_check(self.raw.as_ptr(), ptr::null_mut()) })
     }
 
     /// Figures about the environment: constant cost.
@@ -235,7 +276,7 @@ pub(crate) enum PutKind {
     Set,
     /// Add a value to the key's set unless it is in there.
     Insert,
-    /// Set the value of a key above all others.
+    /// Set the value of a key above all others; [`Failure::KEY_EXISTS`] if it is not.
     Append,
 }
 
@@ -310,6 +351,19 @@ impl Txn {
         Ok(stat.ms_entries as u64)
     }
 
+    /// The names of all maps in the file, the store's own too.
+    pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
+        let mut dbi = 0;
+        // SAFETY: as in `id`; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
+        check("mdb_dbi_open", unsafe { ffi::mdb_dbi_open(self.raw.as_ptr(), ptr::null(), 0, &mut dbi) })?;
+        let mut cursor = self.cursor_of(dbi)?;
+        let mut names = Vec::new();
+        while let Some((name, _)) = cursor.step(if names.is_empty() { Step::First } else { Step::NextKey })? {
+            names.push(name.to_vec());
+        }
+        Ok(names)
+    }
+
     /// Puts a value. `false`: it was to be inserted and is there already.
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         let flags = match kind {
@@ -326,6 +380,34 @@ impl Txn {
         check("mdb_put", code).map(|()| true)
     }
 
+    /// Puts values into the set of the key above all others, or, unless `new_key`, into that of the highest key. The values stand one after the
+    /// other, `value_len` bytes each, ascend, and are above those that are there; [`Failure::KEY_EXISTS`] if one is not.
+    pub(crate) fn append_values(
+        &mut self,
+        map: usize,
+        key: &[u8],
+        values: &[u8],
+        value_len: usize,
+        new_key: bool,
+    ) -> Result<()> {
+        let mut flags = ffi::MDB_MULTIPLE | ffi::MDB_APPENDDUP;
+        if new_key {
+            flags |= ffi::MDB_APPEND;
+        }
+        // LMDB takes a null pointer's worth of nothing as one value.
+        if values.len() < value_len {
+            return Ok(());
+        }
+        let mut key = value_of(key);
+        let count = ffi::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
+        let mut data = [ffi::MDB_val { mv_size: value_len, ..value_of(values) }, count];
+        let cursor = self.cursor(map)?;
+        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE asks for: the length of one value with
+        // a pointer to all of them, and their count, which `values` has room for. LMDB copies key and values and writes through neither.
+        let code = unsafe { ffi::mdb_cursor_put(cursor.raw.as_ptr(), &mut key, data.as_mut_ptr(), flags) };
+        check("mdb_cursor_put", code)
+    }
+
     /// Removes a key with all its values, or one value of its set. `false`: it was not there.
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let mut key = value_of(key);
@@ -337,11 +419,13 @@ impl Txn {
     }
 
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
+        self.cursor_of(self.map(map))
+    }
+
+    fn cursor_of(&self, dbi: ffi::MDB_dbi) -> Result<Cursor<'_>> {
         let mut raw = ptr::null_mut();
         // SAFETY: as in `id`; `raw` is a valid place.
-        check("mdb_cursor_open", unsafe {
-            ffi::mdb_cursor_open(self.raw.as_ptr(), self.map(map), &mut raw)
-        })?;
+        check("mdb_cursor_open", unsafe { ffi::mdb_cursor_open(self.raw.as_ptr(), dbi, &mut raw) })?;
         let raw =
             NonNull::new(raw).ok_or(Failure { operation: "mdb_cursor_open", code: ffi::MDB_PROBLEM })?;
         Ok(Cursor { raw, txn: PhantomData })

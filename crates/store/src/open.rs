@@ -6,14 +6,14 @@
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::{self, Space};
+use crate::disk::{self, Claim, Room};
 use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
-use crate::lmdb::{Env, EnvOptions, Failure, PutKind, Txn, TxnKind};
-use crate::shared::Shared;
-use crate::{OpenError, Position, Result, StoreError, View, Writer};
+use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::shared::{Shared, WrittenBy};
+use crate::{OpenError, Position, Result, View, Writer};
 
 /// How to open a store. The defaults fit every size of directory.
 #[derive(Debug, Clone)]
@@ -68,21 +68,19 @@ impl Store {
         maps: &'static [MapSpec],
         options: &Options,
     ) -> std::result::Result<(Store, Writer), OpenError> {
-        if let Some((name, reason)) = layout::bad_name(maps) {
-            return Err(OpenError::Map { name: name.to_owned(), reason });
-        }
-        let in_directory =
-            |action| move |source| OpenError::File { action, path: directory.to_owned(), source };
-        // Only the owner may look: the store holds password hashes.
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(in_directory("create"))?;
-        let lock = disk::lock(directory)?;
-        let opened = File::open(directory).map_err(in_directory("open"))?;
+        let own = Directory::take(directory, maps)?;
         let data_file = directory.join(layout::DATA_FILE);
-        if !data_file.try_exists().map_err(in_directory("read"))? {
-            create(directory, &opened, &data_file, options)?;
+        if !data_file.try_exists().map_err(failed("read", directory))? {
+            create(&own, &data_file, options)?;
         }
-        let (env, map_bytes) = open_env(&data_file, &opened, maps, options, lock)?;
-        let shared = Shared::new(Arc::new(env), maps, options, map_bytes, data_file, opened)?;
+        let claim = Claim::on(&data_file).map_err(failed("read", &data_file))?;
+        let claim = claim.ok_or_else(|| own_process_has(directory))?;
+        let room = Room::new(own.opened, options.reserve_bytes);
+        let opening =
+            Opening { data_file: &data_file, maps, options, mode: Mode::ReadWrite, read_ahead: false };
+        let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;
+        let env = with_maps(env, &data_file, maps, MissingMaps::Create)?;
+        let shared = Shared::new(Arc::new(env), maps, options, map_bytes, data_file, room, WrittenBy::Us)?;
         let shared = Arc::new(shared);
         Ok((Store { shared: Arc::clone(&shared) }, Writer::new(shared)))
     }
@@ -101,7 +99,7 @@ impl Store {
     /// `TooManyViews`, `DamagedRow`, `Engine`.
     pub fn facts(&self) -> Result<Facts> {
         let engine = self.shared.env.facts()?;
-        let space = self.shared.space()?;
+        let space = self.shared.room.space()?;
         Ok(Facts {
             map_bytes: engine.map_bytes,
             used_bytes: engine.used_bytes,
@@ -114,42 +112,102 @@ impl Store {
     }
 }
 
-/// Opens the data file with all its maps. Also returns the size of the map.
-fn open_env(
-    data_file: &Path,
-    directory: &File,
-    maps: &'static [MapSpec],
-    options: &Options,
-    lock: File,
-) -> std::result::Result<(Env, usize), OpenError> {
-    let space = Space::of(directory).map_err(|code| Failure { operation: "fstatvfs", code });
-    let mut map_bytes = match options.map_bytes {
-        Some(bytes) => bytes,
-        None => disk::map_bytes(space.map_err(StoreError::from)?.total_bytes),
-    };
-    // A failed environment lets go of what it holds, so all of them share the lock.
-    let lock = Arc::new(lock);
-    loop {
-        let env_options = EnvOptions {
-            data_file,
-            map_bytes: usize::try_from(map_bytes).unwrap_or(usize::MAX),
-            readers_max: options.views_max,
-            maps_max: layout::map_count(maps),
-            frozen: false,
+/// A data directory that is ours until the lock is let go.
+pub(crate) struct Directory<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) opened: File,
+    pub(crate) lock: File,
+}
+
+impl Directory<'_> {
+    /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the maps first.
+    pub(crate) fn take<'a>(
+        path: &'a Path,
+        maps: &'static [MapSpec],
+    ) -> std::result::Result<Directory<'a>, OpenError> {
+        check_names(maps)?;
+        // Only the owner may look: the store holds password hashes.
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))?;
+        let lock = disk::lock(path)?;
+        disk::remove_left_over(path).map_err(failed("clear", path))?;
+        let opened = File::open(path).map_err(failed("open", path))?;
+        Ok(Directory { path, opened, lock })
+    }
+}
+
+pub(crate) fn check_names(maps: &'static [MapSpec]) -> std::result::Result<(), OpenError> {
+    match layout::bad_name(maps) {
+        Some((name, reason)) => Err(OpenError::Map { name: name.to_owned(), reason }),
+        None => Ok(()),
+    }
+}
+
+/// Turns the error of a file operation into ours.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::File { action, path, source }
+}
+
+pub(crate) fn own_process_has(directory: &Path) -> OpenError {
+    OpenError::InUse { directory: directory.to_owned(), pid: Some(std::process::id()) }
+}
+
+/// How to open a data file.
+pub(crate) struct Opening<'a> {
+    pub(crate) data_file: &'a Path,
+    pub(crate) maps: &'static [MapSpec],
+    pub(crate) options: &'a Options,
+    pub(crate) mode: Mode,
+    pub(crate) read_ahead: bool,
+}
+
+impl Opening<'_> {
+    /// Opens the environment, without any map yet, and returns the size of its map too. `held` is let go of when it closes.
+    pub(crate) fn open<H: Send + Sync + 'static>(
+        &self,
+        room: &Room,
+        held: Arc<H>,
+    ) -> std::result::Result<(Env, usize), OpenError> {
+        let mut map_bytes = match self.options.map_bytes {
+            Some(bytes) => bytes,
+            None => disk::map_bytes(room.space()?.total_bytes),
         };
-        match Env::open(&env_options, Box::new(Arc::clone(&lock))) {
-            Ok(env) => return Ok((with_maps(env, data_file, maps)?, env_options.map_bytes)),
-            Err(failure) if disk::is_out_of_memory(failure.code) => match disk::smaller_map(map_bytes) {
-                Some(smaller) => map_bytes = smaller,
-                None => return Err(engine_error(failure, data_file)),
-            },
-            Err(failure) => return Err(engine_error(failure, data_file)),
+        loop {
+            let env_options = EnvOptions {
+                data_file: self.data_file,
+                map_bytes: usize::try_from(map_bytes).unwrap_or(usize::MAX),
+                readers_max: self.options.views_max,
+                maps_max: layout::map_count(self.maps),
+                mode: self.mode,
+                read_ahead: self.read_ahead,
+            };
+            // A failed environment lets go of what it holds, so all of them share it.
+            match Env::open(&env_options, Box::new(Arc::clone(&held))) {
+                Ok(env) => return Ok((env, env_options.map_bytes)),
+                Err(failure) if disk::is_out_of_memory(failure.code) => match disk::smaller_map(map_bytes) {
+                    Some(smaller) => map_bytes = smaller,
+                    None => return Err(engine_error(failure, self.data_file)),
+                },
+                Err(failure) => return Err(engine_error(failure, self.data_file)),
+            }
         }
     }
 }
 
-/// Checks the format and only then opens, and creates, the other maps.
-fn with_maps(env: Env, data_file: &Path, maps: &[MapSpec]) -> std::result::Result<Env, OpenError> {
+/// What to do about maps that are not in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MissingMaps {
+    Create,
+    Refuse,
+}
+
+/// Checks the format and only then opens the other maps.
+pub(crate) fn with_maps(
+    env: Env,
+    data_file: &Path,
+    maps: &[MapSpec],
+    missing: MissingMaps,
+) -> std::result::Result<Env, OpenError> {
     let mut env = env;
     let not_a_store =
         |reason: &str| OpenError::NotAStore { file: data_file.to_owned(), reason: reason.to_owned() };
@@ -160,13 +218,26 @@ fn with_maps(env: Env, data_file: &Path, maps: &[MapSpec]) -> std::result::Resul
     }
     let env_with_meta = Arc::new(env);
     let found = format_of(&env_with_meta).map_err(|failure| engine_error(failure, data_file))?;
-    env = Arc::into_inner(env_with_meta).ok_or_else(|| not_a_store("it is in use"))?;
-    match found {
-        Some(FORMAT_VERSION) => {}
-        Some(found) => return Err(OpenError::Format { found, supported: FORMAT_VERSION }),
-        None => return Err(not_a_store("it does not say its format")),
+    if found != Some(FORMAT_VERSION) {
+        return Err(match found {
+            Some(found) => OpenError::Format { found, supported: FORMAT_VERSION },
+            None => not_a_store("it does not say its format"),
+        });
     }
-    match env.open_maps(&layout::other_maps(maps), true) {
+    if missing == MissingMaps::Refuse {
+        let txn = Txn::begin(&env_with_meta, TxnKind::Read);
+        let names =
+            txn.and_then(|txn| txn.map_names()).map_err(|failure| engine_error(failure, data_file))?;
+        let is_there = |map: &&MapSpec| names.iter().any(|name| name == map.name.as_bytes());
+        if let Some(map) = maps.iter().find(|map| !is_there(map)) {
+            return Err(OpenError::Map {
+                name: map.name.to_owned(),
+                reason: "the store does not have it yet",
+            });
+        }
+    }
+    env = Arc::into_inner(env_with_meta).ok_or_else(|| not_a_store("it is in use"))?;
+    match env.open_maps(&layout::other_maps(maps), missing == MissingMaps::Create) {
         Ok(None) => Ok(env),
         Ok(Some(name)) => {
             Err(OpenError::Map { name: name.to_owned(), reason: "it exists with the other kind" })
@@ -183,50 +254,40 @@ fn format_of(env: &Arc<Env>) -> std::result::Result<Option<u32>, Failure> {
 }
 
 /// Makes an empty data file, complete or not at all.
-fn create(
-    directory: &Path,
-    opened: &File,
-    data_file: &Path,
-    options: &Options,
-) -> std::result::Result<(), OpenError> {
-    let new_file = directory.join(layout::NEW_DATA_FILE);
-    let new_readers = directory.join(format!("{}{}", layout::NEW_DATA_FILE, layout::READERS_SUFFIX));
-    let failed = |action, path: &Path| {
-        let path: PathBuf = path.to_owned();
-        move |source| OpenError::File { action, path, source }
-    };
-    // What a crash has left.
-    remove_if_there(&new_file).map_err(failed("remove", &new_file))?;
+fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> std::result::Result<(), OpenError> {
+    let new_file = own.path.join(layout::NEW_DATA_FILE);
     let env_options = EnvOptions {
         data_file: &new_file,
         map_bytes: 1 << 20,
         readers_max: options.views_max,
         maps_max: layout::map_count(&[]),
-        frozen: false,
+        mode: Mode::Making,
+        read_ahead: false,
     };
     write_format(&env_options).map_err(|failure| engine_error(failure, &new_file))?;
-    File::open(&new_file).and_then(|file| file.sync_all()).map_err(failed("sync", &new_file))?;
-    fs::rename(&new_file, data_file).map_err(failed("rename", &new_file))?;
-    remove_if_there(&new_readers).map_err(failed("remove", &new_readers))?;
-    disk::sync_directory(opened).map_err(failed("sync", directory))
+    put_in_place(&own.opened, &new_file, data_file)
 }
 
 fn write_format(env_options: &EnvOptions<'_>) -> std::result::Result<(), Failure> {
     let mut env = Env::open(env_options, Box::new(()))?;
     env.open_maps(&layout::meta_map(), true)?;
     let mut txn = Txn::begin(&Arc::new(env), TxnKind::Write)?;
-    txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
+    put_format(&mut txn)?;
     txn.commit()
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+pub(crate) fn put_format(txn: &mut Txn) -> std::result::Result<(), Failure> {
+    txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set).map(drop)
 }
 
-fn engine_error(failure: Failure, data_file: &Path) -> OpenError {
+/// Makes a complete data file durable and gives it the name of the one to use, in place of one that has it.
+fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> std::result::Result<(), OpenError> {
+    File::open(new_file).and_then(|file| file.sync_all()).map_err(failed("sync", new_file))?;
+    fs::rename(new_file, data_file).map_err(failed("rename", new_file))?;
+    directory.sync_all().map_err(failed("sync the directory of", data_file))
+}
+
+pub(crate) fn engine_error(failure: Failure, data_file: &Path) -> OpenError {
     match failure.code {
         Failure::INVALID | Failure::VERSION_MISMATCH | Failure::CORRUPTED => {
             OpenError::NotAStore { file: data_file.to_owned(), reason: failure.message() }

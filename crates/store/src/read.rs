@@ -108,6 +108,11 @@ impl Read {
         row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
+    /// The names of all maps in the data file, known to this program or not.
+    pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
+        self.txn.map_names().map_err(|failure| self.error(failure))
+    }
+
     pub(crate) fn map(&self, id: MapId) -> Map {
         Map::users(self.maps, id)
     }

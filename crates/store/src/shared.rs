@@ -1,24 +1,32 @@
 //! What the store's handles share: the environment, how far commits have come, and why writes have stopped.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::disk::{self, Space};
+use crate::disk::Room;
 use crate::layout::{self, MapSpec};
-use crate::lmdb::{Env, EnvOptions, Failure, Txn, TxnKind};
+use crate::lmdb::{Env, EnvOptions, Failure, Mode, Txn, TxnKind};
 use crate::{Options, Result, StoreError};
+
+/// Which process writes the data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrittenBy {
+    /// This one, through the same [`Shared`], or none.
+    Us,
+    /// Another one, perhaps.
+    Others,
+}
 
 pub(crate) struct Shared {
     pub(crate) env: Arc<Env>,
     pub(crate) maps: &'static [MapSpec],
-    pub(crate) options: Options,
-    pub(crate) map_bytes: usize,
-    pub(crate) data_file: PathBuf,
-    /// The data directory, open for asking about its file system.
-    pub(crate) directory: File,
-    /// The engine's number of the last durable transaction. Views compare theirs with it instead of asking the engine.
+    pub(crate) room: Room,
+    views_max: u32,
+    map_bytes: usize,
+    data_file: PathBuf,
+    /// The engine's number of the last durable transaction. Views compare theirs with it instead of asking the engine. The highest number
+    /// there is where another process writes: then only the engine knows.
     committed_txn_id: AtomicU64,
     /// Set once by the failure that stopped the writes.
     stopped: OnceLock<String>,
@@ -26,23 +34,28 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// `env` is open over `data_file`, with all of `maps` and a map of `map_bytes`.
     pub(crate) fn new(
         env: Arc<Env>,
         maps: &'static [MapSpec],
         options: &Options,
         map_bytes: usize,
         data_file: PathBuf,
-        directory: File,
+        room: Room,
+        written_by: WrittenBy,
     ) -> Result<Shared> {
-        let committed_txn_id = AtomicU64::new(env.facts()?.last_txn_id);
+        let committed_txn_id = match written_by {
+            WrittenBy::Us => env.facts()?.last_txn_id,
+            WrittenBy::Others => u64::MAX,
+        };
         Ok(Shared {
             env,
             maps,
-            options: options.clone(),
+            room,
+            views_max: options.views_max,
             map_bytes,
             data_file,
-            directory,
-            committed_txn_id,
+            committed_txn_id: AtomicU64::new(committed_txn_id),
             stopped: OnceLock::new(),
             frozen: Mutex::new(None),
         })
@@ -59,12 +72,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives `DiskFull` while less than the reserve is free.
-    pub(crate) fn check_reserve(&self) -> Result<()> {
-        let space = self.space()?;
-        if space.free_bytes < self.options.reserve_bytes { Err(self.disk_full(space)) } else { Ok(()) }
-    }
-
     /// Gives `WritesStopped` once writes have.
     pub(crate) fn check_writes(&self) -> Result<()> {
         match self.stopped.get() {
@@ -73,33 +80,15 @@ impl Shared {
         }
     }
 
-    /// The error for a failed write into a batch.
-    pub(crate) fn write_error(&self, failure: Failure) -> StoreError {
-        match self.space() {
-            Ok(space) if failure.code == Failure::MAP_FULL || disk::is_full(failure.code) => {
-                self.disk_full(space)
-            }
-            _ => failure.into(),
-        }
-    }
-
     /// The error for a failed commit, which stops the writes unless it is certain that it changed nothing.
     ///
     /// A full disk changes nothing. The pages of a batch are new ones, which nothing refers to before the root is written after the sync;
     /// the next batch writes every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
-    /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins. A write cut short,
-    /// which LMDB reports as EIO, is a full disk too if there is less than the reserve.
+    /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
     pub(crate) fn commit_failed(&self, failure: Failure) -> StoreError {
         let usable = Txn::begin(&self.env, TxnKind::Read).is_ok();
-        let full = match self.space() {
-            Ok(space) if failure.code == Failure::MAP_FULL || disk::is_full(failure.code) => Some(space),
-            Ok(space) if disk::is_io_error(failure.code) && space.free_bytes < self.options.reserve_bytes => {
-                Some(space)
-            }
-            _ => None,
-        };
-        match full {
-            Some(space) if usable => self.disk_full(space),
+        match self.room.full(failure) {
+            Some(error) if usable => error,
             _ => self.stop_writes(failure),
         }
     }
@@ -111,14 +100,6 @@ impl Shared {
 
     pub(crate) fn writes_stopped(&self) -> bool {
         self.stopped.get().is_some()
-    }
-
-    fn disk_full(&self, space: Space) -> StoreError {
-        StoreError::DiskFull { free_bytes: space.free_bytes, reserve_bytes: self.options.reserve_bytes }
-    }
-
-    pub(crate) fn space(&self) -> Result<Space> {
-        Space::of(&self.directory).map_err(|code| Failure { operation: "fstatvfs", code }.into())
     }
 
     /// A second environment over the same file, for reading only, opened when it is first needed.
@@ -133,9 +114,10 @@ impl Shared {
         let options = EnvOptions {
             data_file: &self.data_file,
             map_bytes: self.map_bytes,
-            readers_max: self.options.views_max,
+            readers_max: self.views_max,
             maps_max: layout::map_count(self.maps),
-            frozen: true,
+            mode: Mode::Frozen,
+            read_ahead: false,
         };
         // It holds the first environment, and with it the lock file: a view of it may be the last handle on the store.
         let mut env = Env::open(&options, Box::new(Arc::clone(&self.env)))?;
