@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use store::Batch;
 
-use crate::attribute_index;
+use crate::attribute_index::maintenance;
 use crate::catalog::{
-    Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_INDEX, META_LAST_CSN,
+    Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
     META_LAST_ENTRY, META_SUFFIX, last_csn, last_entry_id, meta_key,
 };
 use crate::entry::{EntryRow, StoredEntry};
@@ -52,11 +52,7 @@ pub fn apply(
         Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
         Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
         Change::Suffix { dn } => apply_suffix(batch, catalog, dn)?,
-        Change::Index { attribute } => {
-            batch.put(META, &meta_key(META_INDEX, attribute.0), &[1])?;
-            Arc::make_mut(catalog).set_indexed(*attribute, true);
-            attribute_index::build(batch, catalog, *attribute)?;
-        }
+        Change::Index { attribute, kinds } => maintenance::define(batch, catalog, *attribute, *kinds)?,
         Change::Administrator { stored } => {
             batch.put(META, META_ADMINISTRATOR, stored)?;
             Arc::make_mut(catalog).administrator = Some(stored.clone());

@@ -1,24 +1,33 @@
-//! The attribute index: normal values to entry ids, one index an attribute type.
+//! Attribute indexes: from values to entry ids, one index an attribute type, its kinds as an administrator defines them.
 //!
-//! Keys keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial substrings and
-//! presence. Values with options are indexed under the type: an index gives candidates, the entry decides.
+//! Keys of values keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial substrings
+//! and presence. Inner substrings and words by sound have rows of their own ([`keys`]). Values with options are
+//! indexed under the type. An index gives candidates, the entry decides: it changes what a search costs, never what it
+//! returns.
+//!
+//! - [`definition`]: kinds, parts, phases, and how they are kept
+//! - [`keys`]: the rows of a value
+//! - [`maintenance`]: making and removing the rows of all entries, a slice at a time
+//!
+//! Links have no index of this sort: `linked` and `dangling` answer for them, always. Nor have object classes: every entry
+//! is in the posting of its class set.
 
-use std::ops::Bound;
+pub mod definition;
+pub mod keys;
+pub mod maintenance;
 
-use schema::Schema;
-use store::{Batch, Direction};
+use schema::{MatchingRule, RuleUse, Schema};
+use store::Batch;
 
 use crate::OperationError;
 use crate::apply::Writing;
-use crate::catalog::{AttributeDef, Catalog};
-use crate::entry::{EntryRow, StoredEntry};
-use crate::rows::{AttrId, ENTRIES, EntryId, INDEX, index_key};
+use crate::catalog::AttributeDef;
+use crate::rows::AttrId;
 use crate::stored_values;
+pub use definition::{AttributeIndex, IndexKinds, IndexPart, IndexParts, Phase};
+use keys::{RowKey, rows_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// Entries indexed between two looks at the rows while an index is built.
-const BUILD_SLICE: usize = 1_024;
 
 /// The normal form of a value: equal for values that the equality rule makes equal. The bytes themselves where the type
 /// has no rule.
@@ -30,7 +39,7 @@ pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8
     }
 }
 
-/// Moves the index rows of one attribute from the values removed to the values added, given in normal form.
+/// Moves the index rows of one attribute from the values removed to the values added.
 ///
 /// The entry in `writing` is as it is after the change.
 pub(crate) fn update(
@@ -38,81 +47,111 @@ pub(crate) fn update(
     writing: &Writing<'_>,
     attribute: AttrId,
     removed: &[Vec<u8>],
-    added: &[Vec<u8>],
+    added: &[&[u8]],
 ) -> Result<()> {
     let def = writing.catalog.attribute(attribute);
-    for key in removed.iter().filter(|key| !added.contains(key)) {
-        if !other_variant_has(batch, writing, def, key)? {
-            batch.remove_id(INDEX, &index_key(def.base, key), writing.id.0)?;
-        }
+    let schema = &writing.catalog.schema;
+    let parts = def.index.kept_parts();
+    let (mut gone, mut come) = (Vec::new(), Vec::new());
+    removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut gone));
+    added.iter().for_each(|value| rows_of(schema, def, parts, value, &mut come));
+    for rows in [&mut gone, &mut come] {
+        rows.sort_unstable();
+        rows.dedup();
     }
-    for key in added {
-        batch.insert_id(INDEX, &index_key(def.base, key), writing.id.0)?;
+    gone.retain(|row| come.binary_search(row).is_err());
+    if !gone.is_empty() {
+        keep_what_others_have(batch, writing, def, parts, &mut gone)?;
+    }
+    for (part, key) in &gone {
+        batch.remove_id(part.map(), key, writing.id.0)?;
+    }
+    for (part, key) in &come {
+        batch.insert_id(part.map(), key, writing.id.0)?;
     }
     Ok(())
 }
 
-/// Whether the same type with other options has the value, so that its row must stay.
-fn other_variant_has(
+/// Takes the rows out of `gone` that another value of the type has, with these options or others.
+fn keep_what_others_have(
     batch: &Batch<'_>,
     writing: &Writing<'_>,
     def: &AttributeDef,
-    key: &[u8],
-) -> Result<bool> {
+    parts: IndexParts,
+    gone: &mut Vec<RowKey>,
+) -> Result<()> {
+    let catalog = writing.catalog;
     let others = writing.entry.attributes.iter().map(|(id, _)| *id);
-    for other in others.filter(|id| *id != def.id && writing.catalog.attribute(*id).base == def.base) {
-        let values = stored_values::all(batch, writing.id, writing.entry, other)?;
-        let other_def = writing.catalog.attribute(other);
-        if values.iter().any(|value| normal_value(&writing.catalog.schema, other_def, value) == key) {
-            return Ok(true);
+    for other in others.filter(|id| catalog.attribute(*id).base == def.base) {
+        // An attribute has no two values with the same normal form: the rest of its own values need no look for that.
+        let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
+        if !gone.iter().any(is_shared) {
+            continue;
         }
+        let other_def = catalog.attribute(other);
+        let mut rows = Vec::new();
+        stored_values::any(batch, writing.id, writing.entry, other, &mut |value| {
+            rows.clear();
+            rows_of(&catalog.schema, other_def, parts, value, &mut rows);
+            rows.sort_unstable();
+            gone.retain(|row| rows.binary_search(row).is_err());
+            !gone.iter().any(is_shared)
+        })?;
     }
-    Ok(false)
+    Ok(())
 }
 
-/// Makes the rows of an index for all entries there are.
-pub(crate) fn build(batch: &mut Batch<'_>, catalog: &Catalog, base: AttrId) -> Result<()> {
-    let mut after = Bound::Unbounded;
-    loop {
-        let (rows, last) = slice(batch, catalog, base, after)?;
-        for (key, id) in rows {
-            batch.insert_id(INDEX, &key, id.0)?;
-        }
-        match last {
-            Some(last) => after = Bound::Excluded(last),
-            None => return Ok(()),
-        }
-    }
+/// The rule whose keys the grams of a type are of, and with it whether a substring index of the type is possible.
+pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule> {
+    let rule = attribute_type.substring.filter(|rule| rule.rule_use() == RuleUse::Substring)?;
+    // Asked of the rule itself: some have no form that can be cut up.
+    schema::SubstringAssertion::new(rule, None, [], None).ok()?;
+    Some(rule)
 }
 
-type IndexRows = Vec<(Vec<u8>, EntryId)>;
+/// Whether approximate matches of the type are by sound: its values are text in a natural language (the syntax Directory
+/// String, RFC 4517 section 3.3.6, and equality of text). For all other types they are equality.
+pub fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
+    const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
+    schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()
+}
 
-fn slice(
-    batch: &Batch<'_>,
-    catalog: &Catalog,
-    base: AttrId,
-    after: Bound<[u8; 8]>,
-) -> Result<(IndexRows, Option<[u8; 8]>)> {
-    let mut rows = Vec::new();
-    let mut last = None;
-    let from = match &after {
-        Bound::Excluded(key) => Bound::Excluded(&key[..]),
-        _ => Bound::Unbounded,
+/// The kinds that an index of the type cannot have, with the reason.
+///
+/// # Errors
+/// The reason, for the administrator.
+pub fn check_kinds(
+    attribute_type: &schema::AttributeType,
+    schema: &Schema,
+    kinds: IndexKinds,
+) -> std::result::Result<(), String> {
+    let name = attribute_type.name();
+    if crate::catalog::is_link_type(attribute_type) {
+        return Err(format!("values of {name} are links to entries, which are always indexed"));
+    }
+    if attribute_type.oid == "2.5.4.0" {
+        return Err(format!("{name} is always indexed"));
+    }
+    if crate::operational::VirtualAttribute::of(attribute_type).is_some() {
+        return Err(format!("{name} is made when it is asked for and needs no index"));
+    }
+    let refuse = |kind: IndexKinds, possible: bool, what: &str| {
+        if kinds.contains(kind) && !possible { Err(format!("{name} has no {what}")) } else { Ok(()) }
     };
-    for row in batch.scan(ENTRIES, (from, Bound::Unbounded), Direction::Forward).take(BUILD_SLICE) {
-        let (key, bytes) = row?;
-        let key: [u8; 8] =
-            key.try_into().map_err(|_| OperationError::Damaged("key of entries".to_owned()))?;
-        let id = EntryId(u64::from_be_bytes(key));
-        let row = EntryRow::decode(bytes).ok_or_else(|| crate::tree::damaged_row("entries", id))?;
-        for attribute in row.attributes().filter(|attribute| catalog.attribute(attribute.id).base == base) {
-            let entry = StoredEntry::of(&row);
-            for value in stored_values::all(batch, id, &entry, attribute.id)? {
-                let def = catalog.attribute(attribute.id);
-                rows.push((index_key(base, &normal_value(&catalog.schema, def, &value)), id));
-            }
-        }
-        last = Some(key);
-    }
-    Ok((rows, last))
+    refuse(IndexKinds::EQUALITY, attribute_type.equality.is_some(), "equality rule")?;
+    let ordering = attribute_type.equality.zip(attribute_type.ordering);
+    let is_ordered = ordering.is_some_and(|(equality, ordering)| equality.shares_key_with(ordering));
+    // Prefixes go by the order of keys too.
+    let has_prefixes = attribute_type
+        .equality
+        .zip(attribute_type.substring)
+        .is_some_and(|(equality, substring)| equality.shares_key_with(substring));
+    refuse(IndexKinds::ORDERING, is_ordered || has_prefixes, "ordering rule")?;
+    refuse(IndexKinds::SUBSTRING, gram_rule(attribute_type).is_some(), "substring rule")?;
+    let by_sound = matches_by_sound(schema, attribute_type);
+    refuse(
+        IndexKinds::APPROXIMATE,
+        by_sound,
+        "approximate match by sound: its values are not directory strings",
+    )
 }

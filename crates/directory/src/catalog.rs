@@ -1,7 +1,8 @@
 //! The catalogue: what numbers and names in rows mean. Attributes, class sets, suffixes, indexes.
 //!
-//! All of it changes by records and is read from `meta` once, at open. It only grows, so a reader may hold a newer
-//! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit.
+//! All of it changes by records and is read from `meta` once, at open. Numbers are only added, so a reader may hold a newer
+//! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes come
+//! and go: a snapshot whose rows have them in another state takes that from the rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
 use store::Read;
 
+use crate::attribute_index::AttributeIndex;
+use crate::attribute_index::definition::IndexRow;
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::entry::EntryRow;
@@ -59,8 +62,8 @@ pub struct AttributeDef {
     pub name: String,
     /// Whether values are links to entries.
     pub is_link: bool,
-    /// Whether equality, ordering and prefixes are indexed. Set on the base attribute, copied to its variants.
-    pub is_indexed: bool,
+    /// The index of the type. Set on the base attribute, copied to its variants.
+    pub index: AttributeIndex,
     /// Equality rule, `None` where values are compared as bytes.
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
@@ -109,6 +112,8 @@ pub struct Catalog {
     pub administrator: Option<Vec<u8>>,
     /// Attributes without values whose definition is not the one in `meta` any more: to be written there.
     pub(crate) changed: Vec<AttributeAllocation>,
+    /// Which state of the indexes this is: see [`Catalog::index_version`].
+    index_version: u64,
 }
 
 /// How the catalogue is kept in `meta`: a letter, then a number (big-endian) where there are several.
@@ -117,6 +122,7 @@ pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
+pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 
 /// The key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
@@ -220,6 +226,7 @@ impl Catalog {
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             administrator: None,
+            index_version: 0,
             changed: Vec::new(),
         }
     }
@@ -245,9 +252,7 @@ impl Catalog {
             let dn = std::str::from_utf8(row.1).map_err(|_| OpenError::damaged("suffix"))?;
             catalog.add_suffix(dn)?;
         }
-        for row in meta_rows(read, META_INDEX)? {
-            catalog.set_indexed(AttrId(row.0), true);
-        }
+        catalog.load_indexes(read)?;
         catalog.administrator = read.get(META, META_ADMINISTRATOR)?.map(<[u8]>::to_vec);
         Ok(catalog)
     }
@@ -295,7 +300,7 @@ impl Catalog {
             base,
             name: description.returned_name(&self.schema).into_owned(),
             is_link: is_link_type(attribute_type),
-            is_indexed: self.attributes.get(base.0 as usize).is_some_and(|def| def.is_indexed),
+            index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
             is_operational: attribute_type.is_operational(),
             is_secret: crate::access::is_secret(&self.schema, type_id),
@@ -348,7 +353,7 @@ impl Catalog {
         Ok(true)
     }
 
-    fn suffix_of(&self, text: &str) -> Result<Suffix, OpenError> {
+    pub(crate) fn suffix_of(&self, text: &str) -> Result<Suffix, OpenError> {
         let bad = |reason: String| OpenError::Suffix { dn: text.to_owned(), reason };
         let dn = Dn::parse(text).map_err(|error| bad(error.to_string()))?;
         if dn.is_empty() {
@@ -360,13 +365,31 @@ impl Catalog {
         Ok(Suffix { dn: rendered, key, rdn_count: dn.len() })
     }
 
-    /// Says that the base attribute and its variants are indexed, or no longer.
-    pub fn set_indexed(&mut self, base: AttrId, indexed: bool) {
-        for def in &mut self.attributes {
-            if def.base == base {
-                def.is_indexed = indexed;
-            }
+    /// Takes over the indexes as `read` has them.
+    ///
+    /// # Errors
+    /// Rows are damaged.
+    pub(crate) fn load_indexes(&mut self, read: &Read) -> Result<(), OpenError> {
+        self.attributes.iter_mut().for_each(|def| def.index = AttributeIndex::default());
+        let version = index_version(read)?;
+        for (number, bytes) in meta_rows(read, META_INDEX)? {
+            let row = IndexRow::decode(bytes).ok_or(OpenError::damaged("index"))?;
+            self.set_index(AttrId(number), row.index, version);
         }
+        self.index_version = version;
+        Ok(())
+    }
+
+    /// Sets the index of the base attribute and its variants, and the version that the indexes have with it.
+    pub(crate) fn set_index(&mut self, base: AttrId, index: AttributeIndex, version: u64) {
+        self.attributes.iter_mut().filter(|def| def.base == base).for_each(|def| def.index = index);
+        self.index_version = version;
+    }
+
+    /// A number that changes whenever an index begins or ceases to answer. The rows say the same number of themselves: where
+    /// the two differ, this catalogue does not speak of these rows.
+    pub fn index_version(&self) -> u64 {
+        self.index_version
     }
 
     /// The attribute of this number.
@@ -466,6 +489,16 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     let Some(bytes) = read.get(META, META_LAST_ENTRY)? else { return Ok(EntryId::ROOT) };
     let id = bytes.try_into().map(u64::from_be_bytes);
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
+}
+
+/// The version of the indexes in the rows: see [`Catalog::index_version`].
+///
+/// # Errors
+/// The row is damaged.
+pub fn index_version(read: &Read) -> Result<u64, OperationError> {
+    let Some(bytes) = read.get(META, META_INDEX_VERSION)? else { return Ok(0) };
+    let version = bytes.try_into().map(u64::from_be_bytes);
+    version.map_err(|_| OperationError::Damaged("index version".to_owned()))
 }
 
 /// The CSN of the last change.

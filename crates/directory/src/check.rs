@@ -9,14 +9,16 @@ use std::ops::Bound;
 
 use store::{Direction, MapId, MapKind, Read};
 
-use crate::attribute_index::normal_value;
+use crate::attribute_index::definition::IndexRow;
+use crate::attribute_index::keys::rows_of;
+use crate::attribute_index::{IndexPart, Phase, maintenance, normal_value};
 use crate::catalog::Catalog;
 use crate::entry::{Content, EntryRow, InlineValue};
 use crate::links::name_in;
 use crate::rows::{
-    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, INDEX, LINKED, LINKS, MAPS, NAMES, NODES, NodeRow, VALUES,
-    children_counter, class_key, dangling_key, encode_name_row, index_key, link_key, name_key,
-    subtree_counter, value_counter, value_hash, value_key,
+    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, INDEX, LINKED, LINKS, MAPS, NAMES, NODES, NodeRow, PIECES,
+    VALUES, children_counter, class_key, dangling_key, encode_name_row, link_key, name_key, subtree_counter,
+    value_counter, value_hash, value_key,
 };
 use crate::stored_values::table_values;
 use crate::tree::{NormalName, State};
@@ -38,14 +40,19 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
         catalog: state.catalog,
         plain: BTreeMap::new(),
         ids: BTreeSet::new(),
+        indexes: BTreeMap::new(),
+        early: BTreeSet::new(),
         counters: BTreeMap::new(),
         findings: Vec::new(),
     };
+    for def in state.catalog.attributes().iter().filter(|def| def.id == def.base) {
+        check.indexes.insert(def.id, maintenance::row(state.read, def.id)?);
+    }
     check.nodes()?;
     check.entries()?;
     check.compare_plain(NAMES)?;
     check.compare_plain(VALUES)?;
-    for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES] {
+    for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
         check.compare_ids(map)?;
     }
     check.compare_counters()?;
@@ -66,6 +73,10 @@ struct Check<'a> {
     plain: BTreeMap<(usize, Vec<u8>), Option<Vec<u8>>>,
     /// (map, key, id).
     ids: BTreeSet<(usize, Vec<u8>, u64)>,
+    /// The indexes, by attribute without options.
+    indexes: BTreeMap<AttrId, IndexRow>,
+    /// As `ids`: rows of an index that is being built which may be there before their turn.
+    early: BTreeSet<(usize, Vec<u8>, u64)>,
     counters: BTreeMap<Vec<u8>, i64>,
     findings: Vec<String>,
 }
@@ -199,10 +210,30 @@ impl Check<'_> {
 
     fn indexed(&mut self, id: EntryId, attribute: AttrId, value: &[u8]) {
         let def = self.catalog.attribute(attribute);
-        if def.is_indexed {
-            let key = index_key(def.base, &normal_value(&self.catalog.schema, def, value));
-            self.expect_id(INDEX, &key, id.0);
+        let Some(index) = self.indexes.get(&def.base).copied() else { return };
+        let mut rows = Vec::new();
+        rows_of(&self.catalog.schema, def, index.index.kept_parts(), value, &mut rows);
+        for (part, key) in rows {
+            let is_built = match index.index.phase(part) {
+                Phase::Building => id.0 <= index.built_to[part as usize],
+                _ => true,
+            };
+            let row = (part.map().index(), key, id.0);
+            if is_built {
+                self.ids.insert(row)
+            } else {
+                self.early.insert(row)
+            };
         }
+    }
+
+    /// Whether a row may be there though nothing demands it: its index is being built or removed.
+    fn is_allowed(&mut self, map: MapId, key: &[u8], id: u64) -> bool {
+        let removed = |(base, row): (&AttrId, &IndexRow)| {
+            let removed = IndexPart::ALL.into_iter().filter(|part| row.index.phase(*part) == Phase::Clearing);
+            removed.into_iter().any(|part| part.map() == map && key.starts_with(&part.key_prefix(*base)))
+        };
+        self.early.remove(&(map.index(), key.to_vec(), id)) || self.indexes.iter().any(removed)
     }
 
     fn table(&mut self, id: EntryId, attribute: AttrId) -> Result<()> {
@@ -270,7 +301,7 @@ impl Check<'_> {
                 self.found(format!("{name}: key {} has {} ids and says {count}", hex(key), ids.len()));
             }
             for id in ids {
-                if !self.ids.remove(&(map.index(), key.to_vec(), id)) {
+                if !self.ids.remove(&(map.index(), key.to_vec(), id)) && !self.is_allowed(map, key, id) {
                     self.found(format!("{name}: id {id} under {} follows from no entry", hex(key)));
                 }
             }

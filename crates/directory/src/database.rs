@@ -8,12 +8,15 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use ldap::Request;
-use schema::{NORMALISATION_VERSION, Schema};
+use ldap::{Request, ResultCode};
+use schema::{AttributeDescription, NORMALISATION_VERSION, Schema};
 use store::{Batch, Read, Store, StoreError, View};
 
 use crate::access::Requester;
+use crate::allocations::Allocations;
 use crate::apply::apply;
+use crate::attribute_index::maintenance::{self, IndexProgress, SliceBudget};
+use crate::attribute_index::{IndexKinds, check_kinds};
 use crate::catalog::{self, AttributeAllocation, Catalog, DEFAULT_INDEXES, META_FORMAT};
 use crate::controls::RequestControls;
 use crate::csn::Csn;
@@ -221,9 +224,12 @@ impl Directory {
     /// All view slots are taken, or the engine failed.
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot, StoreError> {
         let view = self.store.view()?;
+        let published = self.catalog.load_full();
+        let catalog = catalog_of(&view, &published)?;
         Ok(Snapshot {
             view,
-            catalog: self.catalog.load_full(),
+            catalog,
+            published,
             settings: self.settings.load_full(),
             directory: self.clone(),
             names: RefCell::default(),
@@ -261,6 +267,24 @@ impl Directory {
     /// DNs of the naming contexts.
     pub fn suffixes(&self) -> Vec<String> {
         self.catalog.load().suffixes.iter().map(|suffix| suffix.dn.clone()).collect()
+    }
+
+    /// The indexes that are being made or removed, for monitoring.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
+        // After the view: see `Snapshot::renew`.
+        let view = self.store.view()?;
+        maintenance::progress(&view, &self.catalog.load())
+    }
+
+    /// The attribute types that are indexed, by name, with what their indexes are to answer.
+    pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
+        let catalog = self.catalog.load();
+        let defined = catalog.attributes().iter().filter(|def| def.id == def.base);
+        let defined = defined.filter(|def| !def.index.kinds.is_none());
+        defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
     }
 
     /// Figures of the store for monitoring.
@@ -330,9 +354,10 @@ fn prepare(
         for (number, name) in DEFAULT_INDEXES.iter().enumerate() {
             let Some(attribute_type) = options.schema.attribute_type(name) else { continue };
             let id = AttrId(number as u32);
-            let description = schema::AttributeDescription::of(attribute_type.id);
+            let description = AttributeDescription::of(attribute_type.id);
             let allocation = AttributeAllocation::of(id, &description, &options.schema);
-            changes.push((vec![allocation], Change::Index { attribute: id }));
+            let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
+            changes.push((vec![allocation], Change::Index { attribute: id, kinds }));
         }
     }
     let changed = std::mem::take(&mut Arc::make_mut(catalog).changed);
@@ -362,10 +387,32 @@ fn prepare(
     Ok(())
 }
 
+/// The catalogue that speaks of the rows in `view`: the published one, unless indexes are in another state there.
+fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
+    let damaged = StoreError::DamagedRow { map: MAPS[META.index()].name };
+    let found = match catalog::index_version(view) {
+        Ok(version) => version,
+        Err(OperationError::Store(error)) => return Err(error),
+        Err(_) => return Err(damaged),
+    };
+    if found == published.index_version() {
+        return Ok(Arc::clone(published));
+    }
+    let mut catalog = Catalog::clone(published);
+    match catalog.load_indexes(view) {
+        Ok(()) => Ok(Arc::new(catalog)),
+        Err(OpenError::Store(error)) => Err(error),
+        Err(_) => Err(damaged),
+    }
+}
+
 /// The directory at one position of the log.
 pub struct Snapshot {
     view: View,
+    /// What numbers and indexes mean in this view.
     catalog: Arc<Catalog>,
+    /// The newest catalogue there was.
+    published: Arc<Catalog>,
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
@@ -377,11 +424,17 @@ impl Snapshot {
     /// # Errors
     /// The engine failed; the snapshot is parked then.
     pub fn renew(&mut self) -> Result<(), StoreError> {
+        let version = self.view.version();
         self.view.renew()?;
-        // After the view: a catalogue is published before its commit, so this one knows every number in the view.
-        let catalog = self.directory.catalog.load();
-        if !Arc::ptr_eq(&catalog, &self.catalog) {
-            self.catalog = Arc::clone(&catalog);
+        // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of indexes
+        // it may know too much: one that it says is complete may be so only in a later view.
+        let published = self.directory.catalog.load();
+        let is_new = !Arc::ptr_eq(&published, &self.published);
+        if is_new || self.view.version() != version {
+            if is_new {
+                self.published = Arc::clone(&published);
+            }
+            self.catalog = catalog_of(&self.view, &self.published)?;
         }
         let settings = self.directory.settings.load();
         if !Arc::ptr_eq(&settings, &self.settings) {
@@ -456,6 +509,47 @@ impl Writer {
         })
     }
 
+    /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index. Durable
+    /// when it returns, and followed by every change from then on. Rows of the entries that exist are made (or removed) by
+    /// [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if nothing is new.
+    ///
+    /// # Errors
+    /// The schema does not know the type, the type cannot have such an index, or the store failed.
+    pub fn define_index(
+        &mut self,
+        attribute: &str,
+        kinds: IndexKinds,
+        stamp: &Stamp,
+    ) -> Result<bool, OperationError> {
+        let mut batch = self.begin()?;
+        let is_new = batch.define_index(attribute, kinds, stamp)?;
+        batch.commit()?;
+        Ok(is_new)
+    }
+
+    /// Whether index rows remain to be made or removed.
+    pub fn maintenance_pending(&self) -> bool {
+        maintenance::is_pending(&self.catalog)
+    }
+
+    /// Makes or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Whether more
+    /// remains. A process that ends at any point goes on behind its last slice.
+    ///
+    /// # Errors
+    /// The disk is nearly full, or the store failed: nothing of the slice holds.
+    pub fn run_maintenance_slice(&mut self, budget: &SliceBudget) -> Result<bool, OperationError> {
+        let mut batch = self.begin()?;
+        if let Some(full) = &batch.full
+            && maintenance::makes_rows(&batch.catalog)
+        {
+            return Err(full.clone().into());
+        }
+        if maintenance::run_slice(&mut batch.batch, &mut batch.catalog, budget)? {
+            batch.commit()?;
+        }
+        Ok(self.maintenance_pending())
+    }
+
     /// Sets the administrator's password (in stored form), durably.
     ///
     /// # Errors
@@ -527,10 +621,47 @@ impl WriteBatch<'_> {
         }
     }
 
+    /// See [`Writer::define_index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn define_index(
+        &mut self,
+        attribute: &str,
+        kinds: IndexKinds,
+        stamp: &Stamp,
+    ) -> Result<bool, OperationError> {
+        let refuse = |text: String| OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text);
+        let schema = Arc::clone(&self.catalog.schema);
+        let attribute_type = schema
+            .attribute_type(attribute)
+            .ok_or_else(|| refuse(format!("attribute type {attribute:?} is not defined")))?;
+        check_kinds(attribute_type, &schema, kinds).map_err(refuse)?;
+        let catalog = Arc::clone(&self.catalog);
+        let mut allocations = Allocations::new(&catalog);
+        let id = allocations.attribute(&AttributeDescription::of(attribute_type.id));
+        let known = catalog.attributes().get(id.0 as usize);
+        if known.map_or(kinds.is_none(), |def| def.index.kinds == kinds) {
+            return Ok(false);
+        }
+        self.record_with(Change::Index { attribute: id, kinds }, allocations, stamp)?;
+        Ok(true)
+    }
+
     fn record(&mut self, change: Change, stamp: &Stamp) -> Result<(), OperationError> {
+        let catalog = Arc::clone(&self.catalog);
+        self.record_with(change, Allocations::new(&catalog), stamp)
+    }
+
+    fn record_with(
+        &mut self,
+        change: Change,
+        allocations: Allocations<'_>,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
-        let requester = String::new();
-        self.append(&Record { csn, requester, attributes: Vec::new(), class_sets: Vec::new(), change })
+        let (attributes, class_sets) = allocations.into_parts();
+        self.append(&Record { csn, requester: String::new(), attributes, class_sets, change })
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {

@@ -18,6 +18,19 @@ pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 /// Longest normal key that an index row holds whole; the rest of a longer one is replaced by its hash.
 pub const INDEX_KEY_MAX: usize = 256;
 
+/// Normal values longer than this many bytes are not cut into grams: each would cost a row a byte.
+pub const GRAMMED_VALUE_MAX: usize = 1_024;
+
+/// A value with more different words than this has no rows by sound.
+pub const CODES_PER_VALUE_MAX: usize = 128;
+
+/// Entries whose index rows are made in one batch.
+pub const INDEX_SLICE_ENTRIES_MAX: usize = 512;
+
+/// Index rows made (a little more, where an entry has many) or removed in one batch: a few milliseconds of work, so that
+/// changes of clients in between hardly wait.
+pub const INDEX_SLICE_ROWS_MAX: usize = 4_096;
+
 /// Longest normal name that a row key holds whole. LMDB's keys end at 511 bytes, the ids beside the name take 20.
 pub const NAME_KEY_MAX: usize = 440;
 

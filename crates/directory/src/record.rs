@@ -7,6 +7,7 @@
 //! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, then the fields of the change. The store frames
 //! it with position and crc32c (`docs/store-format.md`).
 
+use crate::attribute_index::IndexKinds;
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
@@ -46,10 +47,13 @@ pub enum Change {
         /// Its DN as rendered.
         dn: String,
     },
-    /// An attribute is indexed from here on; rows of entries that exist are made at once.
+    /// The index of an attribute is this from here on: rows follow changes at once, those of entries that exist are made
+    /// in slices; see [`crate::attribute_index::maintenance`].
     Index {
         /// The attribute without options.
         attribute: AttrId,
+        /// Everything that it is to answer; nothing, to have no index.
+        kinds: IndexKinds,
     },
     /// The administrator's password.
     Administrator {
@@ -197,7 +201,7 @@ impl Change {
             Change::Delete(_) => 3,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
-            Change::Index { .. } => 6,
+            Change::Index { .. } => 8,
             Change::Administrator { .. } => 7,
         }
     }
@@ -236,7 +240,10 @@ impl Change {
                 put_list(out, &rename.changes, put_value_change);
             }
             Change::Suffix { dn } => put_bytes(out, dn.as_bytes()),
-            Change::Index { attribute } => put_varint(out, u64::from(attribute.0)),
+            Change::Index { attribute, kinds } => {
+                put_varint(out, u64::from(attribute.0));
+                out.push(kinds.bits());
+            }
             Change::Administrator { stored } => put_bytes(out, stored),
         }
     }
@@ -272,8 +279,16 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             5 => Change::Suffix { dn: decoder.string()? },
-            6 => Change::Index { attribute: AttrId(decoder.number()?) },
+            // As the first version of the program wrote it.
+            6 => Change::Index {
+                attribute: AttrId(decoder.number()?),
+                kinds: IndexKinds::EQUALITY.with(IndexKinds::ORDERING),
+            },
             7 => Change::Administrator { stored: decoder.bytes()?.to_vec() },
+            8 => Change::Index {
+                attribute: AttrId(decoder.number()?),
+                kinds: IndexKinds::from_bits(decoder.byte()?)?,
+            },
             _ => return None,
         })
     }
@@ -362,7 +377,7 @@ mod tests {
                 changes,
             }),
             Change::Suffix { dn },
-            Change::Index { attribute: AttrId(7) },
+            Change::Index { attribute: AttrId(7), kinds: IndexKinds::SUBSTRING },
             Change::Administrator { stored: b"{SSHA}x".to_vec() },
         ];
         let record = |change| Record {

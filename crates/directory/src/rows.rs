@@ -38,6 +38,7 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "dangling", kind: MapKind::IdSet },
     MapSpec { name: "index", kind: MapKind::IdSet },
     MapSpec { name: "classes", kind: MapKind::IdSet },
+    MapSpec { name: "pieces", kind: MapKind::IdSet },
 ];
 /// Catalogue, versions, positions: see [`crate::catalog`].
 pub const META: MapId = MapId::new(0);
@@ -59,6 +60,8 @@ pub const DANGLING: MapId = MapId::new(7);
 pub const INDEX: MapId = MapId::new(8);
 /// Class set -> entry ids.
 pub const CLASSES: MapId = MapId::new(9);
+/// Attribute, sort, piece of a value -> entry ids: see [`crate::attribute_index::keys`].
+pub const PIECES: MapId = MapId::new(10);
 
 /// What makes an entry special to name resolution and search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

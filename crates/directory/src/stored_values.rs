@@ -50,6 +50,38 @@ pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: Attr
     }
 }
 
+/// Shows the values of an attribute that is not a link, until told that one is the one looked for. Whether it was.
+pub(crate) fn any(
+    read: &Read,
+    id: EntryId,
+    entry: &StoredEntry,
+    attribute: AttrId,
+    is_it: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<bool> {
+    match entry.find(attribute) {
+        None => {}
+        Some(StoredContent::Inline(values)) => {
+            for value in values {
+                let value = match value {
+                    StoredValue::Here(bytes) => bytes,
+                    StoredValue::Elsewhere(hash) => large_value(read, id, attribute, hash)?,
+                };
+                if is_it(value) {
+                    return Ok(true);
+                }
+            }
+        }
+        Some(StoredContent::Table | StoredContent::Links) => {
+            for row in table_values(read, id, attribute) {
+                if is_it(row?.1) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Changes the values of one attribute and its index rows.
 pub(crate) fn change(
     batch: &mut Batch<'_>,
@@ -66,11 +98,7 @@ pub(crate) fn change(
     };
     remove(batch, writing, attribute, &removed)?;
     add(batch, writing, attribute, &added)?;
-    let def = writing.catalog.attribute(attribute);
-    if def.is_indexed {
-        let normal = |value: &[u8]| normal_value(&writing.catalog.schema, def, value);
-        let removed: Vec<_> = removed.iter().map(|value| normal(value)).collect();
-        let added: Vec<_> = added.iter().map(|value| normal(value)).collect();
+    if !writing.catalog.attribute(attribute).index.kept_parts().is_empty() {
         attribute_index::update(batch, writing, attribute, &removed, &added)?;
     }
     Ok(())

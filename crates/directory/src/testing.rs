@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use directory::attribute_index::IndexKinds;
+use directory::attribute_index::maintenance::SliceBudget;
 use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
@@ -248,6 +250,27 @@ impl TestDirectory {
         new_superior: Option<&str>,
     ) -> Outcome {
         self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
+    }
+
+    /// Defines the index of an attribute: its kinds as text, or `none`. The rows of entries that exist are made later.
+    pub(crate) fn define_index(&mut self, attribute: &str, kinds: &str) {
+        let kinds = if kinds == "none" { IndexKinds::NONE } else { kinds.parse().unwrap() };
+        let stamp = self.stamp();
+        self.writer.define_index(attribute, kinds, &stamp).unwrap();
+        self.snapshot.renew().unwrap();
+    }
+
+    /// Makes index rows of some entries, or removes some rows. Whether more remains to be done.
+    pub(crate) fn run_index_slice(&mut self, entries_max: usize) -> bool {
+        let budget = SliceBudget { entries_max, rows_max: entries_max * 8 };
+        let more = self.writer.run_maintenance_slice(&budget).unwrap();
+        self.snapshot.renew().unwrap();
+        more
+    }
+
+    /// Makes and removes index rows until none remain to be.
+    pub(crate) fn finish_indexes(&mut self) {
+        while self.run_index_slice(512) {}
     }
 
     /// Searches to the end with aliases not followed.

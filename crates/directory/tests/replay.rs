@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use directory::apply::apply;
+use directory::attribute_index::maintenance::{SliceBudget, run_slice};
 use directory::catalog::Catalog;
 use directory::record::Record;
 use directory::rows::MAPS;
@@ -24,8 +25,8 @@ fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         if map.kind == MapKind::Plain {
             for row in read.scan(MapId::new(index), all, Direction::Forward) {
                 let (key, value) = row.unwrap();
-                // Written once beside the log.
-                if !matches!(key, b"format" | b"generation") {
+                // Beside the log: written once, or a count of what happened here.
+                if !matches!(key, b"format" | b"generation" | b"index version") {
                     rows.push((map.name, key.to_vec(), value.to_vec()));
                 }
             }
@@ -95,8 +96,17 @@ fn eventful() -> TestDirectory {
     ));
     ok(d.modify_dn(&format!("cn=b,ou=y,{base}"), "cn=B+sn=S", true, None));
     ok(d.add(&format!("cn=b,ou=y,{base}"), person));
+    d.define_index("description", "substring,presence");
+    d.define_index("sn", "equality,approximate");
     ok(d.delete(&format!("cn=h,{base}")));
     ok(d.add(&format!("cn=h,{base}"), group));
+    d.define_index("givenName", "none");
+    d.define_index("telephoneNumber", "equality,substring");
+    d.define_index("cn", "substring");
+    ok(d.add(&format!("cn=i,{base}"), person));
+    d.define_index("sn", "none");
+    d.define_index("cn", "equality,ordering");
+    d.finish_indexes();
     assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
     d
 }
@@ -130,7 +140,10 @@ impl Replica {
         batch.commit().unwrap();
     }
 
-    fn rows(&self) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    fn rows(&mut self) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+        let mut batch = self.writer.begin().unwrap();
+        while run_slice(&mut batch, &mut self.catalog, &SliceBudget::default()).unwrap() {}
+        batch.commit().unwrap();
         rows(&self.store.view().unwrap())
     }
 }

@@ -36,6 +36,7 @@ mod rule;
 mod rule_table;
 mod schema;
 mod schema_file;
+mod sounds;
 mod structure;
 mod substring;
 mod syntax;
@@ -53,8 +54,9 @@ pub use object_class::{ClassId, ClassKind, ObjectClassDef};
 pub use publish::Publication;
 pub use rule::{MatchingRule, RuleAssertion, RuleUse};
 pub use schema::Schema;
+pub use sounds::sound_codes;
 pub use structure::{ContentRule, NameForm, StructureRule};
-pub use substring::SubstringAssertion;
+pub use substring::{SubstringAssertion, SubstringPiece};
 pub use syntax::{Syntax, SyntaxId};
 
 /// Version of the keys that this crate makes. It is stored beside the data; a store whose keys carry another version

@@ -21,7 +21,19 @@ pub struct SubstringAssertion {
     last: Option<Vec<u8>>,
     /// Pieces are in the RFC's form, so values must be brought there.
     expanded: bool,
-    prefix: Option<Vec<u8>>,
+    /// What keys contain, whatever the form: see [`SubstringAssertion::pieces`].
+    pieces: Vec<SubstringPiece>,
+}
+
+/// Bytes that the key of every matching value contains, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubstringPiece {
+    /// The bytes, at least one.
+    pub text: Vec<u8>,
+    /// The key begins with them.
+    pub at_start: bool,
+    /// The key ends with them.
+    pub at_end: bool,
 }
 
 /// A piece before it is known whether the assertion needs the RFC's form.
@@ -58,14 +70,22 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        let prefix = initial.as_ref().filter(|piece| !piece.text.is_empty()).map(|piece| piece.text.clone());
+        let inner = any.iter().map(|piece| (piece, Place::Any));
+        let all = initial.iter().map(|piece| (piece, Place::Initial)).chain(inner);
+        let all = all.chain(last.iter().map(|piece| (piece, Place::Final)));
+        let pieces = all.filter(|(piece, _)| !piece.text.is_empty()).map(|(piece, place)| SubstringPiece {
+            text: piece.text.clone(),
+            at_start: place == Place::Initial,
+            at_end: place == Place::Final,
+        });
+        let pieces = pieces.collect();
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
         Ok(SubstringAssertion {
             initial: initial.map(|piece| write(piece, Place::Initial)),
             any: any.into_iter().map(|piece| Finder::new(&write(piece, Place::Any)).into_owned()).collect(),
             last: last.map(|piece| write(piece, Place::Final)),
             expanded,
-            prefix,
+            pieces,
         })
     }
 
@@ -133,7 +153,13 @@ impl SubstringAssertion {
 
     /// Bytes that the key of every matching value begins with; `None` when nothing is known.
     pub fn prefix(&self) -> Option<&[u8]> {
-        self.prefix.as_deref()
+        self.pieces.first().filter(|piece| piece.at_start).map(|piece| piece.text.as_slice())
+    }
+
+    /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a match,
+    /// not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
+    pub fn pieces(&self) -> &[SubstringPiece] {
+        &self.pieces
     }
 }
 
@@ -196,7 +222,18 @@ mod tests {
         if let (true, Some(prefix)) = (found, assertion.prefix()) {
             assert!(key.starts_with(prefix), "{value}");
         }
+        if found {
+            check_pieces(&assertion, &key);
+        }
         found
+    }
+
+    fn check_pieces(assertion: &SubstringAssertion, key: &[u8]) {
+        for piece in assertion.pieces() {
+            assert!(key.windows(piece.text.len()).any(|window| window == piece.text), "{piece:?} {key:?}");
+            assert!(!piece.at_start || key.starts_with(&piece.text), "{piece:?} {key:?}");
+            assert!(!piece.at_end || key.ends_with(&piece.text), "{piece:?} {key:?}");
+        }
     }
 
     #[test]
@@ -317,6 +354,9 @@ mod tests {
                 ] {
                     let assertion = SubstringAssertion::new(rule, initial, any, last).unwrap();
                     assert_eq!(assertion.matches(&key), expected, "{value:?} {initial:?} {any:?} {last:?}");
+                    if expected {
+                        check_pieces(&assertion, &key);
+                    }
                     if let (true, Some(prefix)) = (expected, assertion.prefix()) {
                         assert!(key.starts_with(prefix));
                     }

@@ -13,6 +13,7 @@ use super::filter::{Item, Subject, Term, Test, Truth};
 use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
 use crate::OperationError;
+use crate::attribute_index::IndexPart;
 use crate::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX,
     RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
@@ -369,7 +370,7 @@ impl Planner<'_> {
             let def = self.state.catalog.attribute(*id);
             let shares_keys =
                 rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
-            if !def.is_indexed || !shares_keys {
+            if !def.index.answers(IndexPart::Values) || !shares_keys {
                 return None;
             }
             if !bases.contains(&def.base) {

@@ -15,6 +15,7 @@ enum Filter {
     Equal(&'static str, String),
     Starts(&'static str, String),
     Contains(&'static str, String),
+    Ends(&'static str, String),
     AtLeast(&'static str, i32),
     AtMost(&'static str, i32),
     Present(&'static str),
@@ -76,6 +77,7 @@ fn matches(plain: &Plain, id: usize, filter: &Filter) -> bool {
         Filter::Equal(name, value) => any(name, &|kept| kept == value.to_lowercase()),
         Filter::Starts(name, value) => any(name, &|kept| kept.starts_with(&value.to_lowercase())),
         Filter::Contains(name, value) => any(name, &|kept| kept.contains(&value.to_lowercase())),
+        Filter::Ends(name, value) => any(name, &|kept| kept.ends_with(&value.to_lowercase())),
         Filter::AtLeast(name, bound) => any(name, &|kept| kept.parse::<i32>().unwrap() >= *bound),
         Filter::AtMost(name, bound) => any(name, &|kept| kept.parse::<i32>().unwrap() <= *bound),
         Filter::Present(name) => any(name, &|_| true),
@@ -93,8 +95,9 @@ fn random(plain: &Plain, rng: &mut Rng, depth: u32) -> Filter {
     match rng.u32(0..if depth == 0 { 10 } else { 14 }) {
         0 | 1 => Filter::Equal(name, word(rng)),
         2 => Filter::Starts(name, word(rng)),
-        3 => Filter::Contains(name, word(rng)),
-        4 => Filter::Present(["cn", "mail", "member", "description", "memberof"][rng.usize(0..5)]),
+        3 if rng.bool() => Filter::Contains(name, word(rng)),
+        3 => Filter::Ends(name, word(rng)),
+        4 => Filter::Present(["cn", "sn", "member", "description", "memberof"][rng.usize(0..5)]),
         5 => Filter::Class(["person", "top", "groupOfNames", "posixAccount", "domain"][rng.usize(0..5)]),
         6 | 7 => {
             let name = ["member", "seealso", "manager", "memberof"][rng.usize(0..4)];
@@ -117,6 +120,7 @@ fn text(filter: &Filter) -> String {
         Filter::Equal(name, value) => format!("({name}={value})"),
         Filter::Starts(name, value) => format!("({name}={value}*)"),
         Filter::Contains(name, value) => format!("({name}=*{value}*)"),
+        Filter::Ends(name, value) => format!("({name}=*{value})"),
         Filter::AtLeast(name, bound) => format!("({name}>={bound})"),
         Filter::AtMost(name, bound) => format!("({name}<={bound})"),
         Filter::Present(name) => format!("({name}=*)"),

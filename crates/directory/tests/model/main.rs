@@ -20,7 +20,7 @@ use ldap::{
     ResultCode, Scope,
 };
 use plain::{Operation, Plain};
-use testing::{Entry, SUFFIX, TestDirectory};
+use testing::{Entry, TestDirectory};
 
 const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
@@ -50,6 +50,7 @@ fn run(seed: u64) {
         let batch: Vec<Operation> = (0..rng.usize(1..=BATCH_MAX)).map(|_| plain.random(&mut rng)).collect();
         done += batch.len();
         execute(&mut directory, &mut plain, &batch);
+        change_indexes(&mut directory, &mut rng);
         if rng.u32(0..12) == 0 {
             compare(&mut directory, &plain);
             filters::compare(&mut directory, &plain, &mut rng);
@@ -59,6 +60,32 @@ fn run(seed: u64) {
         }
     }
     compare(&mut directory, &plain);
+    directory.finish_indexes();
+    compare(&mut directory, &plain);
+    filters::compare(&mut directory, &plain, &mut rng);
+}
+
+/// Attributes whose indexes come and go, with the kinds that they can have.
+const INDEXED: [(&str, &[&str]); 6] = [
+    ("cn", &["equality", "ordering", "presence", "substring", "approximate"]),
+    ("sn", &["equality", "presence", "substring", "approximate"]),
+    ("description", &["equality", "substring", "presence"]),
+    ("ou", &["equality", "substring"]),
+    ("mail", &["equality", "presence", "substring"]),
+    ("uidNumber", &["equality", "ordering", "presence"]),
+];
+
+/// Now and then defines an index anew, and does a little of what indexes want done: searches find them at every stage.
+fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
+    if rng.u32(0..20) == 0 {
+        let (attribute, kinds) = INDEXED[rng.usize(0..INDEXED.len())];
+        let chosen: Vec<&str> = kinds.iter().copied().filter(|_| rng.bool()).collect();
+        let kinds = if chosen.is_empty() { "none".to_owned() } else { chosen.join(",") };
+        directory.define_index(attribute, &kinds);
+    }
+    if rng.u32(0..4) == 0 {
+        directory.run_index_slice(rng.usize(1..6));
+    }
 }
 
 /// Carries out operations in one batch: each sees those before it.
