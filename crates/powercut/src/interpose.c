@@ -105,9 +105,13 @@ static void start(void) {
 
 /* ---- which files are ours ---- */
 
+#define LINK_MAX_LENGTH 64
+
+static void link_of(int fd, char *link) { snprintf(link, LINK_MAX_LENGTH, "/proc/self/fd/%d", fd); }
+
 static int path_of(int fd, char *path) {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    char link[LINK_MAX_LENGTH];
+    link_of(fd, link);
     ssize_t length = readlink(link, path, PATH_MAX - 1);
     if (length < 0) return 0;
     path[length] = '\0';
@@ -117,7 +121,7 @@ static int path_of(int fd, char *path) {
 /* The file behind a descriptor, NULL if it is not below the directory. */
 static struct file *file_of(int fd) {
     struct stat facts;
-    char path[PATH_MAX];
+    char path[PATH_MAX], link[LINK_MAX_LENGTH];
     if (!state.directory || fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return NULL;
     for (struct file *file = state.files; file; file = file->next)
         if (file->device == facts.st_dev && file->inode == facts.st_ino) return file;
@@ -129,7 +133,9 @@ static struct file *file_of(int fd) {
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->durable_size = (uint64_t)facts.st_size;
-    file->reading_fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Not by its path: it may have lost its name already, and then counts as a file until it is closed. */
+    link_of(fd, link);
+    file->reading_fd = open(link, O_RDONLY | O_CLOEXEC);
     if (file->reading_fd < 0) die(path);
     file->next = state.files;
     state.files = file;

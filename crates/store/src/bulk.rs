@@ -300,7 +300,6 @@ impl LastKey {
 impl NewFile {
     fn put_in_place(&mut self, room: &Room, data_file: &Path) -> Result<()> {
         let failed = |operation| move |error: io::Error| room.io_error(operation, &error);
-        File::open(&self.path).and_then(|file| file.sync_all()).map_err(failed("sync the new data file"))?;
         fs::rename(&self.path, data_file).map_err(failed("rename the new data file"))?;
         self.in_place = true;
         room.sync_directory().map_err(failed("sync the data directory"))

@@ -216,7 +216,8 @@ impl Claim {
     pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
         let identity = identity(&fs::metadata(data_file)?);
         let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
-        Ok(inserted.then_some(Claim(identity)))
+        // Not `then_some`: the claim that it would drop is another's.
+        Ok(inserted.then(|| Claim(identity)))
     }
 }
 
