@@ -16,8 +16,8 @@ use crate::buffers::Buffers;
 use crate::context::Context;
 use crate::hash_pool::HashResult;
 use crate::limits::{
-    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, STALL_TIMEOUT,
-    UNSENT_MAX,
+    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PARTIAL_TOTAL_MAX,
+    READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::session::{Next, Session};
 
@@ -190,10 +190,14 @@ impl Connection {
         if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
             return Reading::Idle;
         }
-        let mut input = self.take_input(buffers);
+        let mut input = self.take_input(context, buffers);
         let mut consumed = 0;
         let reading = self.exchange(context, &mut input, &mut consumed);
-        self.keep_input(input, consumed, buffers);
+        self.keep_input(context, input, consumed, buffers);
+        if context.kept_input > PARTIAL_TOTAL_MAX && !self.input.is_empty() {
+            let why = "too many messages have been begun and not finished";
+            return Reading::Disconnect(ResultCode::BUSY, why.to_owned());
+        }
         reading
     }
 
@@ -263,8 +267,8 @@ impl Connection {
     }
 
     /// A buffer of full size with the bytes that wait.
-    fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
-        let kept = std::mem::take(&mut self.input);
+    fn take_input(&mut self, context: &mut Context, buffers: &mut Buffers) -> Vec<u8> {
+        let kept = self.give_up_input(context);
         if kept.capacity() >= BUFFER_SIZE {
             return kept;
         }
@@ -275,7 +279,13 @@ impl Connection {
 
     /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message and
     /// waits costs little.
-    fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
+    fn keep_input(
+        &mut self,
+        context: &mut Context,
+        mut input: Vec<u8>,
+        consumed: usize,
+        buffers: &mut Buffers,
+    ) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
             buffers.give(input);
@@ -286,6 +296,13 @@ impl Connection {
             input.drain(..consumed);
             self.input = input;
         }
+        context.kept_input += self.input.capacity();
+    }
+
+    /// The bytes that wait, which are not kept any more.
+    fn give_up_input(&mut self, context: &mut Context) -> Vec<u8> {
+        context.kept_input -= self.input.capacity();
+        std::mem::take(&mut self.input)
     }
 
     fn unsent(&self) -> usize {
@@ -405,7 +422,7 @@ impl Connection {
         self.prepare_output(buffers);
         response::encode_notice_of_disconnection(&mut self.output, code, why);
         self.session.close(context);
-        self.input = Vec::new();
+        drop(self.give_up_input(context));
         if !self.send(context) || self.unsent() > 0 {
             // A peer that does not read its answers does not read a notice either.
             return Turn::Close;
@@ -439,7 +456,7 @@ impl Connection {
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.close(context);
         buffers.give(std::mem::take(&mut self.output));
-        buffers.give(std::mem::take(&mut self.input));
+        buffers.give(self.give_up_input(context));
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Context {
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
+    /// Bytes that connections of this loop keep of input they are not done with.
+    pub(crate) kept_input: usize,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
 }
@@ -58,6 +60,7 @@ impl Context {
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
+            kept_input: 0,
             outbox: Vec::new(),
         })
     }

@@ -29,6 +29,10 @@ pub const BUFFERS_KEPT_MAX: usize = 64;
 /// wait cost a few bytes.
 pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
+/// Bytes of messages begun and not complete that one event loop holds, all its connections together. A connection that
+/// would hold more is disconnected as busy: else a hundred thousand peers could each leave megabytes of half a message.
+pub const PARTIAL_TOTAL_MAX: usize = 256 << 20;
+
 /// Reads from one connection before the others get their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
 
@@ -105,5 +109,6 @@ pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
+const _: () = assert!(PARTIAL_TOTAL_MAX >= 2 * ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));

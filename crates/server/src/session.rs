@@ -348,6 +348,11 @@ impl Session {
     fn take(&mut self, ticket: u64) -> Option<(Asked, Work)> {
         let place = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { id, operation, line, work, abandoned, .. } = self.outstanding.remove(place);
+        // A burst of requests is no reason to keep its memory while idle.
+        if self.outstanding.is_empty() && self.outstanding.capacity() > OUTSTANDING_KEPT {
+            self.outstanding = Vec::new();
+            self.held = VecDeque::new();
+        }
         (!abandoned).then_some((Asked { id, operation, line }, work))
     }
 
@@ -391,6 +396,9 @@ impl Asked {
         }
     }
 }
+
+/// Places for outstanding requests that an idle session keeps.
+const OUTSTANDING_KEPT: usize = 4;
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
