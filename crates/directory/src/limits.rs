@@ -65,6 +65,18 @@ pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 /// counting.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
+/// Grams or sounds of a filter item that are looked up; the entry is held against all of it anyway.
+pub const PIECES_LOOKED_UP_MAX: usize = 32;
+
+/// Postings that narrow down the shortest one of a filter item.
+pub const POSTINGS_INTERSECTED_MAX: usize = 6;
+
+/// Candidates of a term of an *and* beyond which it is worth while to look for another term that narrows them.
+pub const INTERSECTION_COUNT_MIN: u64 = 512;
+
+/// Ids up to which two terms of an *and* are intersected when a search is planned: about 2 ms.
+pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
+
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 

@@ -11,7 +11,7 @@
 //!
 //! - `base`: from a DN to the entry, through aliases and referrals
 //! - `filter`, `evaluate`: three-valued logic on an entry
-//! - `plan`, `ranges`, `candidates`: which entries to look at
+//! - `plan`, `pieces`, `ranges`, `candidates`: which entries to look at
 //! - `scope`: which of them the search is about, and their DNs
 //! - `selection`, `result`: what is returned of them
 //! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
@@ -21,6 +21,7 @@ mod candidates;
 mod evaluate;
 mod filter;
 mod outside;
+mod pieces;
 mod plan;
 mod ranges;
 mod result;
@@ -118,6 +119,9 @@ struct TreeSearch {
     version: u64,
     /// Attributes of the catalogue that the filter has taken into account.
     attribute_count: usize,
+    /// Version of the indexes that the plan is about.
+    index_version: u64,
+    uses_indexes: bool,
 }
 
 impl Search {
@@ -210,7 +214,8 @@ impl Search {
     #[doc(hidden)]
     pub fn ignore_indexes(&mut self) {
         if let Work::Tree(search) = &mut self.work {
-            search.plan = Plan::scan();
+            search.uses_indexes = false;
+            search.plan = Plan::scan(0);
         }
     }
 
@@ -320,6 +325,8 @@ impl TreeSearch {
             planned_version: snapshot.version(),
             version: snapshot.version(),
             attribute_count: state.catalog.attributes().len(),
+            index_version: state.catalog.index_version(),
+            uses_indexes: true,
         })
     }
 
@@ -392,6 +399,12 @@ impl TreeSearch {
             self.attribute_count = state.catalog.attributes().len();
             self.filter.find_attributes(state.catalog, self.access)?;
         }
+        // What the plan goes by may be gone: an index dropped meanwhile no longer follows changes.
+        if self.uses_indexes && state.catalog.index_version() != self.index_version {
+            self.index_version = state.catalog.index_version();
+            self.plan = Plan::choose(state, &self.scope, &self.filter)?;
+            self.planned_version = self.version;
+        }
         Ok(())
     }
 
@@ -436,9 +449,11 @@ fn truth<'s>(
 ) -> Result<Truth, OperationError> {
     match (implied, filter) {
         (Implied::All, _) => Ok(Truth::True),
-        (Implied::Term(implied), Term::And(terms)) => {
+        (Implied::Terms(implied), Term::And(terms)) => {
             for (place, term) in terms.iter().enumerate() {
-                if place != implied && evaluator.truth(term, state, candidate)? != Truth::True {
+                if (place >= 64 || implied & 1 << place == 0)
+                    && evaluator.truth(term, state, candidate)? != Truth::True
+                {
                     return Ok(Truth::False);
                 }
             }

@@ -12,6 +12,7 @@ use schema::{
 
 use crate::OperationError;
 use crate::access::Access;
+use crate::attribute_index::matches_by_sound;
 use crate::catalog::Catalog;
 use crate::links::name_in;
 use crate::operational::VirtualAttribute;
@@ -93,6 +94,8 @@ pub(crate) enum Test {
     AtMost(MatchingRule, Vec<u8>),
     Substring(MatchingRule, SubstringAssertion),
     Extensible(MatchingRule, RuleAssertion),
+    /// One value has words that sound like all of these (see [`schema::sound_codes`]).
+    Sounds(Vec<String>),
 }
 
 #[derive(Debug)]
@@ -102,10 +105,10 @@ pub(crate) struct Target {
 }
 
 impl Test {
-    /// The rule whose keys are compared; `None` for presence.
+    /// The rule whose keys are compared; `None` for presence and sounds.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
-            Test::Present => None,
+            Test::Present | Test::Sounds(_) => None,
             Test::Equal(rule, _)
             | Test::AtLeast(rule, _)
             | Test::AtMost(rule, _)
@@ -116,13 +119,16 @@ impl Test {
 
     /// Whether a value passes. `key` is a buffer to work in.
     pub(crate) fn passes(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+        if let Test::Sounds(asserted) = self {
+            return sounds_like(value, asserted);
+        }
         let Some(rule) = self.rule() else { return true };
         key.clear();
         if rule.normalize(schema, value, key).is_err() {
             return false;
         }
         match self {
-            Test::Present => true,
+            Test::Present | Test::Sounds(_) => true,
             Test::Equal(_, asserted) => key == asserted,
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,
@@ -156,10 +162,8 @@ impl Compiler<'_> {
                 Term::Constant(truth) => Term::Constant(!truth),
                 term => Term::Not(Box::new(term)),
             },
-            // Approximate matching is equality: RFC 4511 section 4.5.1.7.6 allows it.
-            FilterKind::EqualityMatch(assertion) | FilterKind::ApproxMatch(assertion) => {
-                self.equality(&assertion)
-            }
+            FilterKind::EqualityMatch(assertion) => self.equality(&assertion),
+            FilterKind::ApproxMatch(assertion) => self.approximate(&assertion),
             FilterKind::GreaterOrEqual(assertion) => self.ordering(&assertion, Test::AtLeast),
             FilterKind::LessOrEqual(assertion) => self.ordering(&assertion, Test::AtMost),
             FilterKind::Substrings(substrings) => self.substrings(&substrings),
@@ -199,6 +203,20 @@ impl Compiler<'_> {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let rule = self.catalog.schema.type_by_id(description.type_id).equality;
         rule.and_then(|rule| self.equality_of(description, rule, assertion.value)).unwrap_or(UNDEFINED)
+    }
+
+    /// Approximate matching (RFC 4511 section 4.5.1.7.6) is by sound for text in a natural language, and equality for
+    /// everything else, whether there is an index for it or not.
+    fn approximate(&self, assertion: &Assertion<'_>) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let attribute_type = self.catalog.schema.type_by_id(description.type_id);
+        let is_virtual = VirtualAttribute::of(attribute_type).is_some();
+        let codes = std::str::from_utf8(assertion.value).map(schema::sound_codes).unwrap_or_default();
+        // Punctuation has no sound.
+        if is_virtual || codes.is_empty() || !matches_by_sound(&self.catalog.schema, attribute_type) {
+            return self.equality(assertion);
+        }
+        Term::Item(Box::new(self.item(description, Test::Sounds(codes))))
     }
 
     fn ordering(&self, assertion: &Assertion<'_>, test: fn(MatchingRule, Vec<u8>) -> Test) -> Term {
@@ -313,6 +331,13 @@ impl Compiler<'_> {
             || VirtualAttribute::of(attribute_type)
                 .is_some_and(|attribute| attribute.is_membership() || attribute == VirtualAttribute::EntryDn)
     }
+}
+
+/// Whether a value has, for each of `codes`, a word that sounds like it.
+fn sounds_like(value: &[u8], codes: &[String]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    let found = schema::sound_codes(text);
+    codes.iter().all(|code| found.binary_search(code).is_ok())
 }
 
 /// The terms of an *and* or *or*: the decisive constant decides, neutral ones go, a single term stands for itself.

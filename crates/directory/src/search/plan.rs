@@ -1,7 +1,8 @@
 //! Where a search looks for candidates: wherever the fewest are.
 //!
 //! Every estimate is exact and cheap: a posting knows its length, counters know children and subtrees. Of an *and* the
-//! narrowest term is chosen and the rest is checked on each candidate; an *or* needs all its terms. What cannot be
+//! narrowest term is chosen, intersected with others where both are long, and the rest is checked on each candidate; an
+//! *or* needs all its terms. What cannot be
 //! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
 //! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
 
@@ -14,9 +15,10 @@ use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
 use crate::OperationError;
 use crate::attribute_index::IndexPart;
+use crate::catalog::AttributeDef;
 use crate::limits::{
-    COLLECTED_IDS_MAX, INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX,
-    RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
+    COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
+    NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
 };
 use crate::operational::{VirtualAttribute, member_attributes};
 use crate::rows::{
@@ -25,10 +27,10 @@ use crate::rows::{
 };
 use crate::tree::State;
 
-type Result<T> = std::result::Result<T, OperationError>;
+pub(super) type Result<T> = std::result::Result<T, OperationError>;
 
 /// This many candidates or fewer are taken without looking for fewer still.
-const FEW: u64 = 16;
+pub(super) const FEW: u64 = 16;
 
 /// Postings up to this long are read when they are looked at, so that they need not be looked up again.
 const SHORT_POSTING: u64 = 64;
@@ -62,8 +64,8 @@ pub(crate) struct Posting {
 pub(crate) enum Implied {
     /// Nothing.
     Nothing,
-    /// This term of the *and* at the filter's top.
-    Term(usize),
+    /// These terms of the *and* at the filter's top, a bit each. Those beyond 64 are always checked.
+    Terms(u64),
     /// The whole filter.
     All,
 }
@@ -75,25 +77,35 @@ pub(crate) struct Plan {
     /// Ids that are still to be gathered; they are the candidates then, with the postings of the source.
     pub(crate) gathering: Option<Gathering>,
     pub(crate) implied: Implied,
+    /// How many candidates there are at most, as far as it is known.
+    pub(crate) candidate_count: u64,
+    /// Whether they come from where the search looks, not from the filter.
+    pub(crate) is_by_place: bool,
 }
 
 /// Candidates of a filter or a part of it.
 #[derive(Debug, Default)]
-struct Narrowed {
-    ids: Vec<u64>,
-    postings: Vec<Posting>,
+pub(super) struct Narrowed {
+    pub(super) ids: Vec<u64>,
+    pub(super) postings: Vec<Posting>,
     /// Ranges of index keys, not read yet.
-    ranges: Vec<KeyRange>,
+    pub(super) ranges: Vec<KeyRange>,
     /// How many at most, counted double where two postings share an entry.
-    count: u64,
+    pub(super) count: u64,
     /// Whether all of them pass.
-    is_exact: bool,
+    pub(super) is_exact: bool,
 }
 
 impl Plan {
     /// A scan of everything, whatever the filter.
-    pub(crate) fn scan() -> Plan {
-        Plan { source: Source::Scan, gathering: None, implied: Implied::Nothing }
+    pub(crate) fn scan(entry_count: u64) -> Plan {
+        Plan {
+            source: Source::Scan,
+            gathering: None,
+            implied: Implied::Nothing,
+            candidate_count: entry_count,
+            is_by_place: false,
+        }
     }
 
     /// The cheapest way to the entries in `scope` that pass `filter`.
@@ -113,23 +125,27 @@ impl Plan {
         }
         match narrowed {
             Some(narrowed) => Ok(Plan::narrowed(narrowed, implied, worth_it)),
-            None => Ok(Plan::scan()),
+            None => Ok(Plan::scan(entry_count)),
         }
     }
 
     fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64) -> Plan {
-        let Narrowed { mut ids, postings, ranges, .. } = narrowed;
+        let Narrowed { mut ids, postings, ranges, count: candidate_count, .. } = narrowed;
+        let mut gathering = None;
         if ranges.is_empty() {
             ids.sort_unstable();
             ids.dedup();
-            return Plan { source: Source::Indexed { ids, postings }, gathering: None, implied };
+        } else {
+            gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
         }
-        let source = Source::Indexed { ids: Vec::new(), postings };
-        Plan { source, gathering: Some(Gathering::new(ranges, ids, ids_max)), implied }
+        let source = Source::Indexed { ids, postings };
+        Plan { source, gathering, implied, candidate_count, is_by_place: false }
     }
 
     fn ids(ids: Vec<u64>) -> Plan {
-        Plan::narrowed(Narrowed { ids, ..Narrowed::default() }, Implied::Nothing, 0)
+        let count = ids.len() as u64;
+        let plan = Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0);
+        Plan { is_by_place: true, ..plan }
     }
 
     /// Goes on gathering ids; true when that is done.
@@ -138,15 +154,15 @@ impl Plan {
         match (gathering.go_on(read, keys_max)?, &mut self.source) {
             (Gathered::Partly, _) => return Ok(false),
             (Gathered::All(gathered), Source::Indexed { ids, .. }) => *ids = gathered,
-            _ => *self = Plan::scan(),
+            _ => *self = Plan::scan(read.row_count(NODES)?),
         }
         self.gathering = None;
         Ok(true)
     }
 }
 
-struct Planner<'a> {
-    state: State<'a>,
+pub(super) struct Planner<'a> {
+    pub(super) state: State<'a>,
     entry_count: u64,
 }
 
@@ -154,11 +170,8 @@ impl Planner<'_> {
     fn narrow_top(&self, filter: &Term, limit: u64) -> Result<(Option<Narrowed>, Implied)> {
         if let Term::And(terms) = filter {
             let best = self.narrowest(terms, limit)?;
-            let implied = match &best {
-                Some((place, narrowed)) if narrowed.is_exact => Implied::Term(*place),
-                _ => Implied::Nothing,
-            };
-            return Ok((best.map(|(_, narrowed)| narrowed), implied));
+            let implied = best.as_ref().map_or(0, |best| best.implied);
+            return Ok((best.map(|best| best.narrowed), Implied::Terms(implied)));
         }
         let narrowed = self.narrow(filter, limit)?;
         let is_exact = narrowed.as_ref().is_some_and(|narrowed| narrowed.is_exact);
@@ -166,20 +179,118 @@ impl Planner<'_> {
     }
 
     /// The narrowest of the terms of an *and*. Cheap look-ups go first; ranges only have to beat those.
-    fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<(usize, Narrowed)>> {
-        let mut best: Option<(usize, Narrowed)> = None;
+    fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
+        let mut best: Option<Best> = None;
         for rank in 0..=LAST_RANK {
+            if rank == LAST_RANK {
+                self.narrow_between(terms, limit, &mut best)?;
+            }
             for (place, term) in terms.iter().enumerate().filter(|(_, term)| rank_of(term) == rank) {
-                let limit = best.as_ref().map_or(limit, |(_, narrowed)| narrowed.count);
+                let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
                 if limit <= FEW && best.is_some() {
                     return Ok(best);
                 }
                 if let Some(narrowed) = self.narrow(term, limit)? {
-                    best = Some((place, narrowed));
+                    best = Some(Best::of(narrowed, bit(place)));
                 }
             }
         }
+        match best {
+            Some(best) if best.narrowed.count > INTERSECTION_COUNT_MIN => {
+                self.intersect(terms, best).map(Some)
+            }
+            best => Ok(best),
+        }
+    }
+
+    /// A lower and an upper bound for an attribute with a single value are one range, narrower than either.
+    fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
+        let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
+        for (low_place, low) in items() {
+            let Test::AtLeast(rule, low_key) = &low.test else { continue };
+            for (high_place, high) in items() {
+                let Test::AtMost(_, high_key) = &high.test else { continue };
+                if low.attributes != high.attributes || !self.has_single_value(low) {
+                    continue;
+                }
+                let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
+                let (low_head, high_head) = (head(low_key), head(high_key));
+                let is_cut = high_head.len() < high_key.len();
+                let is_exact = !is_cut && low_head.len() == low_key.len();
+                let narrowed = self.narrow_range(low, Some(*rule), is_exact, limit, |base| {
+                    KeyRange::between(base, low_head, high_head, is_cut)
+                })?;
+                if let Some(narrowed) = narrowed {
+                    *best = Some(Best::of(narrowed, bit(low_place) | bit(high_place)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an entry has at most one value that the item is about: no subtypes and no options, one value by schema.
+    fn has_single_value(&self, item: &Item) -> bool {
+        let [only] = item.attributes.as_slice() else { return false };
+        let def = self.state.catalog.attribute(*only);
+        def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
+    }
+
+    /// Takes the candidates of `best` that are candidates of other terms too, as long as that is worth while.
+    fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
+        let mut ids: Option<Vec<u64>> = None;
+        for (place, term) in terms.iter().enumerate() {
+            let count = ids.as_ref().map_or(best.narrowed.count, |ids| ids.len() as u64);
+            if count <= INTERSECTION_COUNT_MIN || count > INTERSECTION_COUNT_MAX {
+                break;
+            }
+            // A posting of most entries takes few candidates away.
+            let limit = INTERSECTION_COUNT_MAX.min(count * 8).min(self.entry_count / 2);
+            if best.places & bit(place) != 0 {
+                continue;
+            }
+            let Some(other) = self.narrow(term, limit)? else { continue };
+            let other_is_exact = other.is_exact;
+            let Some(others) = self.ids_of(&other)? else { continue };
+            let own = match ids.take() {
+                Some(ids) => ids,
+                None => match self.ids_of(&best.narrowed)? {
+                    Some(ids) => ids,
+                    None => return Ok(best),
+                },
+            };
+            ids = Some(own.into_iter().filter(|id| others.binary_search(id).is_ok()).collect());
+            best.places |= bit(place);
+            if other_is_exact {
+                best.implied |= bit(place);
+            }
+        }
+        if let Some(ids) = ids {
+            let count = ids.len() as u64;
+            best.narrowed = Narrowed { ids, count, ..Narrowed::default() };
+        }
         Ok(best)
+    }
+
+    /// All ids of some candidates, ascending; `None` if there are too many to read now.
+    fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
+        let max = INTERSECTION_COUNT_MAX as usize;
+        if narrowed.count > INTERSECTION_COUNT_MAX {
+            return Ok(None);
+        }
+        let mut ids = narrowed.ids.clone();
+        for posting in &narrowed.postings {
+            self.state.read.ids(posting.map, &posting.key)?.next_block(&mut ids, usize::MAX)?;
+        }
+        for range in &narrowed.ranges {
+            let mut range = range.clone();
+            let key_count = range.gather(self.state.read, max, max, &mut ids)?;
+            if key_count == max || ids.len() > max {
+                return Ok(None);
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(Some(ids))
     }
 
     /// Candidates that include every entry that passes `term`, if fewer than `limit` (or none).
@@ -189,7 +300,7 @@ impl Planner<'_> {
             Term::Constant(_) => Ok(Some(Narrowed { is_exact: true, ..Narrowed::default() })),
             Term::And(terms) => {
                 let best = self.narrowest(terms, limit)?;
-                Ok(best.map(|(_, narrowed)| Narrowed { is_exact: false, ..narrowed }))
+                Ok(best.map(|best| Narrowed { is_exact: false, ..best.narrowed }))
             }
             Term::Or(terms) => {
                 let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
@@ -237,30 +348,39 @@ impl Planner<'_> {
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
             // Of values too long for a key the index has the head: bounds are cut to what the head decides.
             Test::AtLeast(rule, key) => {
-                let low = &key[..key.len().min(WHOLE_HEAD)];
+                let low = head(key);
                 let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
                 self.narrow_range(item, Some(*rule), is_exact, limit, |base| KeyRange::at_least(base, low))
             }
             Test::AtMost(rule, key) => {
-                let high = &key[..key.len().min(WHOLE_HEAD)];
+                let high = head(key);
                 let is_cut = key.len() > WHOLE_HEAD;
                 let is_exact = !is_cut && description.options.is_empty();
                 self.narrow_range(item, Some(*rule), is_exact, limit, |base| {
                     KeyRange::at_most(base, high, is_cut)
                 })
             }
-            Test::Substring(rule, assertion) => match assertion.prefix() {
-                Some(prefix) => {
-                    let prefix = &prefix[..prefix.len().min(WHOLE_HEAD)];
-                    self.narrow_range(item, Some(*rule), false, limit, |base| {
-                        KeyRange::with_prefix(base, prefix)
-                    })
+            Test::Substring(rule, assertion) => {
+                let by_prefix = match assertion.prefix() {
+                    Some(prefix) => self.narrow_range(item, Some(*rule), false, limit, |base| {
+                        KeyRange::with_prefix(base, head(prefix))
+                    })?,
+                    None => None,
+                };
+                let limit = by_prefix.as_ref().map_or(limit, |narrowed| narrowed.count);
+                if limit <= FEW && by_prefix.is_some() {
+                    return Ok(by_prefix);
                 }
-                None => Ok(None),
-            },
+                Ok(self.narrow_grams(item, *rule, assertion, limit)?.or(by_prefix))
+            }
+            Test::Sounds(codes) => self.narrow_sounds(item, codes, limit),
             Test::Present if has_links => Ok(None),
             Test::Present => {
-                let (is_exact, limit) = (description.options.is_empty(), limit.min(PRESENCE_KEYS_MAX));
+                let is_exact = description.options.is_empty();
+                if let Some(narrowed) = self.narrow_presence(item, is_exact, limit)? {
+                    return Ok(Some(narrowed));
+                }
+                let limit = limit.min(PRESENCE_KEYS_MAX);
                 self.narrow_range(item, None, is_exact, limit, KeyRange::of_attribute)
             }
             Test::Extensible(..) => Ok(None),
@@ -338,16 +458,27 @@ impl Planner<'_> {
         }
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for base in bases {
-            if self.gather_short(range(base), &mut all)? {
-                continue;
-            }
-            let range = range(base);
-            let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
-            // How many there are beyond is a guess; gathering them stops where a scan is better.
-            all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
-            all.ranges.push(range);
+            self.add_range(&mut all, limit, || range(base))?;
         }
         Ok(all.within(limit))
+    }
+
+    /// Adds the ids of a range of keys: at once if it is short, else to be gathered.
+    pub(super) fn add_range(
+        &self,
+        all: &mut Narrowed,
+        limit: u64,
+        range: impl Fn() -> KeyRange,
+    ) -> Result<()> {
+        if self.gather_short(range(), all)? {
+            return Ok(());
+        }
+        let range = range();
+        let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
+        // How many there are beyond is a guess; gathering them stops where a scan is better.
+        all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
+        all.ranges.push(range);
+        Ok(())
     }
 
     /// Takes over the ids of a range if they are few.
@@ -362,15 +493,25 @@ impl Planner<'_> {
         Ok(is_short)
     }
 
-    /// The indexed attributes without options that an item is about; `None` if one is not indexed, or indexed by other
-    /// keys than those of `rule`.
+    /// The attributes without options that an item is about, if their values are indexed by the keys of `rule`.
     fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<Vec<AttrId>> {
+        self.bases(item, |def| {
+            let shares_keys =
+                rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
+            def.index.answers(IndexPart::Values) && shares_keys
+        })
+    }
+
+    /// The attributes without options that an item is about; `None` if one of them is not indexed as needed.
+    pub(super) fn bases(
+        &self,
+        item: &Item,
+        is_indexed: impl Fn(&AttributeDef) -> bool,
+    ) -> Option<Vec<AttrId>> {
         let mut bases = Vec::new();
         for id in &item.attributes {
             let def = self.state.catalog.attribute(*id);
-            let shares_keys =
-                rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
-            if !def.index.answers(IndexPart::Values) || !shares_keys {
+            if !is_indexed(def) {
                 return None;
             }
             if !bases.contains(&def.base) {
@@ -380,7 +521,7 @@ impl Planner<'_> {
         Some(bases)
     }
 
-    fn add_posting(&self, all: &mut Narrowed, map: MapId, key: &[u8]) -> Result<()> {
+    pub(super) fn add_posting(&self, all: &mut Narrowed, map: MapId, key: &[u8]) -> Result<()> {
         let mut cursor = self.state.read.ids(map, key)?;
         let count = cursor.estimate();
         all.count += count;
@@ -407,8 +548,9 @@ impl Planner<'_> {
         let mut ids: Vec<u64> = scope.extras.iter().map(|id| id.0).collect();
         if scope.kind == Scope::SingleLevel {
             let ranges = vec![KeyRange::children(scope.base)];
-            let narrowed = Narrowed { ids, ranges, ..Narrowed::default() };
-            return Ok(Some(Plan::narrowed(narrowed, Implied::Nothing, limit)));
+            let narrowed = Narrowed { ids, ranges, count, ..Narrowed::default() };
+            let plan = Plan::narrowed(narrowed, Implied::Nothing, limit);
+            return Ok(Some(Plan { is_by_place: true, ..plan }));
         }
         ids.push(scope.base.0);
         let mut walked = ids.len() - 1;
@@ -441,6 +583,39 @@ const LAST_RANK: u8 = 3;
 /// Normal values up to this long sort in the index as they are; the heads of longer ones do.
 const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
 
+/// The part of a normal value that sorts as it is.
+fn head(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(WHOLE_HEAD)]
+}
+
+/// The bit of a term; none beyond 64.
+fn bit(place: usize) -> u64 {
+    if place < 64 { 1 << place } else { 0 }
+}
+
+/// The item of a term whose test is of one attribute, without options and names in DNs.
+fn single(term: &Term) -> Option<&Item> {
+    let Term::Item(item) = term else { return None };
+    let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());
+    (is_plain && !item.dn_attributes).then_some(item)
+}
+
+/// The narrowest of the terms of an *and*.
+struct Best {
+    narrowed: Narrowed,
+    /// The terms that it comes from, a bit each.
+    places: u64,
+    /// Those of them that all candidates pass.
+    implied: u64,
+}
+
+impl Best {
+    fn of(narrowed: Narrowed, places: u64) -> Best {
+        let implied = if narrowed.is_exact { places } else { 0 };
+        Best { narrowed, places, implied }
+    }
+}
+
 impl Narrowed {
     fn add(&mut self, mut other: Narrowed) {
         self.ids.append(&mut other.ids);
@@ -450,7 +625,7 @@ impl Narrowed {
         self.is_exact &= other.is_exact;
     }
 
-    fn within(self, limit: u64) -> Option<Narrowed> {
+    pub(super) fn within(self, limit: u64) -> Option<Narrowed> {
         let is_worth_it = self.count < limit || self.count == 0;
         (is_worth_it && self.postings.len() <= POSTINGS_MERGED_MAX).then_some(self)
     }

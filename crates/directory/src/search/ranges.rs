@@ -9,14 +9,15 @@ use std::ops::Bound;
 use store::{Direction, MapId, Read};
 
 use crate::OperationError;
+use crate::attribute_index::IndexPart;
 use crate::limits::COLLECTED_IDS_MAX;
-use crate::rows::{AttrId, EntryId, INDEX, NAMES, decode_name_row, index_key};
+use crate::rows::{AttrId, EntryId, INDEX, NAMES, PIECES, decode_name_row, index_key};
 use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Keys of `index` or `names` from one bound to another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeyRange {
     map: MapId,
     low: Bound<Vec<u8>>,
@@ -45,6 +46,18 @@ impl KeyRange {
         let key = index_key(base, high);
         let high = if is_cut { after_prefix(&key) } else { Bound::Included(key) };
         KeyRange { high, ..KeyRange::of_attribute(base) }
+    }
+
+    /// The keys of an indexed attribute from `low` to `high`, as in the two above.
+    pub(crate) fn between(base: AttrId, low: &[u8], high: &[u8], is_cut: bool) -> KeyRange {
+        let low = Bound::Included(index_key(base, low));
+        KeyRange { low, ..KeyRange::at_most(base, high, is_cut) }
+    }
+
+    /// The keys of an attribute's grams that begin with `head`, which is not empty.
+    pub(crate) fn of_gram(base: AttrId, head: &[u8]) -> KeyRange {
+        let low = IndexPart::Grams.key(base, head);
+        KeyRange { map: PIECES, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
     /// The names one level below `parent`.
