@@ -18,7 +18,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::counters::Counters;
-use crate::limits::{ACCEPT_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, LISTEN_BACKLOG};
+use crate::limits::{
+    ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, LISTEN_BACKLOG,
+};
 use crate::mailbox::{Letter, Mailbox};
 use crate::values::ListenUrl;
 
@@ -67,6 +69,8 @@ pub(crate) struct Acceptor {
     counters: Arc<[Arc<Counters>]>,
     /// When accepting goes on after the system had nothing left to give.
     paused_until: Option<Instant>,
+    /// When the log last heard of a pause.
+    warned: Option<Instant>,
 }
 
 struct Listener {
@@ -106,7 +110,8 @@ impl Acceptor {
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
-        let acceptor = Acceptor { poll, listeners, control, mailboxes, counters, paused_until: None };
+        let acceptor =
+            Acceptor { poll, listeners, control, mailboxes, counters, paused_until: None, warned: None };
         Ok((acceptor, addresses))
     }
 
@@ -150,12 +155,20 @@ impl Acceptor {
                     Err(error) => {
                         // Out of descriptors or memory. The connection stays in the kernel's queue; asking again at once
                         // would spin.
-                        tracing::warn!(%error, "accepting connections pauses");
-                        self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
+                        self.pause(&error);
                         return;
                     }
                 }
             }
+        }
+    }
+
+    fn pause(&mut self, error: &io::Error) {
+        let now = Instant::now();
+        self.paused_until = Some(now + ACCEPT_PAUSE);
+        if self.warned.is_none_or(|warned| now.duration_since(warned) >= ACCEPT_WARNING_INTERVAL) {
+            self.warned = Some(now);
+            tracing::warn!(%error, "new connections wait");
         }
     }
 

@@ -95,6 +95,9 @@ pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
 /// How long accepting pauses when the process or the system is out of file descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the log hears that accepting pauses.
+pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Connections that wait in the kernel to be accepted.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 
