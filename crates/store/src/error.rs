@@ -1,7 +1,7 @@
 //! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
 //!
 //! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `EmptyKey`, `KeyTooLong`,
-//! `ValueTooLong`, `WrongMapKind` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog` and
+//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog` and
 //! `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
 
 use std::path::PathBuf;

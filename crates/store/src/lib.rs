@@ -22,6 +22,19 @@
 //! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across a write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
 //!
+//! Beside that, for whole stores:
+//!
+//! ```text
+//!   rows in any order --> Sorter --> Sorted --> BulkStore --- finish() --> a new data file in the old one's place
+//!   Store::open_read_only() --> ReadOnlyStore --- view() --> View     in another process than the writer's
+//!   compact()
+//! ```
+//!
+//! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that replaces the old one when
+//!   it is complete: for loading, restoring and compacting.
+//! - A [`Sorter`] brings rows into that order, in bounded memory.
+//! - A [`ReadOnlyStore`] is for looking at a store that a server has open: exporting, verifying.
+//!
 //! What can go wrong on the disk, and what then happens:
 //!
 //! | what | what the store does |
@@ -30,7 +43,9 @@
 //! | the disk fills up | `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later batches go on |
 //! | a sync or the write of the root fails | `WritesStopped` until the store is opened anew; reads go on |
 //! | a log record is damaged | `DamagedLog` with its position when it is read; nothing damaged is handed out |
+//! | a build in bulk is killed, fails, or finds the disk full | the old data is there as it was; the next open removes what is left over |
 //! | another process opens the store | `InUse` with the owner's process id |
+//! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it starts no thread; it reads no clock. The on-disk format is drawn in
 //! docs/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable it is, is tested with the crate

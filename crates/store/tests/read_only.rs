@@ -40,7 +40,7 @@ fn number(read: &Read) -> u64 {
     let mut ids = read.ids(SETS, b"number").unwrap();
     assert_eq!((ids.seek(0).unwrap(), ids.estimate()), (Some(number), 1));
     assert_eq!(read.count(b"count").unwrap(), number as i64);
-    assert_eq!(read.log_records(1).map(|record| record.unwrap()).count() as u64, number);
+    assert_eq!(read.log_records(1).collect::<store::Result<Vec<_>>>().unwrap().len() as u64, number);
     number
 }
 
