@@ -23,7 +23,7 @@ const EIO: i32 = 5;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kill_9() {
-    let seed = seed();
+    let seed = support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("crash");
     let mut writers: Vec<Writer> =
@@ -74,7 +74,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
 /// The same with the power of the whole machine: what the process had written and not synced is lost, or any part of it.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
-    let seed = seed();
+    let seed = support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("powercut");
     let mut writers: Vec<Writer> =
@@ -157,13 +157,4 @@ fn a_failed_sync_stops_writes_and_not_reads() {
     assert!(Some(&found) == acknowledged.last() || found == in_doubt, "{found} after {acknowledged:?}");
     let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
     assert!(outcome.is_success(), "and after a restart they go on: {outcome:?}");
-}
-
-/// From PANDO_TEST_SEED, or a new one; printed so that a failure's can be given again.
-fn seed() -> u64 {
-    let seed =
-        std::env::var("PANDO_TEST_SEED").ok().map(|text| text.parse().expect("PANDO_TEST_SEED is a number"));
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("PANDO_TEST_SEED={seed}");
-    seed
 }

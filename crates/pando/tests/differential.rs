@@ -18,6 +18,7 @@ use ldap::{Dn, ResultCode, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use support::corpus::{self, Difference, Operation};
+use support::filters::FilterMaker;
 use support::slapd::Slapd;
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, clients};
 
@@ -36,6 +37,9 @@ const DN_ATTRIBUTES: &[&str] = &[
     "modifiersName",
     "subschemaSubentry",
 ];
+
+/// How many random filters are tried.
+const RANDOM_FILTER_COUNT: usize = 2000;
 
 /// How many operations there have to be at least: the corpus may only grow.
 const OPERATION_COUNT_MIN: usize = 300;
@@ -65,6 +69,40 @@ fn answers_are_those_of_slapd() {
         operations.len(),
         report.failures.join("\n")
     );
+}
+
+/// The same with filters that nobody thought of: made at random from the types and values of the tree.
+#[test]
+fn random_filters_find_what_slapd_finds() {
+    let scratch = Scratch::new("random-filters");
+    let slapd = Slapd::start(&scratch, "index objectClass,uid eq");
+    let pando = Pando::start(&scratch);
+    let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
+    let mut ours = Side::new(pando.administrator());
+    for operation in read_corpus().iter().filter(|operation| operation.place.starts_with("01-tree")) {
+        assert!(
+            ours.run(operation).code == ResultCode::SUCCESS
+                && theirs.run(operation).code == ResultCode::SUCCESS
+        );
+    }
+    let mut filters = FilterMaker::new(support::seed());
+    let mut failures = Vec::new();
+    let mut found = 0;
+    for _ in 0..RANDOM_FILTER_COUNT {
+        let filter = filters.make(3);
+        let search = |side: &mut Side| {
+            let reply = side.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]).unwrap();
+            (reply.outcome.code, comparable_entries(&reply.entries))
+        };
+        let (our_answer, their_answer) = (search(&mut ours), search(&mut theirs));
+        found += our_answer.1.len();
+        if our_answer != their_answer {
+            let difference = differing_entries(&our_answer.1, &their_answer.1);
+            failures.push(format!("{filter}: {}, {}\n{difference}", our_answer.0, their_answer.0));
+        }
+    }
+    assert!(failures.is_empty(), "{} filters differ:\n{}", failures.len(), failures.join("\n"));
+    assert!(found > RANDOM_FILTER_COUNT, "filters that find nothing prove little");
 }
 
 fn read_corpus() -> Vec<Operation> {

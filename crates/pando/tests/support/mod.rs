@@ -5,6 +5,7 @@
 
 pub mod clients;
 pub mod corpus;
+pub mod filters;
 pub mod pando;
 pub mod scratch;
 pub mod slapd;
@@ -26,3 +27,12 @@ pub const SUFFIX: &str = "dc=example,dc=com";
 pub const ADMIN_DN: &str = "cn=admin,dc=example,dc=com";
 /// The administrator's password.
 pub const ADMIN_PASSWORD: &str = "correct horse";
+
+/// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given again.
+pub fn seed() -> u64 {
+    let seed =
+        std::env::var("PANDO_TEST_SEED").ok().map(|text| text.parse().expect("PANDO_TEST_SEED is a number"));
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("PANDO_TEST_SEED={seed}");
+    seed
+}
