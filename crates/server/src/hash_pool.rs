@@ -192,3 +192,52 @@ pub(crate) fn is_slow_scheme(scheme: StorageScheme) -> bool {
     use StorageScheme::{Clear, Ssha, Ssha256, Ssha512};
     !matches!(scheme, Clear | Ssha | Ssha256 | Ssha512)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mio::{Events, Poll, Token, Waker};
+
+    use super::*;
+
+    #[test]
+    fn jobs_are_done_and_answered() {
+        let mut poll = Poll::new().unwrap();
+        let mailboxes: Arc<[Mailbox]> = [Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap())].into();
+        let pool = HashPool::start(2, Arc::clone(&mailboxes)).unwrap();
+        let address = |ticket| Address { event_loop: 0, slot: 3, connection: 9, ticket };
+        let clear = vec![b"one".to_vec(), b"two".to_vec()];
+        let hash = HashWork::Hash { scheme: StorageScheme::Ssha512, clear };
+        assert!(pool.submit(HashJob { address: address(1), work: hash }));
+        let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
+        let verify =
+            HashWork::Verify { stored: vec![b"other".to_vec(), stored], asserted: b"secret".to_vec() };
+        assert!(pool.submit(HashJob { address: address(2), work: verify }));
+        let mut done = Vec::new();
+        while done.len() < 2 {
+            poll.poll(&mut Events::with_capacity(1), Some(Duration::from_secs(60))).unwrap();
+            let mut letters = Vec::new();
+            mailboxes[0].take(&mut letters);
+            done.append(&mut letters);
+        }
+        for letter in done {
+            let Letter::Hashed(HashDone { address, result }) = letter else { panic!("{letter:?}") };
+            match result {
+                HashResult::Verified(right) => assert!(right && address.ticket == 2),
+                HashResult::Hashed(pairs) => {
+                    assert_eq!(address.ticket, 1);
+                    assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));
+                    assert_eq!(pairs.len(), 2);
+                }
+                HashResult::Failed => panic!("failed"),
+            }
+        }
+    }
+
+    #[test]
+    fn slow_schemes_go_to_the_pool() {
+        assert!(is_slow_scheme(StorageScheme::Argon2id) && is_slow_scheme(StorageScheme::Pbkdf2Sha256));
+        assert!(!is_slow_scheme(StorageScheme::Ssha) && !is_slow_scheme(StorageScheme::Clear));
+    }
+}

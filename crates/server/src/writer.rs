@@ -258,3 +258,73 @@ fn answer(batch: &[WriteRequest], outcomes: Vec<Outcome>, mailboxes: &[Mailbox])
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+
+    fn queue() -> (Poll, WriteQueue) {
+        let poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        (poll, WriteQueue::new([mailbox].into()))
+    }
+
+    fn has_letter(queue: &WriteQueue) -> bool {
+        let mut letters = Vec::new();
+        queue.mailboxes[0].take(&mut letters);
+        matches!(letters[..], [Letter::WriterHasRoom])
+    }
+
+    fn request(bytes: usize) -> WriteRequest {
+        let address = Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 };
+        let requester = Arc::new(Requester::Anonymous);
+        WriteRequest { address, requester, message: vec![0; bytes], hashed_passwords: Vec::new() }
+    }
+
+    #[test]
+    fn who_found_no_place_hears_of_the_next_one() {
+        let (_poll, queue) = queue();
+        assert!(queue.reserve(WRITES_QUEUED_BYTES_MAX - 1));
+        assert!(queue.reserve(1));
+        queue.release(1, 1);
+        assert!(!has_letter(&queue), "nobody waited");
+        assert!(!queue.reserve(2));
+        queue.release(1, WRITES_QUEUED_BYTES_MAX - 1);
+        assert!(has_letter(&queue));
+        assert_eq!(queue.waiting(), 0);
+        assert!(queue.reserve(2 * WRITES_QUEUED_BYTES_MAX), "an empty queue takes any message");
+    }
+
+    #[test]
+    fn places_are_bounded_by_count() {
+        let (_poll, queue) = queue();
+        assert!((0..WRITES_QUEUED_MAX).all(|_| queue.reserve(1)));
+        assert!(!queue.reserve(1));
+        queue.release(1, 1);
+        assert!(queue.reserve(1) && !queue.reserve(1));
+    }
+
+    #[test]
+    fn batches_are_bounded_by_count_and_bytes() {
+        let many: Vec<_> = (0..BATCH_WRITES_MAX + 5).map(|_| request(1)).collect();
+        assert_eq!(batch_extent(&many), (BATCH_WRITES_MAX, BATCH_WRITES_MAX));
+        let large = [request(BATCH_BYTES_MAX - 1), request(10), request(10)];
+        assert_eq!(batch_extent(&large), (2, BATCH_BYTES_MAX + 9));
+        assert_eq!(batch_extent(&large[2..]), (1, 10));
+        assert_eq!(batch_extent(&[]), (0, 0));
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_it_has_and_ends() {
+        let (_poll, queue) = queue();
+        queue.submit(&mut vec![request(1), request(2)]);
+        queue.close();
+        let mut backlog = Vec::new();
+        assert!(queue.fetch(&mut backlog));
+        assert_eq!(backlog.len(), 2);
+        backlog.clear();
+        assert!(!queue.fetch(&mut backlog));
+    }
+}
