@@ -134,6 +134,8 @@ impl Form {
     /// Appends the key of an assertion.
     pub(crate) fn assertion_key(self, schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
+            // Directory, telephone and numeric strings have a character at least (RFC 4517 section 3.3); IA5 strings need none.
+            Form::Text(_, Alphabet::Unicode | Alphabet::Digits) if value.is_empty() => Err(Fault::Empty),
             Form::ObjectIdentifier | Form::OidFirst => identifier_key(schema, value, false, out),
             Form::IntegerFirst => integer::key(value, out),
             Form::TextFirst => IGNORE_CASE.value(value, out),
