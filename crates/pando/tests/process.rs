@@ -1,0 +1,120 @@
+//! The process as an operator and a service manager see it: signals, notifications, the log.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use ldap::Scope;
+use rustix::process::Signal;
+use support::pando::Start;
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
+
+/// The service manager's end of its socket.
+struct ServiceManager(UnixDatagram);
+
+impl ServiceManager {
+    fn listen(path: &Path) -> ServiceManager {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        ServiceManager(socket)
+    }
+
+    /// Waits for the next message and returns its first line.
+    fn hears(&self) -> String {
+        let mut bytes = [0; 1024];
+        let length = self.0.recv(&mut bytes).expect("a message for the service manager");
+        String::from_utf8_lossy(&bytes[..length]).lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+#[test]
+fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
+    let scratch = Scratch::new("reload");
+    let manager = ServiceManager::listen(&scratch.join("notify"));
+    let log = scratch.join("pando.txt");
+    let node_file = |text: &str| scratch.write("node.toml", format!("{text}\n[log]\nfile = \"pando.txt\"\n"));
+    let config = node_file("");
+    let mut pando = Start::new(&scratch)
+        .arguments(&["--config", config.to_str().unwrap()])
+        .environment("NOTIFY_SOCKET", scratch.join("notify"))
+        .ready();
+    assert_eq!(manager.hears(), "READY=1");
+    plant(&mut pando.administrator());
+    let found = |pando: &support::Pando| {
+        pando.connect().search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &["1.1"]).unwrap().entries.len()
+    };
+    assert_eq!(found(&pando), 0, "anonymous does not read");
+
+    node_file("anonymous_read = true\nthreads = 7");
+    std::fs::rename(&log, scratch.join("pando.txt.1")).unwrap();
+    pando.signal(Signal::HUP);
+    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!(found(&pando), 1, "anonymous reads now");
+    let logged = std::fs::read_to_string(&log).expect("the log was opened anew");
+    assert!(logged.contains("changed: anonymous_read"), "{logged}");
+    assert!(logged.contains("needs a restart: threads"), "{logged}");
+
+    node_file("anonymous_reed = false");
+    pando.signal(Signal::HUP);
+    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!(found(&pando), 1, "a file with an error changes nothing");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("node.toml:1: unknown field `anonymous_reed`"), "{logged}");
+
+    pando.signal(Signal::TERM);
+    assert_eq!(manager.hears(), "STOPPING=1");
+    assert!(pando.exit().success());
+}
+
+#[test]
+fn the_log_has_a_line_for_each_operation_and_no_secret() {
+    let scratch = Scratch::new("operation-log");
+    let mut pando = Start::new(&scratch).arguments(&["--log-operations"]).ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    admin.compare(&anna, "userPassword", "compared-secret").unwrap();
+    admin.search(SUFFIX, Scope::WholeSubtree, "(userPassword=filtered-secret)", &[]).unwrap();
+    admin.search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &[]).unwrap();
+    admin
+        .modify(&anna, &[(ldap::ChangeOperation::Replace, "userPassword", &["modified-secret"][..])])
+        .unwrap();
+    pando.connect().bind(&anna, "wrong-secret").unwrap();
+    pando.signal(Signal::TERM);
+    assert!(pando.exit().success());
+    let log = pando.log();
+    for line in [
+        format!("bind dn={ADMIN_DN:?} method=simple result=success"),
+        format!("add dn={anna:?} result=success"),
+        format!("compare dn={anna:?} attribute=\"userPassword\" result=compareFalse"),
+        format!("search dn={SUFFIX:?} scope=sub filter=\"(uid=anna)\" result=success entries=1"),
+        "filter=\"withheld, it asserts a password\"".to_owned(),
+        format!("modify dn={anna:?} result=success"),
+        format!("bind dn={anna:?} method=simple result=invalidCredentials"),
+    ] {
+        assert!(log.contains(&line), "no {line:?} in\n{log}");
+    }
+    for secret in ["secret", ADMIN_PASSWORD] {
+        assert!(!log.contains(secret), "{secret:?} is in\n{log}");
+    }
+}
+
+#[test]
+fn a_generated_password_is_said_once_and_never_logged() {
+    let scratch = Scratch::new("generated");
+    let start = || Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
+    let pando = start().ready();
+    let password = pando.said.split_once("the password of cn=admin is ").expect("it is said").1;
+    let password = password.lines().next().unwrap().to_owned();
+    assert!(pando.connect().bind("cn=admin", &password).unwrap().is_success());
+    assert!(!pando.log().contains(&password));
+    assert!(pando.stop().success());
+
+    let pando = start().ready();
+    assert!(!pando.said.contains("password"), "{}", pando.said);
+    assert!(pando.connect().bind("cn=admin", &password).unwrap().is_success(), "it is kept");
+}
