@@ -8,11 +8,11 @@
 //!                           └──passwords──▶ hash pool
 //! ```
 //!
-//! An [`event_loop`] owns its connections from accept to close and runs short operations to completion: read, frame,
+//! An `event_loop` owns its connections from accept to close and runs short operations to completion: read, frame,
 //! decode, answer, write, without a lock, a hand-over or (once warm) an allocation of its own. Searches run in slices
-//! between which others have their turn, and only as fast as the client reads. Changes go to the one [`writer`], which
-//! makes everything that waits durable with one sync; slow password hashes go to the [`hash_pool`]. Both answer through
-//! the loop's [`mailbox`].
+//! between which others have their turn, and only as fast as the client reads. Changes go to the one `writer`, which
+//! makes everything that waits durable with one sync; slow password hashes go to the `hash_pool`. Both answer through
+//! the loop's `mailbox`.
 //!
 //! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts, for
 //! tests and other programs: there is no global state but the log.

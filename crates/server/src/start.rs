@@ -4,7 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -38,7 +38,7 @@ pub enum ServeError {
     #[error("schema: {0}")]
     Schema(#[from] schema::SchemaError),
     /// The data directory cannot be opened; in use by another process is one of the reasons.
-    #[error("cannot use the data directory {}: {error}", path.display())]
+    #[error("{}", in_directory(path, error))]
     Open {
         /// The directory.
         path: PathBuf,
@@ -78,6 +78,12 @@ pub enum ServeError {
     /// Data that was to be loaded before the start was refused.
     #[error(transparent)]
     Load(#[from] crate::load::LoadError),
+}
+
+/// What is wrong with a data directory, with its name: some errors have it in them already.
+fn in_directory(path: &Path, error: &directory::OpenError) -> String {
+    let (path, error) = (path.display().to_string(), error.to_string());
+    if error.contains(&path) { error } else { format!("cannot use the data directory {path}: {error}") }
 }
 
 /// Whose fault a [`ServeError`] is, for exit codes.
