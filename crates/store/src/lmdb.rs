@@ -7,7 +7,8 @@
 //! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the `Txn`; ending,
 //!   resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`].
 //! - *The environment outlives its transactions.* A `Txn` holds an `Arc` of its [`Env`].
-//! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file) and lets go of it after closing.
+//! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
+//!   lets go of it after closing.
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
 //! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
@@ -394,7 +395,7 @@ impl Txn {
         if new_key {
             flags |= ffi::MDB_APPEND;
         }
-        // LMDB takes a null pointer's worth of nothing as one value.
+        // Asked for none, LMDB would write one.
         if values.len() < value_len {
             return Ok(());
         }
