@@ -12,6 +12,9 @@ use crate::Outcome;
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// OID of the subentries control (RFC 3672 section 3).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the explanation
+/// as UTF-8 text (`docs/indexes.md`). The arc is a placeholder, as in `pando.schema`.
+pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The operation on which a control arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,12 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         contexts: &[ControlContext::Search],
         read: RequestControls::read_subentries,
     },
+    SupportedControl {
+        oid: EXPLAIN,
+        name: "explain",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_explain,
+    },
 ];
 
 /// What the controls of a request ask for.
@@ -97,6 +106,8 @@ pub struct RequestControls {
     /// `Some(true)`: a search below its base sees subentries and nothing else. `Some(false)` and `None`: it sees
     /// everything but subentries (RFC 3672 section 3).
     pub subentries: Option<bool>,
+    /// The searchResDone says how the search was carried out.
+    pub explain: bool,
 }
 
 impl RequestControls {
@@ -132,6 +143,11 @@ impl RequestControls {
     fn read_manage_dsa_it(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         self.manage_dsa_it = true;
         // RFC 3296 section 3: the value is absent. An empty one is what some clients send for that.
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_explain(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.explain = true;
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
     }
 
@@ -180,6 +196,7 @@ mod tests {
         let manage = RequestControls { manage_dsa_it: true, ..none };
         assert_eq!(read(&[], Search), Ok(none));
         assert_eq!(read(&[(MANAGE_DSA_IT, true, None)], Search), Ok(manage));
+        assert_eq!(read(&[(EXPLAIN, true, None)], Search), Ok(RequestControls { explain: true, ..none }));
         assert_eq!(read(&[(MANAGE_DSA_IT, false, Some(b""))], Search), Ok(manage));
         assert_eq!(read(&[(MANAGE_DSA_IT, false, None)], Bind), Ok(none));
         assert_eq!(read(&[("1.2.3", true, None)], Unanswered), Ok(none));
@@ -204,6 +221,7 @@ mod tests {
             "critical control 1.3.6.1.4.1.4203.1.10.1 (subentries) does not fit this operation",
         );
         check(&[(MANAGE_DSA_IT, true, Some(b"x"))], Search, 2, "control ManageDsaIT takes no value");
+        check(&[(EXPLAIN, true, Some(b"x"))], Search, 2, "control explain takes no value");
         check(&[(MANAGE_DSA_IT, true, None); 2], Search, 2, "control ManageDsaIT is given twice");
         for value in [None, Some(&b""[..]), Some(&[1, 1]), Some(&[1, 2, 0, 0]), Some(&[1, 1, 0, 0])] {
             check(

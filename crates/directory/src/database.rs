@@ -21,7 +21,7 @@ use crate::catalog::{self, AttributeAllocation, Catalog, DEFAULT_INDEXES, META_F
 use crate::controls::RequestControls;
 use crate::csn::Csn;
 use crate::decide::decide;
-use crate::limits::{LOG_RECORDS_KEPT, LOG_TRIM_SLICE};
+use crate::limits::{LOG_RECORDS_KEPT, LOG_TRIM_SLICE, UNINDEXED_EXAMINED_MAX};
 use crate::name_cache::NameCache;
 use crate::password::StorageScheme;
 use crate::record::{Change, Record};
@@ -69,6 +69,8 @@ pub struct Settings {
     pub size_limit: u32,
     /// Most seconds a search of others than the administrator takes; 0 = no limit.
     pub time_limit_seconds: u32,
+    /// Most entries that a search of others than the administrator looks at without an index; 0 = no limit.
+    pub unindexed_examined_max: u64,
     /// Records of the log that are kept, at least 1; older ones are trimmed.
     pub log_records_kept: u64,
     /// Link attributes whose values vanish with the entry they name instead of staying as text.
@@ -84,6 +86,7 @@ impl Default for Settings {
             password_scheme: StorageScheme::default(),
             size_limit: 1_000,
             time_limit_seconds: 60,
+            unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
             log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: Vec::new(),
         }

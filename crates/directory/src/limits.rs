@@ -80,6 +80,9 @@ pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
+/// Entries that a search without an index may look at unless a setting says otherwise: some 0.2 s of a core.
+pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
+
 /// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 

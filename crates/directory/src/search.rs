@@ -12,6 +12,7 @@
 //! - `base`: from a DN to the entry, through aliases and referrals
 //! - `filter`, `evaluate`: three-valued logic on an entry
 //! - `plan`, `pieces`, `ranges`, `candidates`: which entries to look at
+//! - `explain`: the plan, for a person
 //! - `scope`: which of them the search is about, and their DNs
 //! - `selection`, `result`: what is returned of them
 //! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
@@ -19,6 +20,7 @@
 mod base;
 mod candidates;
 mod evaluate;
+mod explain;
 mod filter;
 mod outside;
 mod pieces;
@@ -31,10 +33,11 @@ mod selection;
 mod tests;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result, encode_search_reference};
-use ldap::{Controls, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{Control, Controls, ControlsBuf, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
 
 pub(crate) use base::{Finding, find_entry};
 pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
+pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
 pub(crate) use outside::entries as entries_outside;
 pub(crate) use result::resolved;
@@ -42,7 +45,7 @@ pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
 
 use crate::access::{Access, Requester};
-use crate::controls::RequestControls;
+use crate::controls::{EXPLAIN, RequestControls};
 use crate::name_cache::NameCache;
 use crate::rows::EntryId;
 use crate::tree::{NormalName, State, node, parse_dn};
@@ -99,6 +102,9 @@ struct Results {
     ends: Vec<usize>,
 }
 
+/// Microseconds since some point, as the caller of a search measures them: this crate reads no clock.
+pub type Clock = Box<dyn Fn() -> u64 + Send>;
+
 /// A search in the tree.
 struct TreeSearch {
     access: Access,
@@ -122,6 +128,14 @@ struct TreeSearch {
     /// Version of the indexes that the plan is about.
     index_version: u64,
     uses_indexes: bool,
+    /// Candidates looked at.
+    examined_count: u64,
+    /// Those of them that did not pass.
+    rejected_count: u64,
+    /// Whether the searchResDone explains the plan.
+    explains: bool,
+    clock: Option<Clock>,
+    times: StepTimes,
 }
 
 impl Search {
@@ -148,6 +162,13 @@ impl Search {
     ) -> Result<Search, OperationError> {
         let state = snapshot.state();
         let access = Access::of(requester, state.settings);
+        if controls.explain && !access.is_administrator() {
+            // Estimates count entries, whoever may read them.
+            return Err(OperationError::refused(
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "only the administrator may ask how a search is carried out",
+            ));
+        }
         // The administrator has no limits but those of the request.
         let limit = |asked: u32, set: u32| match (asked, if access.is_administrator() { 0 } else { set }) {
             (0, limit) | (limit, 0) => limit,
@@ -232,7 +253,9 @@ impl Search {
                 let is_cut = count < results.ends.len();
                 Ok(Some(if is_cut { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }))
             }
-            Work::Tree(search) => search.run(snapshot, out, budget, self.size_limit, &mut self.entries_sent),
+            Work::Tree(search) => {
+                search.run_measured(snapshot, out, budget, self.size_limit, &mut self.entries_sent)
+            }
         };
         let outcome = match outcome {
             Ok(None) => return Step::More,
@@ -246,8 +269,50 @@ impl Search {
             diagnostic: &outcome.diagnostic,
             referrals: &outcome.referrals,
         };
-        encode_result(out, self.id, ResponseOp::SearchDone, &result, Controls::NONE);
+        let controls = self.response_controls(snapshot);
+        encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
         Step::Done
+    }
+
+    /// How the search goes about it and what it has done so far; `None` where there is no plan: the root DSE, the schema
+    /// and the monitor are not in the tree.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn explanation(&self, snapshot: &Snapshot) -> Result<Option<Explanation>, OperationError> {
+        let Work::Tree(search) = &self.work else { return Ok(None) };
+        let explanation = explain::explain(snapshot.state(), &search.filter, &search.plan)?;
+        Ok(Some(Explanation {
+            examined_count: search.examined_count,
+            returned_count: self.entries_sent,
+            times: search.clock.is_some().then_some(search.times),
+            ..explanation
+        }))
+    }
+
+    /// Whether the request asks for an explanation: then [`measure`](Search::measure) is worth a call.
+    pub fn explains(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.explains)
+    }
+
+    /// Lets the explanation say how long each step takes. `plan_micros` went by until [`start`](Search::start) returned.
+    pub fn measure(&mut self, plan_micros: u64, clock: Clock) {
+        if let Work::Tree(search) = &mut self.work {
+            search.times.plan = plan_micros;
+            search.clock = Some(clock);
+        }
+    }
+
+    /// The control with the explanation, if the request asks for one.
+    fn response_controls(&self, snapshot: &Snapshot) -> ControlsBuf {
+        let mut controls = ControlsBuf::new();
+        if self.explains()
+            && let Ok(Some(explanation)) = self.explanation(snapshot)
+        {
+            let text = explanation.to_string();
+            controls.push(Control { oid: EXPLAIN, critical: false, value: Some(text.as_bytes()) });
+        }
+        controls
     }
 
     /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
@@ -312,9 +377,11 @@ impl TreeSearch {
         let mut filter = Compiler { catalog: state.catalog, access }.compile(request.filter);
         filter.find_targets(state)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
+        let plan = Plan::choose(state, &scope, &filter)?;
+        check_cost(state, access, &filter, &plan)?;
         Ok(TreeSearch {
             access,
-            plan: Plan::choose(state, &scope, &filter)?,
+            plan,
             candidate_cost: (filter.test_count() / TESTS_PER_ENTRY).clamp(1, u32::MAX as usize) as u32,
             filter,
             scope,
@@ -327,7 +394,33 @@ impl TreeSearch {
             attribute_count: state.catalog.attributes().len(),
             index_version: state.catalog.index_version(),
             uses_indexes: true,
+            examined_count: 0,
+            rejected_count: 0,
+            explains: controls.explain,
+            clock: None,
+            times: StepTimes::default(),
         })
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
+    }
+
+    /// One slice and what it took.
+    fn run_measured(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+        size_limit: u32,
+        entries_sent: &mut u64,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        let (start, gathered) = (self.now(), self.times.gather);
+        let result = self.run(snapshot, out, budget, size_limit, entries_sent);
+        let took = self.now().saturating_sub(start);
+        self.times.examine += took.saturating_sub(self.times.gather - gathered);
+        self.times.slices += 1;
+        result
     }
 
     /// One slice; the result code if it is the last.
@@ -351,10 +444,14 @@ impl TreeSearch {
                 return Ok(None);
             }
         }
-        if !self.plan.gather(state.read, left as usize * KEYS_PER_ENTRY)? {
+        let before = self.now();
+        let is_gathered = self.plan.gather(state.read, left as usize * KEYS_PER_ENTRY)?;
+        self.times.gather += self.now().saturating_sub(before);
+        if !is_gathered {
             return Ok(None);
         }
         let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
+        let rejected_max = examined_max(state, self.access);
         let mut candidates = Candidates::open(state.read, &self.plan.source, self.next_id)?;
         while let Some((id, row)) = candidates.next()? {
             if left == 0 || out.len() - out_start >= budget.out_bytes_max {
@@ -362,6 +459,7 @@ impl TreeSearch {
             }
             left = left.saturating_sub(self.candidate_cost);
             self.next_id = id.0 + 1;
+            self.examined_count += 1;
             let row = match row {
                 Some(row) => row,
                 // Deleted since it was collected.
@@ -375,6 +473,10 @@ impl TreeSearch {
                 || !self.scope.contains(state, names, id, &row)?
                 || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
             {
+                self.rejected_count += 1;
+                if self.rejected_count > rejected_max {
+                    return Err(unindexed(state, &self.filter, self.examined_count, rejected_max));
+                }
                 continue;
             }
             if size_limit > 0 && *entries_sent >= u64::from(size_limit) {
@@ -427,6 +529,37 @@ impl TreeSearch {
         }
         Ok(())
     }
+}
+
+/// Most entries that a search may look at in vain.
+fn examined_max(state: State<'_>, access: Access) -> u64 {
+    match state.settings.unindexed_examined_max {
+        0 => u64::MAX,
+        _ if access.is_administrator() => u64::MAX,
+        max => max,
+    }
+}
+
+/// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
+/// the way is refused on the way.
+fn check_cost(state: State<'_>, access: Access, filter: &Term, plan: &Plan) -> Result<(), OperationError> {
+    let max = examined_max(state, access);
+    let is_long = plan.candidate_count > max && explain::is_unindexed(filter, plan);
+    if is_long && !explain::missing(state.catalog, filter).is_empty() {
+        return Err(unindexed(state, filter, plan.candidate_count, max));
+    }
+    Ok(())
+}
+
+fn unindexed(state: State<'_>, filter: &Term, examined: u64, max: u64) -> OperationError {
+    let help = match explain::missing(state.catalog, filter).as_slice() {
+        [] => "a narrower base or filter is needed".to_owned(),
+        missing => format!("missing: {}", missing.join(", ")),
+    };
+    OperationError::refused(
+        ResultCode::UNWILLING_TO_PERFORM,
+        format!("{examined} entries to look at, searches without an index may look at {max}; {help}"),
+    )
 }
 
 /// How the base of a search is to be found.

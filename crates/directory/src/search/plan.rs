@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) candidate_count: u64,
     /// Whether they come from where the search looks, not from the filter.
     pub(crate) is_by_place: bool,
+    /// The terms of the *and* at the filter's top that they come from, a bit each.
+    pub(crate) chosen_terms: u64,
 }
 
 /// Candidates of a filter or a part of it.
@@ -105,6 +107,7 @@ impl Plan {
             implied: Implied::Nothing,
             candidate_count: entry_count,
             is_by_place: false,
+            chosen_terms: 0,
         }
     }
 
@@ -116,7 +119,7 @@ impl Plan {
         let entry_count = state.read.row_count(NODES)?;
         let planner = Planner { state, entry_count };
         let worth_it = entry_count / SCAN_ADVANTAGE + FEW;
-        let (narrowed, implied) = planner.narrow_top(filter, worth_it)?;
+        let (narrowed, implied, chosen_terms) = planner.narrow_top(filter, worth_it)?;
         let count = narrowed.as_ref().map_or(worth_it, |narrowed| narrowed.count);
         if count > FEW
             && let Some(plan) = planner.narrow_by_place(scope, count)?
@@ -124,7 +127,7 @@ impl Plan {
             return Ok(plan);
         }
         match narrowed {
-            Some(narrowed) => Ok(Plan::narrowed(narrowed, implied, worth_it)),
+            Some(narrowed) => Ok(Plan { chosen_terms, ..Plan::narrowed(narrowed, implied, worth_it) }),
             None => Ok(Plan::scan(entry_count)),
         }
     }
@@ -139,7 +142,7 @@ impl Plan {
             gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
         }
         let source = Source::Indexed { ids, postings };
-        Plan { source, gathering, implied, candidate_count, is_by_place: false }
+        Plan { source, gathering, implied, candidate_count, is_by_place: false, chosen_terms: u64::MAX }
     }
 
     fn ids(ids: Vec<u64>) -> Plan {
@@ -163,19 +166,19 @@ impl Plan {
 
 pub(super) struct Planner<'a> {
     pub(super) state: State<'a>,
-    entry_count: u64,
+    pub(super) entry_count: u64,
 }
 
 impl Planner<'_> {
-    fn narrow_top(&self, filter: &Term, limit: u64) -> Result<(Option<Narrowed>, Implied)> {
+    fn narrow_top(&self, filter: &Term, limit: u64) -> Result<(Option<Narrowed>, Implied, u64)> {
         if let Term::And(terms) = filter {
             let best = self.narrowest(terms, limit)?;
-            let implied = best.as_ref().map_or(0, |best| best.implied);
-            return Ok((best.map(|best| best.narrowed), Implied::Terms(implied)));
+            let (implied, places) = best.as_ref().map_or((0, 0), |best| (best.implied, best.places));
+            return Ok((best.map(|best| best.narrowed), Implied::Terms(implied), places));
         }
         let narrowed = self.narrow(filter, limit)?;
         let is_exact = narrowed.as_ref().is_some_and(|narrowed| narrowed.is_exact);
-        Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }))
+        Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
     }
 
     /// The narrowest of the terms of an *and*. Cheap look-ups go first; ranges only have to beat those.
@@ -294,7 +297,7 @@ impl Planner<'_> {
     }
 
     /// Candidates that include every entry that passes `term`, if fewer than `limit` (or none).
-    fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
+    pub(super) fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
         match term {
             Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
             Term::Constant(_) => Ok(Some(Narrowed { is_exact: true, ..Narrowed::default() })),

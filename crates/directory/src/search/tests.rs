@@ -1,6 +1,7 @@
 //! Searches on a small directory in a temporary folder. Every search runs twice, with indexes and without: the results
 //! must be the same.
 
+mod explained;
 mod filters;
 mod monitor;
 mod plans;
