@@ -23,6 +23,8 @@ use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 const CUT_BYTES: usize = 8 << 20;
 /// What a row takes on a page beside its key and value: its header and its place in the page's table.
 const ROW_HEAD_LEN: usize = 10;
+/// What a removal counts as: the pages from the root to the row's, copied because they were written out before.
+const REMOVAL_LEN: usize = 4 << 12;
 /// Ids that are handed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
@@ -150,6 +152,22 @@ impl BulkStore {
     /// `DiskFull`, `Engine`: nothing more is taken.
     pub fn append(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
+    }
+
+    /// Takes back a row of a plain map; says whether it was there. For a row that turns out to be wrong when others have been added behind it:
+    /// its room on the page is lost.
+    ///
+    /// # Errors
+    /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
+    pub fn remove(&mut self, map: MapId, key: &[u8]) -> Result<bool> {
+        let map = Map::users(self.maps, map).of_kind(MapKind::Plain)?;
+        self.check_intact()?;
+        map.check_key(key)?;
+        let Some(txn) = &mut self.txn else { return Ok(false) };
+        let mut was_there = false;
+        let removed = txn.delete(map.index, key, None).map(|found| was_there = found);
+        self.written(removed, map, REMOVAL_LEN)?;
+        Ok(was_there)
     }
 
     /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids above its own.

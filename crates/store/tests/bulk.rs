@@ -134,6 +134,30 @@ fn more_than_a_transaction_holds_is_read_back() {
 }
 
 #[test]
+fn a_row_can_be_taken_back_wherever_it_is() {
+    let scratch = Scratch::new();
+    let mut bulk = create(&scratch);
+    let mut model = Model::default();
+    for id in 0..40_000u64 {
+        let key = id.to_be_bytes();
+        bulk.append(ROWS, &key, &[5; 300]).unwrap();
+        model.rows.insert(key.to_vec(), vec![5; 300]);
+    }
+    // The last one too, whose key is taken all the same; whole pages; and more than one transaction holds.
+    for id in (0..40_000u64).filter(|id| id % 37 == 0 || (700..2_000).contains(id) || *id == 39_999) {
+        assert!(bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
+        assert!(!bulk.remove(ROWS, &id.to_be_bytes()).unwrap());
+        model.rows.remove(&id.to_be_bytes()[..]);
+    }
+    let again = bulk.append(ROWS, &39_999u64.to_be_bytes(), b"");
+    assert_eq!(again, Err(StoreError::OutOfOrder { map: "rows" }));
+    bulk.append(ROWS, &[1], b"next").unwrap();
+    model.rows.insert(vec![1], b"next".to_vec());
+    bulk.finish().unwrap();
+    compare(&scratch.open().0.view().unwrap(), &model);
+}
+
+#[test]
 fn nothing_appended_is_an_empty_store() {
     let scratch = Scratch::new();
     create(&scratch).finish().unwrap();
