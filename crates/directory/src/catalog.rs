@@ -443,6 +443,18 @@ impl Catalog {
         &self.class_sets
     }
 
+    /// What is recorded of the class sets from this number on.
+    pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
+        let oid = |class: &ClassId| self.schema.class_by_id(*class).oid.clone();
+        let class_sets = self.class_sets.iter().enumerate().skip(from);
+        class_sets
+            .map(|(number, class_set)| ClassSetAllocation {
+                id: ClassSetId(number as u32),
+                oids: class_set.classes.iter().map(oid).collect(),
+            })
+            .collect()
+    }
+
     /// The number of a set of classes (ascending by OID), if any entry ever had it.
     pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
         self.class_set_ids.get(classes).copied()

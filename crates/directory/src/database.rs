@@ -34,7 +34,7 @@ use crate::{OperationError, Outcome};
 const ROW_FORMAT_VERSION: u32 = 1;
 
 /// Number of this server in CSNs. One node for now.
-const SERVER_NUMBER: u16 = 0;
+pub(crate) const SERVER_NUMBER: u16 = 0;
 
 /// How to open a data directory.
 pub struct OpenOptions {

@@ -28,6 +28,7 @@ pub mod controls;
 pub mod csn;
 pub mod decide;
 pub mod entry;
+pub mod import;
 pub mod export;
 pub mod limits;
 pub mod links;

@@ -83,6 +83,9 @@ pub const POSTINGS_MERGED_MAX: usize = 256;
 /// Entries that a search without an index may look at unless a setting says otherwise: some 0.2 s of a core.
 pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
 
+/// Spellings of object classes whose meaning a thread of an import keeps.
+pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
+
 /// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 

@@ -162,6 +162,13 @@ pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     key
 }
 
+/// Takes a key of `links`, `linked` or `values` apart: the entry and the attribute that it begins with.
+pub(crate) fn split_link_key(key: &[u8]) -> Option<(EntryId, AttrId)> {
+    let (id, attribute) = key.get(..12)?.split_at_checked(8)?;
+    let id = u64::from_be_bytes(id.try_into().ok()?);
+    Some((EntryId(id), AttrId(u32::from_be_bytes(attribute.try_into().ok()?))))
+}
+
 /// The key of `names`.
 pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + normal_rdn.len().min(NAME_KEY_MAX));
@@ -201,10 +208,12 @@ pub fn subtree_counter(id: EntryId) -> [u8; 9] {
     counter(b's', id)
 }
 
+/// What keys of [`value_counter`] begin with.
+pub(crate) const COUNTER_VALUES: u8 = b'v';
+
 /// Counter of the values of a link attribute or of one kept a row a value.
 pub fn value_counter(id: EntryId, attribute: AttrId) -> [u8; 13] {
-    let mut key = [0; 13];
-    key[0] = b'v';
+    let mut key = [COUNTER_VALUES; 13];
     key[1..].copy_from_slice(&link_key(id, attribute));
     key
 }

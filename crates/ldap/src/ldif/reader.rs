@@ -68,6 +68,11 @@ impl<R: BufRead> LdifReader<R> {
         }
     }
 
+    /// What is read from, which stands behind the last record and the empty line after it.
+    pub const fn get_ref(&self) -> &R {
+        &self.input
+    }
+
     /// How many lines have been read so far.
     pub const fn line_count(&self) -> u64 {
         self.line_count

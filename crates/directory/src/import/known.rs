@@ -1,0 +1,97 @@
+//! Attributes as texts name them, looked up once a spelling.
+
+use std::collections::HashMap;
+
+use schema::AttributeDescription;
+
+use super::job::Job;
+use crate::OperationError;
+use crate::access::is_user_password;
+use crate::attribute_index::{IndexPart, IndexParts};
+use crate::catalog::AttributeDef;
+use crate::given_values::read_description;
+use crate::operational::VirtualAttribute;
+
+/// Spellings kept; a hostile text could have any number. What is beyond is looked up every time.
+const SPELLINGS_MAX: usize = 16_384;
+
+/// What is done with the values of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// They are left out: the server makes them when asked for.
+    Virtual,
+    /// They are values of this attribute, by its place in [`KnownAttributes`].
+    Stored(usize),
+}
+
+/// An attribute that some entry has.
+#[derive(Clone, Debug)]
+pub(super) struct KnownAttribute {
+    pub(super) def: AttributeDef,
+    pub(super) is_single_valued: bool,
+    pub(super) is_user_password: bool,
+    /// Whether normal values are indexed.
+    pub(super) has_value_rows: bool,
+    /// What else is indexed.
+    pub(super) other_parts: IndexParts,
+}
+
+/// The attributes that one thread has met.
+#[derive(Default)]
+pub(super) struct KnownAttributes {
+    by_spelling: HashMap<Box<str>, Named>,
+    all: Vec<KnownAttribute>,
+}
+
+impl KnownAttributes {
+    /// The attribute of a description as a text has it.
+    ///
+    /// # Errors
+    /// undefinedAttributeType and the like.
+    pub(super) fn find(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
+        if let Some(named) = self.by_spelling.get(text) {
+            return Ok(*named);
+        }
+        let description = read_description(&job.schema, text)?;
+        let named = match VirtualAttribute::of(job.schema.type_by_id(description.type_id)) {
+            Some(_) => Named::Virtual,
+            None => Named::Stored(self.place(job, &description)?),
+        };
+        if self.by_spelling.len() < SPELLINGS_MAX {
+            self.by_spelling.insert(text.into(), named);
+        }
+        Ok(named)
+    }
+
+    /// The place of an attribute.
+    pub(super) fn place(
+        &mut self,
+        job: &Job,
+        description: &AttributeDescription,
+    ) -> Result<usize, OperationError> {
+        let is_this = |known: &KnownAttribute| {
+            known.def.description.type_id == description.type_id
+                && known.def.description.options == description.options
+        };
+        if let Some(place) = self.all.iter().position(is_this) {
+            return Ok(place);
+        }
+        let def = job.attribute(description).map_err(|error| OperationError::Damaged(error.to_string()))?;
+        let attribute_type = job.schema.type_by_id(description.type_id);
+        let parts = def.index.kept_parts();
+        let other = |part: &IndexPart| *part != IndexPart::Values && parts.has(*part);
+        self.all.push(KnownAttribute {
+            def,
+            has_value_rows: parts.has(IndexPart::Values),
+            other_parts: IndexPart::ALL.into_iter().filter(other).fold(IndexParts::NONE, IndexParts::with),
+            is_single_valued: attribute_type.single_value,
+            is_user_password: is_user_password(&job.schema, description.type_id),
+        });
+        Ok(self.all.len() - 1)
+    }
+
+    /// The attribute at a place.
+    pub(super) fn at(&self, place: usize) -> &KnownAttribute {
+        &self.all[place]
+    }
+}

@@ -1,0 +1,173 @@
+//! Rows on their way to their maps, and names on their way to their entries: what the sorters hold, and in which form.
+//!
+//! A row of the first sorter is its map's number and its key, so that one pass over all rows visits the maps one after the
+//! other. The value of an id set's row is one id; a counter's is a difference, and all of one key are added up.
+//!
+//! The second sorter's keys are normal DNs. Under each, the entries of that name come first, by id, then the links that
+//! name it.
+
+use std::path::Path;
+
+use store::{MapId, MapKind, Sorter};
+
+use crate::rows::{AttrId, EntryId, MAPS, NodeFlags};
+
+type Result<T> = std::result::Result<T, store::StoreError>;
+
+/// What stands for a map's number in a counter's key: behind all maps.
+const COUNTERS: u8 = u8::MAX;
+
+/// Share of a preparer's memory that goes to names: a quarter. An entry has one name and a handful of index rows.
+const NAMES_SHARE: usize = 4;
+
+/// The two sorters of a preparer.
+pub struct Sorters {
+    /// Rows of all maps but `nodes` and `entries`.
+    pub rows: Rows,
+    /// Names.
+    pub names: Names,
+}
+
+impl Sorters {
+    /// Sorters that together keep `memory` bytes, with their files in `directory`.
+    pub fn new(directory: &Path, memory: usize) -> Sorters {
+        let names = memory / NAMES_SHARE;
+        Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
+    }
+}
+
+/// Rows by map and key.
+pub struct Rows {
+    pub(super) sorter: Sorter,
+    key: Vec<u8>,
+}
+
+impl Rows {
+    /// A sorter that keeps `memory` bytes, with its files in `directory`.
+    pub fn new(directory: &Path, memory: usize) -> Rows {
+        Rows { sorter: Sorter::new(directory, memory), key: Vec::new() }
+    }
+
+    /// An id under a key of an id set.
+    pub(super) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
+        debug_assert_eq!(MAPS[map.index()].kind, MapKind::IdSet);
+        self.push(map.index() as u8, key, &id.0.to_be_bytes())
+    }
+
+    /// A row of a plain map.
+    pub(super) fn plain(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert_eq!(MAPS[map.index()].kind, MapKind::Plain);
+        self.push(map.index() as u8, key, value)
+    }
+
+    /// A difference to a counter.
+    pub(super) fn count(&mut self, key: &[u8], difference: i64) -> Result<()> {
+        self.push(COUNTERS, key, &difference.to_be_bytes())
+    }
+
+    fn push(&mut self, map: u8, key: &[u8], value: &[u8]) -> Result<()> {
+        self.key.clear();
+        self.key.push(map);
+        self.key.extend_from_slice(key);
+        self.sorter.push(&self.key, value)
+    }
+}
+
+/// Where a sorted row goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// To this map.
+    Map(MapId),
+    /// To the counters.
+    Counters,
+}
+
+/// Takes the key of a sorted row apart. `None` if no [`Rows`] made it.
+pub(super) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
+    let (&map, key) = key.split_first()?;
+    match map {
+        COUNTERS => Some((Destination::Counters, key)),
+        map => (usize::from(map) < MAPS.len()).then_some((Destination::Map(MapId::new(map.into())), key)),
+    }
+}
+
+/// Names by normal DN.
+pub struct Names(pub(super) Sorter);
+
+const ENTRY: u8 = 0;
+const LINK: u8 = 1;
+
+/// What a name stands for in the sorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named<'a> {
+    /// An entry has it.
+    Entry {
+        /// Which.
+        id: EntryId,
+        /// Alias, referral, subentry.
+        flags: NodeFlags,
+        /// Where the entry's own RDN begins in the normal DN.
+        rdn_start: usize,
+    },
+    /// A value of a link attribute is this name.
+    Link {
+        /// The attribute.
+        attribute: AttrId,
+        /// The entry that has the value.
+        source: EntryId,
+        /// The value.
+        text: &'a [u8],
+    },
+}
+
+impl Names {
+    pub(super) fn entry(
+        &mut self,
+        normal_dn: &[u8],
+        id: EntryId,
+        flags: NodeFlags,
+        rdn_start: usize,
+    ) -> Result<()> {
+        let mut value = [ENTRY; 14];
+        value[1..9].copy_from_slice(&id.0.to_be_bytes());
+        value[9] = flags.0;
+        value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
+        self.0.push(normal_dn, &value)
+    }
+
+    pub(super) fn link(
+        &mut self,
+        normal_dn: &[u8],
+        attribute: AttrId,
+        source: EntryId,
+        text: &[u8],
+    ) -> Result<()> {
+        let mut value = Vec::with_capacity(13 + text.len());
+        value.push(LINK);
+        value.extend_from_slice(&attribute.0.to_be_bytes());
+        value.extend_from_slice(&source.0.to_be_bytes());
+        value.extend_from_slice(text);
+        self.0.push(normal_dn, &value)
+    }
+}
+
+impl<'a> Named<'a> {
+    /// Reads a sorted value. `None` if no [`Names`] made it.
+    pub(super) fn decode(value: &'a [u8]) -> Option<Named<'a>> {
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+        let short = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes).ok();
+        match *value.first()? {
+            ENTRY => Some(Named::Entry {
+                id: EntryId(number(value.get(1..9)?)?),
+                flags: NodeFlags(*value.get(9)?),
+                rdn_start: short(value.get(10..14)?)? as usize,
+            }),
+            LINK => Some(Named::Link {
+                attribute: AttrId(short(value.get(1..5)?)?),
+                source: EntryId(number(value.get(5..13)?)?),
+                text: value.get(13..)?,
+            }),
+            _ => None,
+        }
+    }
+}
