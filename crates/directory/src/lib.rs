@@ -53,6 +53,7 @@ mod given_values;
 mod modify;
 mod modify_dn;
 mod name_cache;
+mod read_only;
 mod referral;
 mod schema_check;
 #[cfg(test)]
@@ -62,3 +63,4 @@ mod working_entry;
 pub use access::Requester;
 pub use database::{Directory, OpenError, OpenOptions, Settings, Snapshot, Stamp, WriteBatch, Writer};
 pub use outcome::{OperationError, Outcome};
+pub use read_only::ReadOnlyDirectory;

@@ -8,6 +8,8 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, ListenUrl, LogLevel};
 use server::{Arguments, ConfigError};
 
+use crate::export::{self, ExportArguments};
+
 /// An LDAP v3 directory server.
 #[derive(Debug, Parser)]
 #[command(name = "pando", version, subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -25,7 +27,10 @@ pub(crate) enum Verb {
     Serve(ServeArguments),
     /// Check the data of a directory that is not being served; changes nothing
     #[command(alias = "check", after_help = VERIFY_HELP)]
-    Verify(VerifyArguments),
+    Verify(DataArguments),
+    /// Write the entries of a directory as LDIF, while it is being served or not
+    #[command(after_help = export::HELP)]
+    Export(ExportArguments),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  pando completions bash > /etc/bash_completion.d/pando")]
     Completions {
@@ -69,9 +74,9 @@ pub(crate) struct ServeArguments {
     log_operations: bool,
 }
 
-/// The options of `pando verify`.
+/// Which data directory, for the commands that look after one.
 #[derive(Debug, Args)]
-pub(crate) struct VerifyArguments {
+pub(crate) struct DataArguments {
     /// The data directory
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
@@ -104,7 +109,7 @@ impl ServeArguments {
     }
 }
 
-impl VerifyArguments {
+impl DataArguments {
     pub(crate) fn to_server(&self) -> Arguments {
         Arguments { config: self.config.clone(), data: self.data.clone(), ..Arguments::default() }
     }

@@ -6,13 +6,38 @@ use server::{Fault, ServeError};
 
 /// Says on standard error what went wrong, and gives the exit code for it.
 pub(crate) fn failed(error: &ServeError) -> ExitCode {
-    eprintln!("pando: {error}");
-    ExitCode::from(match error.fault() {
+    let code = match error.fault() {
         Fault::Other => 1,
         // The number that clap ends with as well.
         Fault::Settings => 2,
         Fault::InUse => 3,
         Fault::Data => 4,
         Fault::Listen => 5,
-    })
+    };
+    end(&error.to_string(), code)
+}
+
+/// The command could not do what it was to do.
+pub(crate) fn failure(message: &str) -> ExitCode {
+    end(message, 1)
+}
+
+/// The command line, or a file that it names, is wrong.
+pub(crate) fn refused(message: &str) -> ExitCode {
+    end(message, 2)
+}
+
+/// The data cannot be used as it is.
+pub(crate) fn damaged(message: &str) -> ExitCode {
+    end(message, 4)
+}
+
+/// It is done, but for what a file says.
+pub(crate) fn some_rejected() -> ExitCode {
+    ExitCode::from(6)
+}
+
+fn end(message: &str, code: u8) -> ExitCode {
+    eprintln!("pando: {message}");
+    ExitCode::from(code)
 }

@@ -4,6 +4,8 @@
 
 mod arguments;
 mod exit;
+mod export;
+mod output;
 mod serve;
 mod verify;
 
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Export(arguments) => export::run(&arguments),
         Verb::Completions { shell } => {
             let mut command = CommandLine::command();
             clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());

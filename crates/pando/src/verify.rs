@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use server::{Config, ServeError};
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::DataArguments;
 use crate::exit;
 
-pub(crate) fn run(arguments: VerifyArguments) -> ExitCode {
+pub(crate) fn run(arguments: DataArguments) -> ExitCode {
     let config = Config::load(&arguments.to_server()).map_err(ServeError::from);
     match config.and_then(server::verify) {
         Err(error) => exit::failed(&error),

@@ -157,7 +157,7 @@ impl Opened {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let options = OpenOptions {
-            schema: load_schema(&config)?,
+            schema: load_schema(&config.schema_files)?,
             suffixes: config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect(),
             settings: directory_settings(&config, &mut random)?,
             monitor: Arc::clone(&monitor) as Arc<dyn directory::virtual_entries::MonitorSource>,
@@ -375,13 +375,16 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// The shipped schema, and what the operator adds.
-fn load_schema(config: &Config) -> Result<Arc<Schema>, ServeError> {
-    if config.schema_files.is_empty() {
+/// The shipped schema, and what the operator adds in `files`.
+///
+/// # Errors
+/// A file cannot be read, or its definitions cannot be used.
+pub fn load_schema(files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
+    if files.is_empty() {
         return Ok(Schema::shipped());
     }
     let mut builder = SchemaBuilder::shipped();
-    for file in &config.schema_files {
+    for file in files {
         let text =
             std::fs::read_to_string(file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
         builder.add_text(&file.display().to_string(), &text)?;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use directory::ReadOnlyDirectory;
+
 use crate::config::Config;
-use crate::start::{Opened, ServeError};
+use crate::start::{Opened, ServeError, load_schema};
 
 /// Compares every row of a data directory with every entry. Nothing is changed. Returns the findings, a sentence each; none
 /// in a sound directory.
@@ -20,6 +22,19 @@ pub fn verify(config: Config) -> Result<Vec<String>, ServeError> {
     let opened = Opened::open_for_reading(config)?;
     let snapshot = opened.directory().snapshot()?;
     Ok(directory::check::check(&snapshot)?)
+}
+
+/// Opens a data directory to look at it, whether or not it is being served. Nothing is changed.
+///
+/// # Errors
+/// There is no data, or it cannot be read.
+pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
+    let path = config.data.clone();
+    if !holds_data(&path) {
+        return Err(ServeError::NoData { path });
+    }
+    let schema = load_schema(&config.schema_files)?;
+    ReadOnlyDirectory::open(&path, schema).map_err(|error| ServeError::Open { path, error })
 }
 
 /// Whether somebody has put data here: opening an empty directory would make a new one of it.

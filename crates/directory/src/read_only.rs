@@ -1,0 +1,44 @@
+//! A data directory read from outside: beside the process that serves it, or while nobody has it open.
+//!
+//! For commands that look and change nothing: export and check. Nothing is written, no record is made, no lock keeps a server
+//! away; the position read is the newest durable one, and stays until the reader is dropped.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schema::Schema;
+use store::{Store, View};
+
+use crate::catalog::Catalog;
+use crate::database::check_versions;
+use crate::rows::MAPS;
+use crate::tree::State;
+use crate::{OpenError, Settings};
+
+/// A data directory at one position.
+pub struct ReadOnlyDirectory {
+    view: View,
+    catalog: Catalog,
+    settings: Settings,
+}
+
+impl ReadOnlyDirectory {
+    /// Opens the data directory `path` at its newest durable position. A long-lived one makes the data file of a server at
+    /// work grow, because the pages of its position cannot be reused.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. There must be data.
+    pub fn open(path: &Path, schema: Arc<Schema>) -> Result<ReadOnlyDirectory, OpenError> {
+        let view = Store::open_read_only(path, MAPS)?.view()?;
+        if check_versions(&view)? {
+            return Err(OpenError::damaged("there is a data file, but no directory in it"));
+        }
+        let catalog = Catalog::load(&view, schema)?;
+        Ok(ReadOnlyDirectory { view, catalog, settings: Settings::default() })
+    }
+
+    /// What is read: rows, their meaning, and default settings.
+    pub fn state(&self) -> State<'_> {
+        State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    }
+}
