@@ -3,6 +3,7 @@
 //! an answer or an exit, and deadlines only bound how long a failure takes.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod changes;
 pub mod clients;
 pub mod corpus;
 pub mod filters;
@@ -30,9 +31,14 @@ pub const ADMIN_PASSWORD: &str = "correct horse";
 
 /// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given again.
 pub fn seed() -> u64 {
-    let seed =
-        std::env::var("PANDO_TEST_SEED").ok().map(|text| text.parse().expect("PANDO_TEST_SEED is a number"));
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    seed_or(fastrand::u64(..))
+}
+
+/// The same with a number of the test's own: where the peer has quirks that a new number every time would sooner or later
+/// find, and call ours.
+pub fn seed_or(own: u64) -> u64 {
+    let seed = std::env::var("PANDO_TEST_SEED")
+        .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));
     println!("PANDO_TEST_SEED={seed}");
     seed
 }
