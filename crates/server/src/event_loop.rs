@@ -203,7 +203,7 @@ impl EventLoop {
     }
 
     /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue. When that
-    /// takes long, the rest waits until new requests were looked for: a hundred scans cost others two milliseconds.
+    /// takes long, the rest waits until new requests were looked for: a hundred scans cost others a millisecond.
     fn run_ready(&mut self) {
         let count = self.ready.len();
         for place in 0..count {

@@ -36,11 +36,11 @@ pub const PARTIAL_TOTAL_MAX: usize = 256 << 20;
 /// Reads from one connection before the others get their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
 
-/// Entries a search looks at before the others get their turn: less than a millisecond.
-pub const SLICE_ENTRIES_MAX: u32 = 500;
+/// Entries a search looks at before the others get their turn: a fraction of a millisecond.
+pub const SLICE_ENTRIES_MAX: u32 = 250;
 
 /// How long a pass of an event loop spends on connections that want more turns before it looks for new requests again.
-pub const READY_TIME_MAX: Duration = Duration::from_millis(2);
+pub const READY_TIME_MAX: Duration = Duration::from_millis(1);
 
 /// Bytes of answers that one slice of a search appends.
 pub const SLICE_BYTES_MAX: usize = 64 << 10;
