@@ -295,6 +295,50 @@ fn what_is_no_ldap_ends_the_connection_with_a_notice() {
     assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
 }
 
+/// Messages with a few octets changed: whatever the server makes of them, it answers or closes, and goes on.
+#[test]
+fn mutated_messages_leave_the_server_well() {
+    let scratch = Scratch::new("mutated");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let mut random = fastrand::Rng::with_seed(support::seed());
+    let (anna, nobody) = (person_dn("anna"), person_dn("nobody"));
+    let compare = CompareRequest { entry: &anna, description: "cn", value: b"anna" };
+    let originals = [
+        encode(3, bind_request(&anna, "anna-secret")),
+        search_message(4, "(&(uid=anna)(!(cn=b*r*t))(|(sn>=a)(member:dn:caseIgnoreMatch:=x)))"),
+        encode(5, Request::Compare(compare)),
+        encode(6, Request::Delete(ldap::DeleteRequest { entry: &nobody })),
+        encode(7, who_am_i()),
+        encode(8, Request::Abandon(MessageId(4))),
+    ];
+    for _ in 0..500 {
+        let mut bytes: Vec<u8> =
+            (0..3).flat_map(|_| originals[random.usize(..originals.len())].clone()).collect();
+        for _ in 0..random.u8(1..5) {
+            let at = random.usize(..bytes.len());
+            match random.u8(..4) {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, random.u8(..)),
+                2 => bytes[at] ^= 1 << random.u8(..8),
+                _ => bytes[at] = random.u8(..),
+            }
+        }
+        let mut connection = pando.connect();
+        // It may have closed already, while we write.
+        let _ = connection.send_bytes(&bytes).and_then(|()| connection.finish_sending());
+        loop {
+            match connection.receive_any() {
+                Ok(_) => {}
+                Err(ClientError::Closed { .. } | ClientError::Io(_)) => break,
+                Err(error) => panic!("{error} after {bytes:02x?}"),
+            }
+        }
+    }
+    assert_eq!(identity(&mut pando.administrator()), format!("dn:{ADMIN_DN}"));
+    assert_eq!(pando.administrator().entry(&anna, &["cn"]).unwrap().unwrap().texts("cn"), ["anna"]);
+}
+
 #[test]
 fn a_request_that_cannot_be_read_is_answered_where_its_id_can() {
     let scratch = Scratch::new("unreadable");
