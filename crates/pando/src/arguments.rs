@@ -9,6 +9,7 @@ use server::values::{DnText, ListenUrl, LogLevel};
 use server::{Arguments, ConfigError};
 
 use crate::export::{self, ExportArguments};
+use crate::import::{self, ImportArguments};
 
 /// An LDAP v3 directory server.
 #[derive(Debug, Parser)]
@@ -28,6 +29,9 @@ pub(crate) enum Verb {
     /// Check the data of a directory that is not being served; changes nothing
     #[command(alias = "check", after_help = VERIFY_HELP)]
     Verify(DataArguments),
+    /// Load LDIF files into a directory that is not being served, millions of entries in minutes
+    #[command(after_help = import::HELP)]
+    Import(ImportArguments),
     /// Write the entries of a directory as LDIF, while it is being served or not
     #[command(after_help = export::HELP)]
     Export(ExportArguments),

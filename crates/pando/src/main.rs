@@ -5,6 +5,7 @@
 mod arguments;
 mod exit;
 mod export;
+mod import;
 mod output;
 mod serve;
 mod verify;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Completions { shell } => {
             let mut command = CommandLine::command();

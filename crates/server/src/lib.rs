@@ -30,6 +30,7 @@ mod context;
 mod counters;
 mod event_loop;
 mod hash_pool;
+pub mod import;
 pub mod limits;
 pub mod load;
 pub mod log;

@@ -75,6 +75,38 @@ pub enum ServeError {
     /// There is no sample for the suffix.
     #[error("{0}")]
     Sample(String),
+    /// An import ended; the data is as it was.
+    #[error("cannot import into {}: {error}", path.display())]
+    Import {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: directory::import::ImportError,
+    },
+    /// A text to import cannot be read.
+    #[error("cannot read {name}: {error}")]
+    Text {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A record to import is longer than the memory given allows.
+    #[error("{name}, line {line}: the record is longer than {max} bytes: give --memory more")]
+    RecordTooLong {
+        /// The name of the text.
+        name: String,
+        /// Where the record begins.
+        line: u64,
+        /// The limit.
+        max: usize,
+    },
+    /// The file for rejected records is there already.
+    #[error("{} exists already: --rejects wants a name for a new file", path.display())]
+    RejectsExist {
+        /// The file.
+        path: PathBuf,
+    },
     /// Data that was to be loaded before the start was refused.
     #[error(transparent)]
     Load(#[from] crate::load::LoadError),
@@ -114,9 +146,25 @@ impl ServeError {
                 Fault::Settings
             }
             ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
+            ServeError::Import { error, .. } => import_fault(error),
+            ServeError::Text { .. } | ServeError::RecordTooLong { .. } | ServeError::RejectsExist { .. } => {
+                Fault::Settings
+            }
             ServeError::Listen(_) => Fault::Listen,
             _ => Fault::Other,
         }
+    }
+}
+
+fn import_fault(error: &directory::import::ImportError) -> Fault {
+    use directory::import::ImportError;
+    match error {
+        ImportError::Open(directory::OpenError::Open(store::OpenError::InUse { .. })) => Fault::InUse,
+        ImportError::UnknownSuffix { .. } | ImportError::NotEmpty { .. } | ImportError::WhichSuffix { .. } => {
+            Fault::Settings
+        }
+        ImportError::Open(_) | ImportError::Operation(_) => Fault::Data,
+        _ => Fault::Other,
     }
 }
 
@@ -153,7 +201,7 @@ impl Opened {
         Opened::open_as_is(config)
     }
 
-    fn open_as_is(config: Config) -> Result<Opened, ServeError> {
+    pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let options = OpenOptions {

@@ -1,0 +1,160 @@
+//! `pando import`: LDIF into a data directory.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use directory::import::Refusal;
+use server::import::{Imported, Importing, Input, InputData, MEMORY_DEFAULT};
+use server::values::DnText;
+use server::{Arguments, Config, ServeError};
+
+use crate::exit;
+
+/// The options of `pando import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The data directory; made if it is not there. Nobody may have it open
+    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
+    data: Option<PathBuf>,
+    /// The node file, if it names schema files or suffixes
+    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
+    config: Option<PathBuf>,
+    /// Name of the tree to load [default: all that the directory has; for a new one that of the node file, or
+    /// dc=example,dc=com]
+    #[arg(long, value_name = "DN")]
+    suffix: Option<DnText>,
+    /// Throw away the entries that the tree has; those of other suffixes stay
+    #[arg(long)]
+    replace: bool,
+    /// File for the entries that are not taken, with the reasons; must not exist [default: a new one in the data directory]
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Store clear passwords as they are; otherwise they are hashed (salted SHA-512)
+    #[arg(long)]
+    keep_clear_passwords: bool,
+    /// About how much memory to take, in MiB; what does not fit is sorted in temporary files in the data directory
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY_DEFAULT >> 20)]
+    memory: usize,
+    /// LDIF files; .gz and .zst are unpacked; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
+    match import(arguments) {
+        Err(error) => exit::failed(&error),
+        Ok(imported) => {
+            eprint!("{}", summary(&imported));
+            match imported.rejected_count() {
+                0 => ExitCode::SUCCESS,
+                _ => exit::some_rejected(),
+            }
+        }
+    }
+}
+
+fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
+    let mut config = Config::load(&Arguments {
+        config: arguments.config,
+        data: arguments.data,
+        suffixes: arguments.suffix.clone().into_iter().collect(),
+        ..Arguments::default()
+    })?;
+    if arguments.suffix.is_none() && config.data.join("data.mdb").exists() {
+        config.suffixes.clear();
+    }
+    // Before anything is made of the data directory.
+    let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
+    let how = Importing {
+        replace: arguments.replace,
+        keep_clear_passwords: arguments.keep_clear_passwords,
+        rejects: arguments.rejects,
+        memory: arguments.memory.saturating_mul(1 << 20),
+    };
+    server::import::import(config, inputs, &how)
+}
+
+/// Opens a text, and unpacks it by the end of its name.
+fn open(path: &Path) -> Result<Input, ServeError> {
+    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    match open_data(path) {
+        Ok(data) => Ok(Input { name, data }),
+        Err(error) => Err(ServeError::Text { name, error }),
+    }
+}
+
+fn open_data(path: &Path) -> io::Result<InputData> {
+    if path == Path::new("-") {
+        return Ok(InputData::Stream(Box::new(io::stdin())));
+    }
+    let file = File::open(path)?;
+    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    Ok(match extension.to_ascii_lowercase().as_str() {
+        "gz" => InputData::Stream(Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(file)))),
+        "zst" => InputData::Stream(Box::new(zstd::Decoder::new(file)?)),
+        _ if file.metadata()?.is_file() => InputData::File(file),
+        _ => InputData::Stream(Box::new(file)),
+    })
+}
+
+/// What has been done, for a person.
+fn summary(imported: &Imported) -> String {
+    let seconds = (imported.micros as f64 / 1e6).max(0.001);
+    let megabytes = imported.bytes as f64 / 1e6;
+    let mut text = format!(
+        "pando: imported {} entries of {} records, {megabytes:.1} MB in {seconds:.1} s ({:.0} entries/s, {:.1} MB/s)\n",
+        imported.entries,
+        imported.statistics.records,
+        imported.entries as f64 / seconds,
+        megabytes / seconds
+    );
+    let mut tell = |count: u64, what: &str| {
+        if count > 0 {
+            text.push_str(&format!("pando: {count} {what}\n"));
+        }
+    };
+    tell(imported.carried_over, "entries of other suffixes kept");
+    tell(imported.statistics.hashed_passwords, "clear passwords hashed");
+    tell(
+        imported.statistics.virtual_values,
+        "values left out that the server makes itself, such as memberOf",
+    );
+    tell(imported.dangling, "links to entries that are not there, kept as text");
+    tell(imported.repeated_values, "values given more than once, kept once");
+    for (refusal, what) in [
+        (Refusal::Malformed, "rejected: no LDIF"),
+        (Refusal::Bad, "rejected: not as the schema or the rules have it"),
+        (Refusal::Outside, "rejected: not below the suffix"),
+        (Refusal::Duplicate, "rejected: an entry of the name came before"),
+        (Refusal::Orphan, "rejected: the superior is not there"),
+    ] {
+        tell(imported.rejected.get(&refusal).copied().unwrap_or(0), what);
+    }
+    if let Some(file) = &imported.rejects_file {
+        text.push_str(&format!("pando: the rejected records, with reasons: {}\n", file.display()));
+    }
+    text
+}
+
+pub(crate) const HELP: &str = "\
+Entries may come in any order: below before above, groups before members. All of the new data is written beside the old and
+takes its place at the very end, so an import that is interrupted has changed nothing. An entry that cannot be taken goes to
+the rejects file with the reason and its line; the rest is loaded. entryUUID, createTimestamp and the like are kept where
+the file has them.
+
+Examples:
+  pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif
+  pando import --data /var/lib/pando --suffix dc=example,dc=org --replace backup.ldif.zst
+  slapcat | pando import --data /var/lib/pando --suffix dc=example,dc=org --rejects rejects.ldif -
+
+Exit codes:
+  0  everything is loaded
+  1  the import failed, nothing is changed
+  2  the command line, a setting or a file to import cannot be used; nothing is changed
+  3  another process has the data directory: stop the server first
+  4  the data directory cannot be used as it is
+  6  loaded, but for the entries in the rejects file";

@@ -1,0 +1,150 @@
+//! Telling people how far an import is: on a terminal one line that changes, elsewhere a line from time to time.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Between two looks of a terminal's line, and between two lines elsewhere.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Reading and checking entries.
+    Entries,
+    /// Finding superiors and the targets of links.
+    Names,
+    /// Writing the tree.
+    Tree,
+    /// Writing indexes, links and the rest.
+    Rows,
+    /// Waiting for the disk.
+    Sync,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Entries => "1/5 reading entries",
+            Phase::Names => "2/5 following names",
+            Phase::Tree => "3/5 writing the tree",
+            Phase::Rows => "4/5 writing indexes and links",
+            Phase::Sync => "5/5 making it durable",
+        }
+    }
+}
+
+/// How far it is.
+pub(super) struct Progress {
+    phase: Phase,
+    begun: Instant,
+    told: Instant,
+    is_terminal: bool,
+    bytes: u64,
+    total_bytes: Option<u64>,
+    total: u64,
+}
+
+impl Progress {
+    /// At the beginning of reading `total_bytes`, where that is known.
+    pub(super) fn new(total_bytes: Option<u64>) -> Progress {
+        let now = Instant::now();
+        let is_terminal = std::io::stderr().is_terminal();
+        Progress {
+            phase: Phase::Entries,
+            begun: now,
+            told: now,
+            is_terminal,
+            bytes: 0,
+            total_bytes,
+            total: 0,
+        }
+    }
+
+    /// Entries read, and bytes more.
+    pub(super) fn read(&mut self, entries: u64, bytes: u64) {
+        self.bytes += bytes;
+        if !self.is_due() {
+            return;
+        }
+        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let rate = self.bytes as f64 / seconds;
+        let left = self.total_bytes.map(|total| total.saturating_sub(self.bytes) as f64 / rate);
+        let mut text = format!("{entries} entries, {:.1} MB/s", rate / 1e6);
+        if let Some(left) = left {
+            text.push_str(&format!(", {} left in this phase", duration(left)));
+        }
+        self.tell(&text);
+    }
+
+    /// Begins a phase with so many things to do, 0 if that is not known.
+    pub(super) fn begin(&mut self, phase: Phase, total: u64) {
+        (self.phase, self.total, self.begun) = (phase, total, Instant::now());
+        if self.is_terminal {
+            self.tell("");
+        }
+    }
+
+    /// So many things done of the phase.
+    pub(super) fn at(&mut self, count: u64) {
+        if !self.is_due() {
+            return;
+        }
+        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let mut text = format!("{count} done");
+        if self.total > count {
+            let left = (self.total - count) as f64 * seconds / count.max(1) as f64;
+            text.push_str(&format!(", {} left in this phase", duration(left)));
+        }
+        self.tell(&text);
+    }
+
+    /// Clears a terminal's line.
+    pub(super) fn end(&mut self) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// Bytes read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn is_due(&self) -> bool {
+        self.told.elapsed() >= if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL }
+    }
+
+    /// Nobody may be listening, which is no reason to stop.
+    fn tell(&mut self, text: &str) {
+        self.told = Instant::now();
+        let mut out = std::io::stderr();
+        let phase = self.phase.name();
+        let _ = match self.is_terminal {
+            true => write!(out, "\r\x1b[K{phase}: {text}").and_then(|()| out.flush()),
+            false => writeln!(out, "pando: {phase}: {text}"),
+        };
+    }
+}
+
+/// Seconds for people.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        for (seconds, text) in [(0.4, "0 s"), (119.0, "119 s"), (130.0, "2 min"), (7_300.0, "2 h 1 min")] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

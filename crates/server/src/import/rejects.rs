@@ -1,0 +1,137 @@
+//! The file of records that are not imported.
+//!
+//! It is LDIF: each record as it stood in the text, with a comment before it that says where that was and what is wrong.
+//! Repaired, it can be imported or added as it is. What is no LDIF at all stands there as a comment.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use directory::import::{Refusal, Rejected};
+
+use crate::import::source::Sources;
+use crate::start::ServeError;
+
+/// Files tried in the data directory until one has a name that is free.
+const NAMES_MAX: u32 = 10_000;
+
+/// Longest record that is copied, in bytes; of a longer one only the place is told.
+const COPIED_SIZE_MAX: u64 = 64 << 20;
+
+/// The file, made when the first record comes.
+pub(super) struct Rejects {
+    path: Option<PathBuf>,
+    directory: PathBuf,
+    file: Option<(PathBuf, BufWriter<File>)>,
+    record: Vec<u8>,
+}
+
+impl Rejects {
+    /// A file of that name, which must not exist, or a new one in the data directory.
+    pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
+        if let Some(path) = path.as_ref().filter(|path| path.exists()) {
+            return Err(ServeError::RejectsExist { path: path.clone() });
+        }
+        Ok(Rejects { path, directory: directory.to_owned(), file: None, record: Vec::new() })
+    }
+
+    /// Writes a record.
+    pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> io::Result<()> {
+        let place = &rejected.place;
+        let source = place.source as usize;
+        self.record.clear();
+        if place.length <= COPIED_SIZE_MAX {
+            self.record.resize(place.length as usize, 0);
+            sources.read_at(source, place.offset, &mut self.record)?;
+        }
+        let mut record = std::mem::take(&mut self.record);
+        let file = self.file()?;
+        let reason = rejected.reason.replace(['\n', '\r'], " ");
+        writeln!(file, "# {}, line {}: {reason}", sources.name(source), place.line)?;
+        write_record(file, &record, rejected.refusal == Refusal::Malformed)?;
+        if place.length > COPIED_SIZE_MAX {
+            writeln!(file, "# The record is not copied here: it has {} bytes.", place.length)?;
+        }
+        file.write_all(b"\n")?;
+        record.clear();
+        self.record = record;
+        Ok(())
+    }
+
+    /// The file's name, if there is one, when all of it is written.
+    pub(super) fn finish(self) -> Result<Option<PathBuf>, ServeError> {
+        let Some((path, mut file)) = self.file else { return Ok(None) };
+        file.flush()?;
+        Ok(Some(path))
+    }
+
+    fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
+        if self.file.is_none() {
+            let (path, file) = self.create()?;
+            let mut file = BufWriter::new(file);
+            file.write_all(b"version: 1\n\n")?;
+            self.file = Some((path, file));
+        }
+        match &mut self.file {
+            Some((_, file)) => Ok(file),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn create(&self) -> io::Result<(PathBuf, File)> {
+        if let Some(path) = &self.path {
+            return Ok((path.clone(), create_new(path)?));
+        }
+        for number in 1..NAMES_MAX {
+            let path = self.directory.join(format!("rejects-{number}.ldif"));
+            match create_new(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => return Ok((path, file)),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Only the owner may read it: records have passwords.
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes the lines of a record, without empty ones and without the version, which stands at the head of the file.
+fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
+    let mut has_begun = false;
+    for line in record.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_version = line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"version:"));
+        if line.is_empty() || !has_begun && is_version {
+            continue;
+        }
+        has_begun |= line.first() != Some(&b'#');
+        if as_comment {
+            file.write_all(b"# ")?;
+        }
+        file.write_all(line)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_copied_without_version_and_empty_lines() {
+        let check = |record: &str, as_comment, expected: &str| {
+            let mut out = Vec::new();
+            write_record(&mut out, record.as_bytes(), as_comment).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("\nversion: 1\r\ndn: a\r\nb: c\r\n d\r\n\r\n", false, "dn: a\nb: c\n d\n");
+        check("dn: a\nb c\n\n", true, "# dn: a\n# b c\n");
+        check("# hello\ndn: a\nversion: 2\n", false, "# hello\ndn: a\nversion: 2\n");
+    }
+}
