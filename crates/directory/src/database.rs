@@ -512,6 +512,11 @@ impl Writer {
         })
     }
 
+    /// Begins a batch of plain rows, for repairs: no record is made of it.
+    pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
+        Ok(self.store.begin()?)
+    }
+
     /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index. Durable
     /// when it returns, and followed by every change from then on. Rows of the entries that exist are made (or removed) by
     /// [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if nothing is new.

@@ -8,8 +8,11 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, ListenUrl, LogLevel};
 use server::{Arguments, ConfigError};
 
+use crate::compact;
 use crate::export::{self, ExportArguments};
 use crate::import::{self, ImportArguments};
+use crate::passwd::{self, PasswdArguments};
+use crate::verify::{self, VerifyArguments};
 
 /// An LDAP v3 directory server.
 #[derive(Debug, Parser)]
@@ -26,9 +29,15 @@ pub(crate) enum Verb {
     /// Serve a directory until SIGTERM
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
-    /// Check the data of a directory that is not being served; changes nothing
-    #[command(alias = "check", after_help = VERIFY_HELP)]
-    Verify(DataArguments),
+    /// Check the data of a directory, while it is being served or not, and mend it
+    #[command(alias = "check", after_help = verify::HELP)]
+    Verify(VerifyArguments),
+    /// Write the data of a directory anew, without holes
+    #[command(after_help = compact::HELP)]
+    Compact(DataArguments),
+    /// Print the stored form of a password
+    #[command(after_help = passwd::HELP)]
+    Passwd(PasswdArguments),
     /// Load LDIF files into a directory that is not being served, millions of entries in minutes
     #[command(after_help = import::HELP)]
     Import(ImportArguments),
@@ -148,19 +157,6 @@ Exit codes:
   3  another process has the data directory
   4  the data directory cannot be used as it is
   5  cannot listen where it should";
-
-const VERIFY_HELP: &str = "\
-Every row is compared with every entry, and every finding is printed. Memory grows with the data.
-
-Example:
-  pando verify --data /var/lib/pando
-
-Exit codes:
-  0  nothing found
-  1  findings, or the check failed
-  2  the command line or a setting is wrong
-  3  another process has the data directory
-  4  there is no data, or it cannot be read at all";
 
 #[cfg(test)]
 mod tests {

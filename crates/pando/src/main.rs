@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod compact;
 mod exit;
 mod export;
 mod import;
 mod output;
+mod passwd;
 mod serve;
 mod verify;
 
@@ -19,7 +21,9 @@ use arguments::{CommandLine, Verb};
 fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => serve::run(arguments),
-        Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Verify(arguments) => verify::run(&arguments),
+        Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Completions { shell } => {

@@ -1,26 +1,78 @@
-//! `pando verify`.
+//! `pando verify`: every row against every entry, and with `--repair` what can be mended.
 
 use std::process::ExitCode;
 
+use clap::Args;
 use server::{Config, ServeError};
 
 use crate::arguments::DataArguments;
 use crate::exit;
 
-pub(crate) fn run(arguments: DataArguments) -> ExitCode {
-    let config = Config::load(&arguments.to_server()).map_err(ServeError::from);
-    match config.and_then(server::verify) {
-        Err(error) => exit::failed(&error),
-        Ok(findings) if findings.is_empty() => {
-            println!("nothing found");
-            ExitCode::SUCCESS
-        }
-        Ok(findings) => {
-            for finding in &findings {
-                println!("{finding}");
-            }
-            eprintln!("pando: {} findings", findings.len());
-            ExitCode::FAILURE
-        }
-    }
+/// The options of `pando verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// Mend what follows from the entries: names, indexes, links backwards, counts. The directory must not be served
+    #[arg(long)]
+    repair: bool,
 }
+
+pub(crate) fn run(arguments: &VerifyArguments) -> ExitCode {
+    let config = Config::load(&arguments.data.to_server()).map_err(ServeError::from);
+    let done = config.and_then(|config| if arguments.repair { repair(config) } else { verify(&config) });
+    done.unwrap_or_else(|error| exit::failed(&error))
+}
+
+fn verify(config: &Config) -> Result<ExitCode, ServeError> {
+    let mut mendable = 0;
+    let checked = server::verify(config, &mut |finding| {
+        println!("{}", finding.text);
+        mendable += u64::from(!finding.fixes.is_empty());
+    })?;
+    if checked.findings == 0 {
+        println!("nothing found in {} entries and {} rows", checked.entries, checked.rows);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let hint = if mendable > 0 { "; `pando verify --repair` mends these" } else { "" };
+    Ok(exit::failure(&format!(
+        "{} findings, {mendable} of them in rows that follow from entries{hint}",
+        checked.findings
+    )))
+}
+
+fn repair(config: Config) -> Result<ExitCode, ServeError> {
+    let repaired = server::repair(config, &mut |finding, is_mended| {
+        println!("{}: {}", if is_mended { "mended" } else { "cannot be mended" }, finding.text);
+    })?;
+    if repaired.mended > 0 {
+        println!("{} findings mended", repaired.mended);
+    }
+    if repaired.left.findings == 0 {
+        println!("nothing left in {} entries and {} rows", repaired.left.entries, repaired.left.rows);
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(exit::failure(&format!(
+        "{} findings cannot be mended: what is lost with an entry comes back only from an export or a backup",
+        repaired.left.findings
+    )))
+}
+
+pub(crate) const HELP: &str = "\
+Every row is compared with every entry, both ways, every checksum looked at, and every finding printed: what is wrong
+and where. Works while the directory is being served, on one moment of it. Memory stays below half a gigabyte; what does not
+fit is sorted in temporary files beside the data.
+
+With --repair, on a directory that is not being served, what follows from the entries is made anew: names, class postings,
+indexes, links backwards, counts. What was mended is printed, and what cannot be: a damaged entry itself.
+
+Examples:
+  pando verify --data /var/lib/pando
+  pando verify --data /var/lib/pando --repair
+
+Exit codes:
+  0  nothing found, or everything mended
+  1  findings (with --repair: that cannot be mended), or the check failed
+  2  the command line or a setting is wrong
+  3  with --repair: another process has the data directory
+  4  there is no data, or it cannot be read at all";

@@ -51,5 +51,5 @@ pub use acceptor::ListenError;
 pub use config::{Arguments, Config, ConfigError};
 pub use event_loop::EventLoopError;
 pub use serve::serve;
-pub use start::{Fault, Handle, Opened, Reloaded, ServeError, Server, load_schema};
-pub use verify::{open_read_only, verify};
+pub use start::{Fault, Handle, Opened, Reloaded, ServeError, Server, hash_password, load_schema};
+pub use verify::{compact, open_read_only, repair, verify};

@@ -160,9 +160,9 @@ fn import_fault(error: &directory::import::ImportError) -> Fault {
     use directory::import::ImportError;
     match error {
         ImportError::Open(directory::OpenError::Open(store::OpenError::InUse { .. })) => Fault::InUse,
-        ImportError::UnknownSuffix { .. } | ImportError::NotEmpty { .. } | ImportError::WhichSuffix { .. } => {
-            Fault::Settings
-        }
+        ImportError::UnknownSuffix { .. }
+        | ImportError::NotEmpty { .. }
+        | ImportError::WhichSuffix { .. } => Fault::Settings,
         ImportError::Open(_) | ImportError::Operation(_) => Fault::Data,
         _ => Fault::Other,
     }
@@ -440,6 +440,14 @@ pub fn load_schema(files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
     Ok(builder.build()?)
 }
 
+/// The stored form of a clear password.
+///
+/// # Errors
+/// The system gives no random salt.
+pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Vec<u8>, ServeError> {
+    Ok(password::hash(scheme, clear, &Random::default().bytes()?))
+}
+
 /// The settings of the directory that come from the node's.
 fn directory_settings(config: &Config, random: &mut Random) -> Result<Settings, ServeError> {
     let admin_password = match &config.admin_password {
@@ -455,6 +463,7 @@ fn directory_settings(config: &Config, random: &mut Random) -> Result<Settings, 
         time_limit_seconds: config.time_limit_seconds,
         log_records_kept: config.log_records_kept,
         integrity_attributes: config.integrity_attributes.clone(),
+        unindexed_examined_max: directory::limits::UNINDEXED_EXAMINED_MAX,
     })
 }
 

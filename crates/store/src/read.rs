@@ -79,6 +79,16 @@ impl Read {
         }
     }
 
+    /// All counters that are not 0, ascending by key.
+    pub fn counters(&self) -> impl Iterator<Item = Result<(&[u8], i64)>> {
+        let rows = Scan::new(self, Map::COUNTS, (Bound::Unbounded, Bound::Unbounded), Direction::Forward);
+        rows.map(|row| {
+            let (key, value) = row?;
+            let count = value.try_into().map(i64::from_be_bytes);
+            Ok((key, count.map_err(|_| StoreError::DamagedRow { map: Map::COUNTS.spec.name })?))
+        })
+    }
+
     /// The position of the last record in the log, 0 while there is none.
     ///
     /// # Errors

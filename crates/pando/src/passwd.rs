@@ -1,0 +1,72 @@
+//! `pando passwd`: the stored form of a password.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use directory::password::StorageScheme;
+
+use crate::exit;
+
+/// The options of `pando passwd`.
+#[derive(Debug, Args)]
+pub(crate) struct PasswdArguments {
+    /// argon2id, ssha, ssha256, ssha512, pbkdf2-sha256 or clear
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: StorageScheme,
+}
+
+pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
+    let password = match if io::stdin().is_terminal() { ask() } else { read() } {
+        Ok(Ok(password)) => password,
+        Ok(Err(reason)) => return exit::refused(reason),
+        Err(error) => return exit::failure(&format!("cannot read the password: {error}")),
+    };
+    let mut line = match server::hash_password(arguments.scheme, &password) {
+        Ok(stored) => stored,
+        Err(error) => return exit::failed(&error),
+    };
+    line.push(b'\n');
+    match io::stdout().write_all(&line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&format!("cannot write: {error}")),
+    }
+}
+
+/// A password, or why it is none.
+type Password = Result<Vec<u8>, &'static str>;
+
+/// Asks at the terminal, twice, without showing what is typed.
+fn ask() -> io::Result<Password> {
+    let first = rpassword::prompt_password("Password: ")?;
+    let second = rpassword::prompt_password("Again: ")?;
+    Ok(if first == second { not_empty(first.into_bytes()) } else { Err("the two passwords differ") })
+}
+
+/// Reads the first line of standard input.
+fn read() -> io::Result<Password> {
+    let mut line = Vec::new();
+    io::stdin().lock().read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    Ok(not_empty(line))
+}
+
+fn not_empty(password: Vec<u8>) -> Password {
+    // A bind with an empty password is anonymous (RFC 4513 section 5.1.2): nobody could use it.
+    if password.is_empty() { Err("the password is empty") } else { Ok(password) }
+}
+
+pub(crate) const HELP: &str = "\
+Asks for a password twice, or reads one line where standard input is no terminal, and prints it in the form in which
+userPassword holds it. It is never an argument, where others could see it.
+
+Examples:
+  pando passwd
+  pando passwd --scheme ssha512 < password.txt
+
+Exit codes:
+  0  done
+  1  nothing could be read or written
+  2  the command line is wrong, the password is empty, or the two differ";
