@@ -1,0 +1,416 @@
+//! Import: the same directory as by adding the entries one by one, in any order of the text; what is refused, and why.
+
+#[path = "../src/testing.rs"]
+#[allow(dead_code, reason = "the test bed has more than this test needs")]
+mod testing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use directory::Settings;
+use directory::check::check;
+use directory::import::{
+    Builder, ImportError, ImportOptions, Job, Preparer, Refusal, Rejected, Rows, Sorters, Text, resolve,
+};
+use ldap::{ResultCode, Scope};
+use schema::Schema;
+use testing::{SUFFIX, TemporaryFolder, TestDirectory};
+
+/// Little memory, so that the sorters spill.
+const MEMORY: usize = 1 << 16;
+
+const OTHER_SUFFIX: &str = "o=other";
+
+/// What an import did.
+#[derive(Debug, Default)]
+struct Done {
+    entries: u64,
+    carried_over: u64,
+    virtual_values: u64,
+    hashed_passwords: u64,
+    rejected: Vec<Rejected>,
+}
+
+impl Done {
+    fn reasons(&self) -> Vec<(u64, Refusal, &str)> {
+        let reason = |rejected: &Rejected| (rejected.place.line, rejected.refusal);
+        let mut reasons: Vec<_> = self.rejected.iter().map(|r| (reason(r), r.reason.as_str())).collect();
+        reasons.sort();
+        reasons.into_iter().map(|((line, refusal), reason)| (line, refusal, reason)).collect()
+    }
+}
+
+fn options() -> ImportOptions {
+    ImportOptions { creator: "cn=admin".to_owned(), now_micros: 1_700_000_100_000_000, ..Default::default() }
+}
+
+/// Imports texts, each a piece of its own, by turns on two preparers.
+fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> Result<Done, ImportError> {
+    let mut builder = Builder::create(folder.path(), &store_options())?;
+    let now = options.now_micros;
+    let job = Job::begin(builder.old(), Schema::shipped(), options)?;
+    let mut sorters = Sorters::new(folder.path(), MEMORY);
+    let mut done = Done { carried_over: builder.carry_over(&job, &mut sorters)?, ..Done::default() };
+    let mut counter = 0u64;
+    let mut preparers = Vec::new();
+    for thread in 0..2u8 {
+        let random = Box::new(move || {
+            counter += 1;
+            let mut bytes = [thread; 16];
+            bytes[..8].copy_from_slice(&counter.to_be_bytes());
+            Ok(bytes)
+        });
+        preparers.push(Preparer::new(&job, folder.path(), MEMORY, random)?);
+    }
+    let (mut first_id, mut line) = (job.first_id(), 0);
+    for (number, bytes) in texts.iter().enumerate() {
+        let text = Text { source: number as u32, offset: 0, line, first_id, bytes };
+        let prepared = preparers[number % 2].prepare(&text)?;
+        builder.take(&prepared)?;
+        line += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        first_id += prepared.statistics.records;
+        done.virtual_values += prepared.statistics.virtual_values;
+        done.hashed_passwords += prepared.statistics.hashed_passwords;
+        done.rejected.extend(prepared.rejected);
+    }
+    let all = preparers.into_iter().map(Preparer::into_sorters).chain([sorters]);
+    let (mut rows, names): (Vec<_>, Vec<_>) = all.map(|sorters| (sorters.rows, sorters.names)).unzip();
+    let mut resolved_rows = Rows::new(folder.path(), MEMORY);
+    let outcomes = store::Sorter::new(folder.path(), MEMORY);
+    let resolved = resolve(&job, names, &mut resolved_rows, outcomes, |_| {})?;
+    let refused = builder.place(resolved, |rejected| {
+        done.rejected.push(rejected);
+        Ok(())
+    })?;
+    rows.push(resolved_rows);
+    builder.write_rows(rows, &refused, |_| {})?;
+    done.entries = builder.count() - refused.count();
+    builder.finish(&job, [7; 16], now)?;
+    Ok(done)
+}
+
+fn store_options() -> store::Options {
+    store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() }
+}
+
+fn open(folder: Arc<TemporaryFolder>, suffixes: &[&str]) -> TestDirectory {
+    TestDirectory::open(folder, Settings::default(), Schema::shipped(), suffixes, 1_000_000).unwrap()
+}
+
+/// A data directory with no entries.
+fn empty(suffixes: &[&str]) -> Arc<TemporaryFolder> {
+    let folder = Arc::new(TemporaryFolder::new());
+    drop(open(folder.clone(), suffixes));
+    folder
+}
+
+/// All entries with their values, sorted where no order is promised; without what differs from run to run.
+fn content(
+    directory: &mut TestDirectory,
+    bases: &[&str],
+) -> BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>> {
+    const OF_THE_RUN: [&str; 5] =
+        ["entryuuid", "entrycsn", "createtimestamp", "modifytimestamp", "contextcsn"];
+    let mut all = BTreeMap::new();
+    for base in bases {
+        let found = directory.search(base, Scope::WholeSubtree, "(objectClass=*)", &["*", "+"]);
+        assert_eq!(found.code, ResultCode::SUCCESS, "{base}: {}", found.diagnostic);
+        for entry in found.entries {
+            let attributes = entry.attributes.into_iter().filter_map(|(name, mut values)| {
+                let is_of_the_run = OF_THE_RUN.contains(&name.to_ascii_lowercase().as_str());
+                values.sort();
+                (!is_of_the_run).then_some((name, values))
+            });
+            assert!(all.insert(entry.dn.clone(), attributes.collect()).is_none(), "{} twice", entry.dn);
+        }
+    }
+    all
+}
+
+fn assert_sound(directory: &TestDirectory) {
+    assert_eq!(check(&directory.directory.snapshot().unwrap()).unwrap(), Vec::<String>::new());
+}
+
+const BASE: &str = "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\n\
+    dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\n\n";
+
+fn person(uid: &str, more: &str) -> String {
+    format!("dn: uid={uid},ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: {uid}\nsn: {uid}\n{more}\n")
+}
+
+#[test]
+fn the_catalogue_log_and_numbers_go_on() {
+    let folder = empty(&[SUFFIX]);
+    let before = {
+        let directory = open(folder.clone(), &[SUFFIX]);
+        directory.snapshot.position().unwrap()
+    };
+    let future = "entryCSN: 20301231235959.000001Z#000000#000#000000\n";
+    let done = import(&folder, options(), &[BASE.as_bytes(), person("a", future).as_bytes()]).unwrap();
+    assert_eq!((done.entries, done.rejected.len()), (3, 0));
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_eq!(directory.snapshot.position().unwrap(), before + 1);
+    assert_eq!(directory.directory.facts().unwrap().position, before + 1);
+    assert_sound(&directory);
+    let outcome = directory
+        .modify("uid=a,ou=people,dc=example,dc=com", &[(ldap::ChangeOperation::Replace, "sn", &["b"])]);
+    assert_eq!(outcome.code, ResultCode::SUCCESS);
+    let entry = directory.read("uid=a,ou=people,dc=example,dc=com").unwrap();
+    let csn = &entry.attributes["entryCSN"][0];
+    assert!(csn.as_slice() > b"20301231235959.000001Z#000000#000#000000".as_slice(), "{csn:?}");
+    assert_sound(&directory);
+}
+
+#[test]
+fn operational_attributes_are_kept_and_made() {
+    let folder = empty(&[SUFFIX]);
+    let more = "entryUUID: 11111111-2222-3333-4444-555555555555\ncreateTimestamp: 20200101000000Z\n\
+        creatorsName: cn=somebody\nmemberOf: cn=x\nentryDN: cn=y\nuserPassword: secret\nuserPassword: {SSHA}abc\n";
+    let done = import(&folder, options(), &[BASE.as_bytes(), person("a", more).as_bytes()]).unwrap();
+    assert_eq!((done.virtual_values, done.hashed_passwords), (2, 1));
+    let mut directory = open(folder, &[SUFFIX]);
+    let entry = directory.read("uid=a,ou=people,dc=example,dc=com").unwrap();
+    let first = |name: &str| String::from_utf8(entry.attributes[name][0].clone()).unwrap();
+    assert_eq!(first("entryUUID"), "11111111-2222-3333-4444-555555555555");
+    assert_eq!(first("createTimestamp"), "20200101000000Z");
+    assert_eq!(first("creatorsName"), "cn=somebody");
+    assert_eq!(first("modifiersName"), "cn=admin");
+    assert_eq!(first("modifyTimestamp"), "20231114221500Z");
+    assert!(first("userPassword").starts_with("{SSHA512}"));
+    assert!(!entry.attributes.contains_key("memberOf"));
+    assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
+}
+
+#[test]
+fn what_is_refused_says_why_and_the_rest_is_loaded() {
+    let folder = empty(&[SUFFIX]);
+    let records = [
+        (Refusal::Bad, "attribute type \"shoeSize\"", person("b1", "shoeSize: 4\n")),
+        (Refusal::Bad, "is a change", format!("dn: uid=b2,{SUFFIX}\nchangetype: delete\n\n")),
+        (
+            Refusal::Bad,
+            "is a change",
+            format!("dn: uid=b3,{SUFFIX}\nchangetype: add\nobjectClass: domain\n\n"),
+        ),
+        (Refusal::Bad, "URLs", person("b4", "jpegPhoto:< file:///etc/passwd\n")),
+        (Refusal::Bad, "is not a distinguished name", "dn: nonsense\nobjectClass: domain\n\n".to_owned()),
+        (Refusal::Bad, "not an object class", person("b5", "objectClass: nothing\n")),
+        (
+            Refusal::Bad,
+            "requires sn",
+            format!("dn: uid=b6,ou=people,{SUFFIX}\nobjectClass: person\ncn: x\n\n"),
+        ),
+        (Refusal::Bad, "is given more than once", person("b7", "description: x\ndescription:  X \n")),
+        (Refusal::Bad, "value 1 is", person("b8", "telephoneNumber::\n")),
+        (Refusal::Bad, "single-valued", person("b9", "preferredLanguage: de\npreferredLanguage: en\n")),
+        (Refusal::Bad, "not allowed by the classes", person("b10", "uidNumber: 7\n")),
+        (Refusal::Bad, "value 1 is", person("b11", "mail:: w7w=\n")),
+        (Refusal::Outside, "it is not below", "dn: dc=example,dc=org\nobjectClass: domain\n\n".to_owned()),
+        (Refusal::Malformed, "':' expected", "this is nothing\n\n".to_owned()),
+        (Refusal::Malformed, "base64", person("b12", "description:: !!!\n")),
+        (Refusal::Malformed, "must start with 'dn:'", "cn: x\nsn: y\n\n".to_owned()),
+        (Refusal::Malformed, "second 'dn:'", "dn: cn=x\nsn: y\ndn: cn=z\n\n".to_owned()),
+        (Refusal::Malformed, "continuation of no line", " x\ndn: cn=x\n\n".to_owned()),
+        (Refusal::Malformed, "not UTF-8", "dn:: Y249/w==\nsn: y\n\n".to_owned()),
+        (Refusal::Duplicate, "comes before", person("GOOD", "")),
+        (
+            Refusal::Orphan,
+            "superior is not there",
+            format!("dn: cn=x,ou=none,{SUFFIX}\nobjectClass: device\n\n"),
+        ),
+        (
+            Refusal::Orphan,
+            "superior is not there",
+            format!("dn: cn=y,cn=x,ou=none,{SUFFIX}\nobjectClass: device\n\n"),
+        ),
+        (Refusal::Bad, "an alias", format!("dn: cn=c,cn=alias,{SUFFIX}\nobjectClass: device\n\n")),
+    ];
+    let alias = format!(
+        "dn: cn=alias,{SUFFIX}\nobjectClass: alias\nobjectClass: extensibleObject\naliasedObjectName: {SUFFIX}\n\n"
+    );
+    let head = format!("version: 1\n\n{BASE}{alias}{}", person("good", "mail: good@example.com\n"));
+    let mut texts = vec![head.as_bytes()];
+    texts.extend(records.iter().map(|(_, _, record)| record.as_bytes()));
+    let done = import(&folder, options(), &texts).unwrap();
+    assert_eq!(done.entries, 4);
+    for (number, (refusal, part, record)) in records.iter().enumerate() {
+        let rejected = done.rejected.iter().find(|r| r.place.source as usize == number + 1);
+        let rejected = rejected.unwrap_or_else(|| panic!("taken: {record}"));
+        assert!(rejected.refusal == *refusal && rejected.reason.contains(part), "{record}{rejected:?}");
+        assert_eq!(rejected.place.length, record.len() as u64, "{record}");
+    }
+    assert_eq!(done.rejected.len(), records.len());
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_sound(&directory);
+    let found = directory.search(SUFFIX, Scope::WholeSubtree, "(sn=*)", &["1.1"]);
+    assert_eq!(found.entries.len(), 1, "rows of refused entries are left");
+}
+
+#[test]
+fn lines_tell_where_it_went_wrong() {
+    let folder = empty(&[SUFFIX]);
+    let text = format!("{BASE}# a comment\r\n{}", person("a", "description: x\nmail: \u{fc}\n"));
+    let done = import(&folder, options(), &[text.as_bytes(), b"nonsense\n"]).unwrap();
+    let lines: Vec<_> = done.reasons().into_iter().map(|(line, refusal, _)| (line, refusal)).collect();
+    assert_eq!(lines, [(14, Refusal::Bad), (16, Refusal::Malformed)]);
+}
+
+/// Names of entries, links between them and to nowhere, values of many sorts.
+struct Random(fastrand::Rng);
+
+impl Random {
+    fn entry(&mut self, dn: &str, links: &[String]) -> Vec<(&'static str, Vec<String>)> {
+        let pick = |rng: &mut fastrand::Rng, all: &[String]| all[rng.usize(..all.len())].clone();
+        let rng = &mut self.0;
+        let mut attributes = vec![
+            ("objectClass", vec!["extensibleObject".to_owned(), "organizationalRole".to_owned()]),
+            ("description;lang-de", vec![format!("Wert {}", rng.u8(..))]),
+            ("displayName", vec![format!("Name {}", rng.u16(..))]),
+        ];
+        for name in ["member", "seeAlso", "owner", "uniqueMember"] {
+            let mut values: Vec<_> = (0..rng.usize(..4)).map(|_| pick(rng, links)).collect();
+            values.sort();
+            values.dedup();
+            if !values.is_empty() {
+                attributes.push((name, values));
+            }
+        }
+        for (name, count) in [("mail", rng.usize(..3)), ("memberUid", [0, 1, 63, 64, 65, 90][rng.usize(..6)])]
+        {
+            if count > 0 {
+                attributes.push((name, (0..count).map(|number| format!("v{number}@{}", dn.len())).collect()));
+            }
+        }
+        if rng.bool() {
+            let sizes = [1_023, 1_024, 1_025, 5_000];
+            attributes.push(("description", vec!["x".repeat(sizes[rng.usize(..4)]), "é: ".to_owned()]));
+        }
+        if rng.bool() {
+            attributes.push(("uidNumber", vec![rng.i32(..).to_string()]));
+        }
+        attributes
+    }
+}
+
+/// LDIF of an entry, written as a person would who knows all of RFC 2849.
+fn record(rng: &mut fastrand::Rng, dn: &str, attributes: &[(&str, Vec<String>)]) -> String {
+    let end = if rng.bool() { "\n" } else { "\r\n" };
+    let mut text = format!("# {dn}{end}dn: {dn}{end}");
+    for (name, values) in attributes {
+        for value in values {
+            let plain = value.is_ascii() && !value.starts_with([' ', ':', '<']) && !value.ends_with(' ');
+            let line = if plain && rng.bool() {
+                format!("{name}: {value}")
+            } else {
+                use base64::Engine;
+                format!("{name}:: {}", base64::engine::general_purpose::STANDARD.encode(value))
+            };
+            let (first, mut rest) = line.split_at(line.len().min(40 + name.len()));
+            text.push_str(first);
+            while !rest.is_empty() {
+                let (part, behind) = rest.split_at(rest.len().min(60));
+                text.push_str(&format!("{end} {part}"));
+                rest = behind;
+            }
+            text.push_str(end);
+        }
+    }
+    text + end
+}
+
+#[test]
+fn the_result_is_that_of_adding_one_by_one_in_any_order() {
+    for seed in 0..12 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut names = vec![SUFFIX.to_owned()];
+        for number in 0..40 {
+            let parent = names[rng.usize(..names.len())].clone();
+            names.push(format!("cn=e{number},{parent}"));
+        }
+        let mut targets = names.clone();
+        targets.extend((0..10).map(|number| format!("cn=missing{number},{SUFFIX}")));
+        targets.push("o=elsewhere".to_owned());
+        let mut random = Random(rng.clone());
+        let mut entries = Vec::new();
+        for dn in &names {
+            let mut attributes = random.entry(dn, &targets);
+            if dn == SUFFIX {
+                attributes[0].1 = vec!["domain".to_owned(), "extensibleObject".to_owned()];
+            }
+            entries.push((dn.clone(), attributes));
+        }
+        let mut added = open(empty(&[SUFFIX]), &[SUFFIX]);
+        for (dn, attributes) in &entries {
+            let values: Vec<Vec<&str>> =
+                attributes.iter().map(|(_, values)| values.iter().map(String::as_str).collect()).collect();
+            let given: Vec<(&str, &[&str])> = attributes
+                .iter()
+                .zip(&values)
+                .map(|((name, _), values)| (*name, values.as_slice()))
+                .collect();
+            let outcome = added.add(dn, &given);
+            assert_eq!(outcome.code, ResultCode::SUCCESS, "seed {seed}: {dn}: {}", outcome.diagnostic);
+        }
+        let expected = content(&mut added, &[SUFFIX]);
+        for _ in 0..2 {
+            let texts: Vec<String> =
+                entries.iter().map(|(dn, attributes)| record(&mut rng, dn, attributes)).collect();
+            let folder = empty(&[SUFFIX]);
+            let pieces: Vec<Vec<u8>> = texts.chunks(7).map(|records| records.concat().into_bytes()).collect();
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let done = import(&folder, options(), &pieces).unwrap();
+            assert_eq!(done.reasons(), [], "seed {seed}");
+            let mut imported = open(folder, &[SUFFIX]);
+            assert_sound(&imported);
+            assert_eq!(content(&mut imported, &[SUFFIX]), expected, "seed {seed}");
+            rng.shuffle(&mut entries);
+        }
+    }
+}
+
+#[test]
+fn only_the_suffix_asked_for_is_replaced() {
+    let folder = empty(&[SUFFIX, OTHER_SUFFIX]);
+    let other = "dn: o=other\nobjectClass: organization\nobjectClass: extensibleObject\n\
+        seeAlso: uid=stays,ou=people,dc=example,dc=com\nseeAlso: uid=goes,ou=people,dc=example,dc=com\n\
+        seeAlso: uid=comes,ou=people,dc=example,dc=com\nmail: o@example.com\n";
+    let mut many = String::new();
+    (0..100).for_each(|number| many.push_str(&format!("memberUid: m{number}\n")));
+    let other = format!("{other}{many}description: {}\n\n", "y".repeat(3_000));
+    let old =
+        format!("{BASE}{}{}{other}", person("stays", "seeAlso: o=other\n"), person("goes", "mail: g@x\n"));
+    let done = import(&folder, options(), &[old.as_bytes()]).unwrap();
+    assert_eq!((done.entries, done.reasons()), (5, vec![]));
+    assert_sound(&open(folder.clone(), &[]));
+
+    let new = format!("{}{}{BASE}", person("comes", ""), person("stays", "seeAlso: o=other\n"));
+    let refused = |options: ImportOptions| import(&folder, options, &[new.as_bytes()]).unwrap_err();
+    assert!(matches!(refused(options()), ImportError::NotEmpty { .. }));
+    assert!(matches!(refused(ImportOptions { replace: true, ..options() }), ImportError::WhichSuffix { .. }));
+    let unknown = ImportOptions { suffixes: vec!["o=nobody".to_owned()], ..options() };
+    assert!(matches!(refused(unknown), ImportError::UnknownSuffix { .. }));
+
+    let asked = ImportOptions { suffixes: vec![SUFFIX.to_owned()], replace: true, ..options() };
+    let done = import(&folder, asked, &[new.as_bytes()]).unwrap();
+    assert_eq!((done.entries, done.carried_over, done.reasons()), (4, 1, vec![]));
+    let mut directory = open(folder, &[]);
+    assert_sound(&directory);
+    let all = content(&mut directory, &[SUFFIX, OTHER_SUFFIX]);
+    assert_eq!(all.len(), 5);
+    let kept = &all["o=other"];
+    assert_eq!(
+        (kept["seeAlso"].len(), kept["memberUid"].len(), kept["description"][0].len()),
+        (3, 100, 3_000)
+    );
+    // A link follows its entry's name; what names nobody does not.
+    assert_eq!(
+        directory.modify_dn("uid=comes,ou=people,dc=example,dc=com", "uid=renamed", true, None).code,
+        ResultCode::SUCCESS
+    );
+    let links = &content(&mut directory, &[OTHER_SUFFIX])["o=other"]["seeAlso"];
+    assert!(links.contains(&b"uid=renamed,ou=people,dc=example,dc=com".to_vec()));
+    assert!(links.contains(&b"uid=goes,ou=people,dc=example,dc=com".to_vec()));
+    let found = directory.search(OTHER_SUFFIX, Scope::WholeSubtree, "(mail=o@example.com)", &["1.1"]);
+    assert_eq!(found.entries.len(), 1);
+    assert_sound(&directory);
+}
