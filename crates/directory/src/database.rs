@@ -282,6 +282,12 @@ impl Directory {
         maintenance::progress(&view, &self.catalog.load())
     }
 
+    /// The name by which this directory calls an attribute type; `None` where the schema does not know it.
+    pub fn attribute_name(&self, name_or_oid: &str) -> Option<String> {
+        let catalog = self.catalog.load();
+        catalog.schema.attribute_type(name_or_oid).map(|known| known.name().to_owned())
+    }
+
     /// The attribute types that are indexed, by name, with what their indexes are to answer.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
         let catalog = self.catalog.load();
@@ -538,6 +544,14 @@ impl Writer {
     /// Whether index rows remain to be made or removed.
     pub fn maintenance_pending(&self) -> bool {
         maintenance::is_pending(&self.catalog)
+    }
+
+    /// As [`Directory::index_progress`].
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
+        self.directory.index_progress()
     }
 
     /// Makes or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Whether more

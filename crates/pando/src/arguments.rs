@@ -9,8 +9,10 @@ use server::values::{DnText, ListenUrl, LogLevel};
 use server::{Arguments, ConfigError};
 
 use crate::compact;
+use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
 use crate::import::{self, ImportArguments};
+use crate::index::{self, IndexArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::verify::{self, VerifyArguments};
 
@@ -44,6 +46,12 @@ pub(crate) enum Verb {
     /// Write the entries of a directory as LDIF, while it is being served or not
     #[command(after_help = export::HELP)]
     Export(ExportArguments),
+    /// List, add and drop indexes of a directory that is not being served
+    #[command(after_help = index::HELP)]
+    Index(IndexArguments),
+    /// Say how a search is carried out, on a directory that is not being served
+    #[command(after_help = explain::HELP)]
+    Explain(ExplainArguments),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  pando completions bash > /etc/bash_completion.d/pando")]
     Completions {

@@ -5,8 +5,10 @@
 mod arguments;
 mod compact;
 mod exit;
+mod explain;
 mod export;
 mod import;
+mod index;
 mod output;
 mod passwd;
 mod serve;
@@ -26,6 +28,8 @@ fn main() -> ExitCode {
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Index(arguments) => index::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Completions { shell } => {
             let mut command = CommandLine::command();
             clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());

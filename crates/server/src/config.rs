@@ -128,6 +128,8 @@ pub struct Config {
     pub size_limit: u32,
     /// Seconds a search of others than the administrator takes; 0 is no limit.
     pub time_limit_seconds: u32,
+    /// Entries that a search of others than the administrator looks at without an index; 0 is no limit.
+    pub unindexed_examined_max: u64,
     /// Records of the log that are kept.
     pub log_records_kept: u64,
     /// What can be changed while connections are open.
@@ -194,6 +196,7 @@ impl Config {
             integrity_attributes: Vec::new(),
             size_limit: directory.size_limit,
             time_limit_seconds: directory.time_limit_seconds,
+            unindexed_examined_max: directory.unindexed_examined_max,
             log_records_kept: directory.log_records_kept,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
@@ -245,6 +248,7 @@ impl Config {
             integrity_attributes: file.integrity_attributes.unwrap_or_default(),
             size_limit: file.limits.size_limit.unwrap_or(defaults.size_limit),
             time_limit_seconds: file.limits.time_limit_seconds.unwrap_or(defaults.time_limit_seconds),
+            unindexed_examined_max: file.limits.unindexed_examined.unwrap_or(defaults.unindexed_examined_max),
             log_records_kept: file.limits.log_records.map_or(defaults.log_records_kept, NonZeroU64::get),
             online,
             log: LogSettings {
@@ -288,6 +292,7 @@ impl Config {
             ("password_scheme", self.password_scheme != new.password_scheme, true),
             ("limits.size_limit", self.size_limit != new.size_limit, true),
             ("limits.time_limit_seconds", self.time_limit_seconds != new.time_limit_seconds, true),
+            ("limits.unindexed_examined", self.unindexed_examined_max != new.unindexed_examined_max, true),
             ("limits.log_records", self.log_records_kept != new.log_records_kept, true),
             ("limits or idle_timeout_seconds", without_log(&self.online) != without_log(&new.online), true),
             ("log", log_changed, true),

@@ -107,6 +107,9 @@ pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 /// Between two such questions; three without an answer end the connection.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Batches of changes between two slices of index rows, while changes are waiting.
+pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
+
 /// Random bytes taken from the system at a time by the writer, which needs 16 for each change.
 pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 

@@ -2,12 +2,13 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Log`, `cn=Storage` and `cn=Process` are our own.
+//! operation stands a count per result code. `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use directory::Directory;
+use directory::attribute_index::Phase;
 use directory::csn::generalized_time;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
@@ -140,6 +141,23 @@ fn add_storage(tree: &mut Tree, sources: &Sources) {
     tree.counter("Map Bytes", &storage, facts.map_bytes);
     tree.counter("Disk Bytes", &storage, facts.disk_bytes);
     tree.counter("Disk Free Bytes", &storage, facts.disk_free_bytes);
+    add_indexes(tree, &directory);
+}
+
+/// `cn=Indexes`: one entry for each part of an index that is being made or removed.
+fn add_indexes(tree: &mut Tree, directory: &Directory) {
+    let parent = tree.container("Indexes", ROOT);
+    let progress = match directory.index_progress() {
+        Ok(progress) => progress,
+        Err(error) => return tracing::warn!(%error, "the directory does not say what its indexes do"),
+    };
+    for part in progress {
+        let what = match part.phase {
+            Phase::Building => format!("building: entry {} of {}", part.built_to, part.last_entry),
+            _ => "removing".to_owned(),
+        };
+        tree.info(&format!("{} {}", part.attribute, part.part.name()), &parent, what);
+    }
 }
 
 /// Entries in the making, parents first.

@@ -50,6 +50,7 @@ pub(crate) struct LimitKeys {
     pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,
     pub(crate) size_limit: Option<u32>,
     pub(crate) time_limit_seconds: Option<u32>,
+    pub(crate) unindexed_examined: Option<u64>,
     pub(crate) log_records: Option<NonZeroU64>,
 }
 

@@ -461,9 +461,9 @@ fn directory_settings(config: &Config, random: &mut Random) -> Result<Settings, 
         password_scheme: config.password_scheme,
         size_limit: config.size_limit,
         time_limit_seconds: config.time_limit_seconds,
+        unindexed_examined_max: config.unindexed_examined_max,
         log_records_kept: config.log_records_kept,
         integrity_attributes: config.integrity_attributes.clone(),
-        unindexed_examined_max: directory::limits::UNINDEXED_EXAMINED_MAX,
     })
 }
 

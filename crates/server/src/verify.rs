@@ -64,7 +64,7 @@ pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
 }
 
 /// Wants data to be there: opening an empty directory would make a new one of it.
-fn check_data(config: &Config) -> Result<(), ServeError> {
+pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
     let is_file = |path: &Path| path.join("data.mdb").is_file();
     if is_file(&config.data) { Ok(()) } else { Err(ServeError::NoData { path: config.data.clone() }) }
 }

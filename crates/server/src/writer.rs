@@ -22,6 +22,7 @@ use crate::hash_pool::HashedPasswords;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::mailbox::{Address, Letter, Mailbox, Written};
 use crate::stamp::{Random, now_micros};
+use crate::upkeep::Upkeep;
 
 /// A change on its way to the writer. No `Debug`: it may carry passwords.
 pub(crate) struct WriteRequest {
@@ -142,19 +143,33 @@ impl WriteQueue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for changes and moves all of them behind `backlog`, whose own ones are there already. False when the queue
-    /// is closed and empty.
-    fn fetch(&self, backlog: &mut Vec<WriteRequest>) -> bool {
+    /// Waits for changes, unless there is other work to do, and moves all of them behind `backlog`, whose own ones are
+    /// there already.
+    fn fetch(&self, backlog: &mut Vec<WriteRequest>, has_other_work: bool) -> Fetched {
         let mut state = lock(&self.state);
         while backlog.is_empty() && state.requests.is_empty() {
             if state.closed {
-                return false;
+                return Fetched::Closed;
+            }
+            if has_other_work {
+                return Fetched::Nothing;
             }
             state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         backlog.append(&mut state.requests);
-        true
+        Fetched::Changes
     }
+}
+
+/// What the queue had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetched {
+    /// Changes to make.
+    Changes,
+    /// Nothing at present.
+    Nothing,
+    /// Nothing, and nothing more to come.
+    Closed,
 }
 
 /// What the locks guard is changed in single steps, so a panic elsewhere leaves nothing half done.
@@ -167,16 +182,23 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
     let mut random = Random::default();
     let mut backlog = Vec::new();
     let mut stopped = false;
-    while queue.fetch(&mut backlog) {
+    let mut upkeep = Upkeep::default();
+    loop {
+        match queue.fetch(&mut backlog, !stopped && upkeep.is_wanted(&writer)) {
+            Fetched::Closed => return,
+            Fetched::Nothing => {
+                stopped = !keep_up(&mut writer, &mut upkeep, queue);
+                continue;
+            }
+            Fetched::Changes => {}
+        }
         let (count, bytes) = batch_extent(&backlog);
         let batch = &backlog[..count];
         let outcomes = if stopped {
             all_failed(count)
         } else {
             catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random))).unwrap_or_else(|_| {
-                tracing::error!(
-                    "a defect was met while changing the directory: no more changes until a restart"
-                );
+                tracing::error!("{DEFECT}");
                 stopped = true;
                 all_failed(count)
             })
@@ -185,7 +207,23 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
         queue.release(count, bytes);
         answer(batch, outcomes, &queue.mailboxes);
         backlog.drain(..count);
+        if !stopped && upkeep.is_due(&writer) {
+            stopped = !keep_up(&mut writer, &mut upkeep, queue);
+        }
     }
+}
+
+const DEFECT: &str = "a defect was met while changing the directory: no more changes until a restart";
+
+/// Makes or removes some index rows. False when a defect was met.
+fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue) -> bool {
+    let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
+    if !is_sound {
+        tracing::error!("{DEFECT}");
+    }
+    // An index that is complete now is seen by the next search.
+    queue.commits.fetch_add(1, Ordering::Release);
+    is_sound
 }
 
 /// How many of the waiting changes make the next batch, and the bytes of their messages.
@@ -322,9 +360,9 @@ mod tests {
         queue.submit(&mut vec![request(1), request(2)]);
         queue.close();
         let mut backlog = Vec::new();
-        assert!(queue.fetch(&mut backlog));
+        assert_eq!(queue.fetch(&mut backlog, true), Fetched::Changes);
         assert_eq!(backlog.len(), 2);
         backlog.clear();
-        assert!(!queue.fetch(&mut backlog));
+        assert_eq!(queue.fetch(&mut backlog, false), Fetched::Closed);
     }
 }

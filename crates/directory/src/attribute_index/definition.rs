@@ -111,6 +111,16 @@ impl IndexPart {
     pub const ALL: [IndexPart; 4] =
         [IndexPart::Values, IndexPart::Presence, IndexPart::Grams, IndexPart::Sounds];
 
+    /// Its name, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IndexPart::Values => "values",
+            IndexPart::Presence => "presence",
+            IndexPart::Grams => "substrings",
+            IndexPart::Sounds => "sounds",
+        }
+    }
+
     /// The kinds, of which any needs the part.
     const fn kinds(self) -> IndexKinds {
         match self {

@@ -1,6 +1,6 @@
 //! Searches of a session: answered at once if one slice is enough, else kept, and run slice by slice in turn.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
@@ -22,11 +22,16 @@ impl Session {
         controls: &RequestControls,
         out: &mut Vec<u8>,
     ) {
+        let asked_at = controls.explain.then(Instant::now);
         let started = Search::start(&context.snapshot, &self.requester, asked.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
             Err(outcome) => return self.answer(context, &asked, &outcome, out),
         };
+        if let Some(asked_at) = asked_at {
+            let micros = move || asked_at.elapsed().as_micros() as u64;
+            search.measure(micros(), Box::new(micros));
+        }
         // Behind another search this one waits for its turn, so that a thousand scans sent at once are one slice.
         if !self.has_search()
             && let Step::Done = search.run(&context.snapshot, out, &SLICE)
