@@ -19,6 +19,7 @@ use store::Direction;
 
 use crate::OperationError;
 use crate::access::{Access, Requester};
+use crate::catalog::AttributeDef;
 use crate::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::limits::TREE_DEPTH_MAX;
 use crate::name_cache::NameCache;
@@ -35,14 +36,14 @@ const BUFFER_SIZE: usize = 1 << 20;
 /// Targets of links read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// What to export. The default is every entry with its user attributes.
+/// What to export. The default is every entry with all attributes that a client may write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
     /// The entry at and below which entries are exported, instead of all.
     pub base: Option<&'a str>,
     /// What entries must match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes to export, as a search names them (`*`, `+` and `@class` included); none means all user attributes.
+    /// Attributes to export, as a search names them (`*`, `+` and `@class` included); none means all that a client may write.
     pub attributes: &'a [String],
     /// Whether stored operational attributes are exported besides.
     pub operational: bool,
@@ -372,6 +373,12 @@ fn selection(state: State<'_>, request: &ExportRequest<'_>, access: Access) -> S
     // An empty list means all user attributes, but not beside another selector.
     if request.attributes.is_empty() {
         stored.push("*");
+        // And those that are operational and yet a client's to write, such as the `ref` of a referral.
+        let schema = &state.catalog.schema;
+        let is_clients = |def: &&AttributeDef| {
+            def.is_operational && !schema.type_by_id(def.description.type_id).no_user_modification
+        };
+        state.catalog.attributes().iter().filter(is_clients).for_each(|def| stored.push(&def.name));
     }
     if request.operational {
         stored.push("+");
@@ -434,6 +441,19 @@ mod tests {
         assert!(text.starts_with("version: 1\n# Pando export at log position "), "{text}");
         assert!(text.contains("\ndn: cn=x,ou=a,dc=example,dc=com\nobjectClass: device\ncn: x\n\n"), "{text}");
         assert!(!text.contains("entryUUID"), "{text}");
+    }
+
+    #[test]
+    fn operational_attributes_that_clients_write_are_there() {
+        let mut directory = planted();
+        let url = "ldap://elsewhere.example/";
+        let outcome = directory.add(
+            "ou=away,dc=example,dc=com",
+            &[("objectClass", &["referral", "extensibleObject"]), ("ou", &["away"]), ("ref", &[url])],
+        );
+        assert_eq!(outcome, crate::Outcome::success());
+        let text = text_of(&directory, &ExportRequest::default());
+        assert!(text.contains("\nref: ldap://elsewhere.example/\n"), "{text}");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub mod decide;
 pub mod entry;
 pub mod export;
 pub mod import;
+pub mod ldif_check;
+pub mod ldif_diff;
 pub mod limits;
 pub mod links;
 pub mod operational;

@@ -13,6 +13,7 @@ use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
 use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
+use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::verify::{self, VerifyArguments};
 
@@ -37,6 +38,9 @@ pub(crate) enum Verb {
     /// Write the data of a directory anew, without holes
     #[command(after_help = compact::HELP)]
     Compact(DataArguments),
+    /// Check, count and compare LDIF files
+    #[command(after_help = ldif::HELP)]
+    Ldif(LdifArguments),
     /// Print the stored form of a password
     #[command(after_help = passwd::HELP)]
     Passwd(PasswdArguments),

@@ -25,10 +25,10 @@ pub(crate) struct ExportArguments {
     /// Export only entries that match (RFC 4515)
     #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     filter: Option<FilterBuf>,
-    /// Attributes to export, as in a search; a comma between two [default: all user attributes]
+    /// Attributes to export, as in a search; a comma between two [default: all that a client may write]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     attributes: Vec<String>,
-    /// Export stored operational attributes too: entryUUID, createTimestamp, modifiersName and so on
+    /// Export what only the server writes too: entryUUID, createTimestamp, modifiersName and so on
     #[arg(long)]
     operational: bool,
     /// Compress what is written; taken from the file's name (.gz, .zst) if not given

@@ -79,7 +79,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
 }
 
 /// Opens a text, and unpacks it by the end of its name.
-fn open(path: &Path) -> Result<Input, ServeError> {
+pub(crate) fn open(path: &Path) -> Result<Input, ServeError> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     match open_data(path) {
         Ok(data) => Ok(Input { name, data }),

@@ -9,6 +9,7 @@ mod explain;
 mod export;
 mod import;
 mod index;
+mod ldif;
 mod output;
 mod passwd;
 mod serve;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Ldif(arguments) => ldif::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
