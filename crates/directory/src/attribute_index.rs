@@ -15,6 +15,8 @@
 pub mod definition;
 pub mod keys;
 pub mod maintenance;
+#[cfg(test)]
+mod tests;
 
 use schema::{MatchingRule, RuleUse, Schema};
 use store::Batch;

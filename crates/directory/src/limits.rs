@@ -29,7 +29,7 @@ pub const INDEX_SLICE_ENTRIES_MAX: usize = 512;
 
 /// Index rows made (a little more, where an entry has many) or removed in one batch: a few milliseconds of work, so that
 /// changes of clients in between hardly wait.
-pub const INDEX_SLICE_ROWS_MAX: usize = 4_096;
+pub const INDEX_SLICE_ROWS_MAX: usize = 2_048;
 
 /// Longest normal name that a row key holds whole. LMDB's keys end at 511 bytes, the ids beside the name take 20.
 pub const NAME_KEY_MAX: usize = 440;

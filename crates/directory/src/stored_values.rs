@@ -21,11 +21,11 @@ pub fn large_value<'r>(read: &'r Read, id: EntryId, attribute: AttrId, hash: &[u
 }
 
 /// The rows of `values` of one attribute, in the order of their keys: `(normal value or its head and hash, value)`.
-pub fn table_values<'r>(
-    read: &'r Read,
+pub fn table_values(
+    read: &Read,
     id: EntryId,
     attribute: AttrId,
-) -> impl Iterator<Item = Result<(&'r [u8], &'r [u8])>> {
+) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
     let prefix = link_key(id, attribute);
     let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
     read.scan(VALUES, range, Direction::Forward)
