@@ -74,8 +74,8 @@ pub fn change_index(
         IndexChange::Add(kinds) => known.with(kinds),
         IndexChange::Drop(kinds) => known.without(kinds),
     };
-    let (writer, random) = opened.writer();
-    writer.define_index(&attribute, kinds, &new_stamp(random)?)?;
+    opened.define_index(&attribute, kinds)?;
+    let (writer, _) = opened.writer();
     let mut slices = 0;
     while writer.run_maintenance_slice(&SliceBudget::default())? {
         slices += 1;
@@ -84,6 +84,18 @@ pub fn change_index(
         }
     }
     Ok(kinds)
+}
+
+impl Opened {
+    /// Defines the index of an attribute type without waiting for its rows: they are made once the directory is served.
+    ///
+    /// # Errors
+    /// The type cannot have such an index, or the directory failed.
+    pub fn define_index(&mut self, attribute: &str, kinds: IndexKinds) -> Result<(), ServeError> {
+        let (writer, random) = self.writer();
+        writer.define_index(attribute, kinds, &new_stamp(random)?)?;
+        Ok(())
+    }
 }
 
 /// Why a search was not explained.

@@ -70,6 +70,10 @@ impl Running {
                 vec![("objectClass".to_owned(), classes), ("dc".to_owned(), vec![b"example".to_vec()])];
             opened.load([(SUFFIX.to_owned(), attributes)]).unwrap();
         }
+        Running::serve(opened)
+    }
+
+    fn serve(opened: Opened) -> Running {
         let server = opened.start().unwrap();
         let (handle, address) = (server.handle(), server.addresses()[0]);
         Running { server: Some(server), handle, address }
@@ -98,6 +102,13 @@ impl Drop for Running {
             let _ = server.wait();
         }
     }
+}
+
+/// What a check of the data directory finds.
+fn findings(config: &Config) -> Vec<String> {
+    let mut findings = Vec::new();
+    server::verify(config, &mut |finding| findings.push(finding.text.clone())).unwrap();
+    findings
 }
 
 fn person_dn(name: &str) -> String {
@@ -342,6 +353,51 @@ fn the_monitor_counts() {
 }
 
 #[test]
+fn an_index_is_made_between_the_changes_of_clients() {
+    const LOADED: usize = 2_000;
+    let folder = Folder::new();
+    let mut opened = Opened::open(config(&folder)).unwrap();
+    let values = |text: String| vec![text.into_bytes()];
+    let person = |number: usize| {
+        let attributes = [
+            ("objectClass", "inetOrgPerson".to_owned()),
+            ("cn", "x".to_owned()),
+            ("sn", "x".to_owned()),
+            ("description", format!("Sits in room {number} and likes it")),
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), values(value)));
+        (person_dn(&format!("p{number}")), attributes.to_vec())
+    };
+    let suffix = [("objectClass", "domain"), ("dc", "example")];
+    let suffix = suffix.map(|(name, value)| (name.to_owned(), values(value.to_owned())));
+    let people = (0..LOADED).map(person);
+    opened.load([(SUFFIX.to_owned(), suffix.to_vec())].into_iter().chain(people)).unwrap();
+    opened.define_index("description", "substring".parse().unwrap()).unwrap();
+    let mut running = Running::serve(opened);
+    let mut admin = running.administrator();
+    let mut added = 0;
+    loop {
+        let work = admin.search("cn=Indexes,cn=monitor", Scope::SingleLevel, "(objectClass=*)", &["1.1"]);
+        let is_done = work.unwrap().entries.is_empty();
+        let found = admin.search(SUFFIX, Scope::WholeSubtree, "(description=*the sea*)", &["1.1"]).unwrap();
+        assert_eq!(found.entries.len(), added);
+        let found =
+            admin.search(SUFFIX, Scope::WholeSubtree, "(description=*room 1999 *)", &["1.1"]).unwrap();
+        assert_eq!(found.entries.len(), 1);
+        if is_done {
+            break;
+        }
+        add_person(&mut admin, &format!("new{added}"), "Looks at the sea");
+        added += 1;
+        assert!(added < 10_000, "the index is never finished");
+    }
+    running.stop();
+    assert_eq!(findings(&config(&folder)), Vec::<String>::new());
+    let (defined, work) = server::list_indexes(config(&folder)).unwrap();
+    assert!(work.is_empty() && defined.iter().any(|(name, _)| name == "description"));
+}
+
+#[test]
 fn a_load_is_all_or_nothing() {
     let folder = Folder::new();
     let mut opened = Opened::open(config(&folder)).unwrap();
@@ -372,10 +428,11 @@ fn a_password_is_generated_once() {
 fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
     let folder = Folder::new();
     let missing = folder.path().join("missing");
-    assert!(server::verify(Config::new(&missing)).is_err());
+    assert!(server::verify(&Config::new(&missing), &mut |_| {}).is_err());
     assert!(!missing.exists());
     let mut running = Running::start(config(&folder));
-    assert!(server::verify(config(&folder)).is_err(), "somebody serves it");
+    // Only another process can look at what this one serves.
+    assert!(server::verify(&config(&folder), &mut |_| {}).is_err());
     running.stop();
-    assert_eq!(server::verify(config(&folder)).unwrap(), Vec::<String>::new());
+    assert_eq!(findings(&config(&folder)), Vec::<String>::new());
 }
