@@ -147,7 +147,12 @@ Try it: a sample organisation, served on this machine only
   ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=ahuber)'
 
 The first start prints the administrator's password once; give one by --admin-password-file or
-PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.";
+PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.
+
+Look after it: each of these has examples in `pando help`
+
+  pando export --data /tmp/pando -o backup.ldif.zst
+  pando verify --data /tmp/pando";
 
 const SERVE_HELP: &str = "\
 Command line wins over environment, environment over node file, node file over default.

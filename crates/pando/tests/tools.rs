@@ -1,5 +1,7 @@
 //! The commands that look after data: export, verify, compact, passwd, ldif.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod support;
 
 use std::collections::BTreeMap;
