@@ -1,0 +1,88 @@
+//! `pando index` and `pando explain` as an operator uses them, and what a power cut leaves of an index in the making.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::process::Command;
+
+use powercut::PowerCut;
+use support::pando::{PROGRAM, Start, command};
+use support::{Pando, SUFFIX, Scratch};
+
+/// How often the power goes.
+const ROUNDS: u64 = 10;
+/// At which of a command's writes and syncs, at most.
+const CALLS_MAX: u64 = 400;
+
+/// A folder with the data of the sample organisation, which nobody serves.
+fn sample(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
+    scratch
+}
+
+fn explain(scratch: &Scratch, filter: &str) -> String {
+    command(&["explain", "--base", SUFFIX, filter], Some(&Pando::data(scratch))).expect_code(0).stdout
+}
+
+#[test]
+fn indexes_come_and_go() {
+    let scratch = sample("indexes");
+    let data = Pando::data(&scratch);
+    let index = |arguments: &[&str]| command(&[&["index"], arguments].concat(), Some(&data));
+    let filter = "(&(objectClass=person)(cn=*ber*))";
+    let before = explain(&scratch, filter);
+    assert!(
+        before.starts_with("scan of all") && before.contains("missing: a substring index on cn"),
+        "{before}"
+    );
+
+    let added = index(&["add", "commonName", "--kinds", "substring"]).expect_code(0);
+    assert_eq!(added.stdout, "commonName equality,ordering,substring\n");
+    let after = explain(&scratch, filter);
+    assert!(after.starts_with("by indexes:") && after.contains("*   substring of cn:"), "{after}");
+    let returned =
+        |text: &str| text.lines().find_map(|line| line.split_once("returned: ").map(|(_, n)| n.to_owned()));
+    assert_eq!(returned(&before), returned(&after));
+
+    index(&["drop", "cn", "--kinds", "substring"]).expect_code(0);
+    index(&["drop", "givenName"]).expect_code(0);
+    let list = index(&["list"]).stdout;
+    assert!(list.contains("cn equality,ordering\n") && !list.contains("givenName"), "{list}");
+    index(&["add", "member"]).expect_code(1).expect_error("always indexed");
+    index(&["add", "cn", "--kinds", "exact"]).expect_code(2).expect_error("no kind of index");
+    command(&["explain", "(cn="], Some(&data)).expect_code(2).expect_error("filter:");
+    command(&["verify"], Some(&data)).expect_code(0);
+}
+
+#[test]
+fn an_index_goes_on_after_power_cuts() {
+    let seed = support::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let scratch = sample("indexes-cut");
+    let data = Pando::data(&scratch).canonicalize().unwrap();
+    let journal = scratch.join("journal");
+    let verb = |round: u64| if round % 4 == 3 { "drop" } else { "add" };
+    let kinds = ["--kinds", "substring,approximate"];
+    for round in 0..ROUNDS {
+        let mut cut = Command::new(PROGRAM);
+        cut.args(["index", verb(round), "cn"]).args(kinds).arg("--data").arg(&data);
+        PowerCut::new(&data, &journal).cut_at(random.u64(1..CALLS_MAX)).apply(&mut cut);
+        let output = cut.output().unwrap();
+        if output.status.code() == Some(powercut::EXIT_STATUS) {
+            let discarded = powercut::discard_unsynced(&journal, random.u64(..)).unwrap();
+            println!("round {round}: {discarded:?}");
+        } else {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        command(&["verify"], Some(&data)).expect_code(0);
+    }
+    command(&["index", "add", "cn", kinds[0], kinds[1]], Some(&data)).expect_code(0);
+    command(&["verify"], Some(&data)).expect_code(0);
+    let list = command(&["index", "list"], Some(&data)).stdout;
+    assert!(
+        list.contains("cn equality,ordering,substring,approximate\n") && !list.contains("building"),
+        "{list}"
+    );
+}
