@@ -10,7 +10,8 @@ use std::sync::Arc;
 use directory::Settings;
 use directory::check::check;
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, Preparer, Refusal, Rejected, Rows, Sorters, Text, resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, Rejected, Rows, Sorters, Text,
+    resolve,
 };
 use ldap::{ResultCode, Scope};
 use schema::Schema;
@@ -413,4 +414,51 @@ fn only_the_suffix_asked_for_is_replaced() {
     let found = directory.search(OTHER_SUFFIX, Scope::WholeSubtree, "(mail=o@example.com)", &["1.1"]);
     assert_eq!(found.entries.len(), 1);
     assert_sound(&directory);
+}
+
+#[test]
+fn a_record_too_long_to_be_held_is_read_in_parts() {
+    let folder = empty(&[SUFFIX]);
+    let mut group =
+        format!("dn: cn=all,{SUFFIX}\nobjectClass: groupOfNames\nobjectClass: extensibleObject\n");
+    for number in 0..30_000 {
+        group.push_str(&format!("member: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
+    }
+    // Given twice: there once, as nobody can look through all of them before they are sorted.
+    group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
+    let bad = group.replace("cn=all", "cn=bad").replace("description: last", "shoeSize: 4");
+    let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");
+    let text = format!("{BASE}{person}");
+    let mut builder = Builder::create(folder.path(), &store_options()).unwrap();
+    let job = Job::begin(builder.old(), Schema::shipped(), options()).unwrap();
+    let mut preparer = Preparer::new(&job, folder.path(), MEMORY, Box::new(|| Ok([3; 16]))).unwrap();
+    let id = job.first_id();
+    let piece = Text { source: 0, offset: 0, line: 0, first_id: id, bytes: text.as_bytes() };
+    builder.take(&preparer.prepare(&piece).unwrap()).unwrap();
+    let mut rejected = Vec::new();
+    for (number, record) in [(3, &group), (4, &bad)] {
+        let open = || Box::new(record.as_bytes()) as Box<dyn std::io::Read>;
+        let length = record.len() as u64;
+        let large = LargeText { source: 0, offset: 0, length, line: 100, id: id + number, open: &open };
+        let prepared = preparer.prepare_large(&large).unwrap();
+        builder.take(&prepared).unwrap();
+        rejected.extend(prepared.rejected);
+    }
+    assert_eq!(rejected.len(), 1);
+    assert_eq!((rejected[0].place.line, rejected[0].refusal), (100 + 3 + 90_000 + 3, Refusal::Bad));
+    let sorters = preparer.into_sorters();
+    let mut rows = Rows::new(folder.path(), MEMORY);
+    let outcomes = store::Sorter::new(folder.path(), MEMORY);
+    let resolved = resolve(&job, vec![sorters.names], &mut rows, outcomes, |_| {}).unwrap();
+    let refused = builder.place(resolved, |late| panic!("{late:?}")).unwrap();
+    assert_eq!(builder.write_rows(vec![rows, sorters.rows], &refused, |_| {}).unwrap(), 1);
+    builder.finish(&job, [7; 16], 0).unwrap();
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_sound(&directory);
+    let entry = directory.read(&format!("cn=all,{SUFFIX}")).unwrap();
+    assert_eq!((entry.attributes["member"].len(), entry.attributes["memberUid"].len()), (30_000, 30_000));
+    assert!(directory.read(&format!("cn=bad,{SUFFIX}")).is_none());
+    let found = directory.search(SUFFIX, Scope::WholeSubtree, "(memberUid=u9)", &["1.1"]);
+    assert_eq!(found.entries.len(), 1);
+    assert_eq!(directory.read(&format!("uid=u7,{SUFFIX}")).unwrap().attributes["memberOf"].len(), 1);
 }

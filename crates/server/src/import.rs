@@ -23,8 +23,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, Prepared, Preparer, RandomSource, Refusal, Rows, Sorters,
-    Statistics, Text, resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, RandomSource, Refusal, Rows,
+    Sorters, Statistics, Text, resolve,
 };
 
 use crate::config::Config;
@@ -39,6 +39,9 @@ pub use source::{Input, InputData};
 
 /// Least memory that an import is given, in bytes.
 const MEMORY_MIN: usize = 64 << 20;
+
+/// Share of the memory that one record may take before it is read in parts instead.
+const LARGE_SHARE: usize = 32;
 
 /// What an import keeps in memory unless told otherwise, in bytes.
 pub const MEMORY_DEFAULT: usize = 512 << 20;
@@ -229,7 +232,7 @@ impl Run<'_> {
         let mut next_id = self.job.first_id();
         let mut sequence = 0;
         for source in 0..self.sources.count() {
-            let mut text = Pieces::new(self.sources, source, self.memory / 8);
+            let mut text = Pieces::new(self.sources, source, self.memory / LARGE_SHARE);
             while let Some(mut piece) = text.next()? {
                 piece.sequence = sequence;
                 piece.first_id = next_id;
@@ -256,14 +259,15 @@ impl Run<'_> {
         loop {
             let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(mut piece) = piece else { break };
-            let text = Text {
-                source: piece.source,
-                offset: piece.offset,
-                line: piece.line,
-                first_id: piece.first_id,
-                bytes: &piece.bytes,
+            let Piece { offset, line, length, source, first_id, .. } = piece;
+            let prepared = if piece.bytes.is_empty() {
+                let open = || self.sources.range(source as usize, offset, length);
+                let text = LargeText { source, offset, length, line, id: first_id, open: &open };
+                preparer.prepare_large(&text).map_err(failed)?
+            } else {
+                let text = Text { source, offset, line, first_id, bytes: &piece.bytes };
+                preparer.prepare(&text).map_err(failed)?
             };
-            let prepared = preparer.prepare(&text).map_err(failed)?;
             piece.bytes = Vec::new();
             if done.send((piece, prepared)).is_err() {
                 break;

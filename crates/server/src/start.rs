@@ -91,16 +91,6 @@ pub enum ServeError {
         /// Why.
         error: io::Error,
     },
-    /// A record to import is longer than the memory given allows.
-    #[error("{name}, line {line}: the record is longer than {max} bytes: give --memory more")]
-    RecordTooLong {
-        /// The name of the text.
-        name: String,
-        /// Where the record begins.
-        line: u64,
-        /// The limit.
-        max: usize,
-    },
     /// The file for rejected records is there already.
     #[error("{} exists already: --rejects wants a name for a new file", path.display())]
     RejectsExist {
@@ -147,7 +137,7 @@ impl ServeError {
             }
             ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
             ServeError::Import { error, .. } => import_fault(error),
-            ServeError::Text { .. } | ServeError::RecordTooLong { .. } | ServeError::RejectsExist { .. } => {
+            ServeError::Text { .. } | ServeError::RejectsExist { .. } => {
                 Fault::Settings
             }
             ServeError::Listen(_) => Fault::Listen,

@@ -42,7 +42,10 @@ pub struct Builder {
     nodes: BufWriter<File>,
     last_id: EntryId,
     latest_csn: Csn,
+    /// Entries written.
     count: u64,
+    /// Ids of records that were refused although rows of them are there.
+    refused: Vec<EntryId>,
 }
 
 impl Builder {
@@ -54,7 +57,15 @@ impl Builder {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
         let nodes = BufWriter::with_capacity(1 << 20, temporary_file(&directory.join(NODES_FILE))?);
-        Ok(Builder { store, old, nodes, last_id: EntryId::ROOT, latest_csn: Csn::default(), count: 0 })
+        Ok(Builder {
+            store,
+            old,
+            nodes,
+            last_id: EntryId::ROOT,
+            latest_csn: Csn::default(),
+            count: 0,
+            refused: Vec::new(),
+        })
     }
 
     /// The data that is there.
@@ -88,6 +99,7 @@ impl Builder {
             start = end;
         }
         self.nodes.write_all(&prepared.nodes)?;
+        self.refused.extend_from_slice(&prepared.refused);
         self.count += prepared.ends.len() as u64;
         self.last_id = self.last_id.max(prepared.last_id);
         self.latest_csn = self.latest_csn.max(prepared.latest_csn);
@@ -124,7 +136,12 @@ impl Builder {
                 }
             }
         }
-        Ok(Refused(resolved.rejected))
+        let mut ids = resolved.rejected;
+        let count = ids.len();
+        for id in &self.refused {
+            ids.insert(*id);
+        }
+        Ok(Refused { ids, count })
     }
 
     /// Entries of the text written so far, those included that [`place`](Builder::place) hands back.
@@ -144,7 +161,7 @@ impl Builder {
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
         let mut sorted: Sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
-        let mut writing = Writing::new(&mut self.store, &refused.0);
+        let mut writing = Writing::new(&mut self.store, &refused.ids);
         let mut count = 0;
         while let Some((key, value)) = sorted.next()? {
             let (to, key) = destination(key).ok_or(ImportError::Damaged("rows"))?;
@@ -202,13 +219,16 @@ impl Builder {
     }
 }
 
-/// Ids of entries that have no place in the tree: none of their rows is written.
-pub struct Refused(IdBits);
+/// Ids of entries that are not in the directory: none of their rows is written.
+pub struct Refused {
+    ids: IdBits,
+    count: u64,
+}
 
 impl Refused {
-    /// How many there are.
+    /// How many of those that were written have no place in the tree.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.count
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct DraftAttribute {
     /// Its place in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
+    /// Values whose rows are made already, because there are too many to hold.
+    streamed_count: usize,
 }
 
 /// The entry.
@@ -62,6 +64,7 @@ impl Draft {
         let attribute = &mut self.attributes[self.count];
         attribute.known = known;
         attribute.values.clear();
+        attribute.streamed_count = 0;
         self.count += 1;
         self.count - 1
     }
@@ -93,9 +96,15 @@ impl Draft {
         values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
     }
 
+    /// Says that the rows of a value of the attribute of this number are made already.
+    pub(super) fn add_streamed(&mut self, number: usize) {
+        self.attributes[number].streamed_count += 1;
+    }
+
     /// How many values the attribute of this number has.
     pub(super) fn value_count(&self, number: usize) -> usize {
-        self.attributes[number].values.len()
+        let attribute = &self.attributes[number];
+        attribute.values.len() + attribute.streamed_count
     }
 
     /// The values of an attribute with their normal forms.

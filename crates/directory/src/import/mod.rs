@@ -30,12 +30,14 @@ mod emit;
 mod ids;
 mod job;
 mod known;
+mod large;
 mod prepare;
 mod resolve;
 mod sorters;
 
 pub use build::{Builder, Refused};
 pub use job::{ImportError, ImportOptions, Job};
+pub use large::LargeText;
 pub use prepare::{Place, Prepared, Preparer, RandomSource, Refusal, Rejected, Statistics, Text};
 pub use resolve::{Resolved, resolve};
 pub use sorters::{Rows, Sorters};

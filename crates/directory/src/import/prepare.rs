@@ -31,6 +31,10 @@ use crate::target::check_depth;
 use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::working_entry::Present;
 
+/// Why a change is not imported.
+pub(super) const IS_A_CHANGE: &str =
+    "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
+
 /// Gives sixteen random bytes, never the same again, or says why there are none.
 pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
@@ -117,6 +121,8 @@ pub struct Prepared {
     pub(super) ends: Vec<(EntryId, usize)>,
     /// What `nodes` needs of each, see [`super::emit`].
     pub(super) nodes: Vec<u8>,
+    /// Ids of records that are not imported although rows of them are there.
+    pub(super) refused: Vec<EntryId>,
     /// Records that are not imported, in their order.
     pub rejected: Vec<Rejected>,
     /// What was counted.
@@ -152,7 +158,7 @@ pub(super) struct Checked {
 }
 
 /// A refusal, or an end of everything.
-enum Failure {
+pub(super) enum Failure {
     Refused(Refusal, u64, String),
     Ended(ImportError),
 }
@@ -193,18 +199,8 @@ impl<'j> Preparer<'j> {
     /// # Errors
     /// What ends the import. A bad record does not.
     pub fn prepare(&mut self, text: &Text<'_>) -> Result<Prepared, ImportError> {
-        self.statistics = Statistics::default();
-        self.latest_csn = Csn::default();
-        let mut prepared = Prepared {
-            // As many bytes as the text has, and a little for what the server adds.
-            rows: Vec::with_capacity(text.bytes.len() + text.bytes.len() / 4),
-            ends: Vec::new(),
-            nodes: Vec::new(),
-            rejected: Vec::new(),
-            statistics: Statistics::default(),
-            latest_csn: Csn::default(),
-            last_id: EntryId::ROOT,
-        };
+        // As many bytes as the text has, and a little for what the server adds.
+        let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
         let mut end = 0;
         loop {
@@ -243,9 +239,29 @@ impl<'j> Preparer<'j> {
             }
             prepared.last_id = id;
         }
+        self.complete_statistics(&mut prepared);
+        Ok(prepared)
+    }
+
+    /// Begins to count, and makes room for rows of so many bytes.
+    pub(super) fn begin(&mut self, size: usize) -> Prepared {
+        self.statistics = Statistics::default();
+        self.latest_csn = Csn::default();
+        Prepared {
+            rows: Vec::with_capacity(size),
+            ends: Vec::new(),
+            nodes: Vec::new(),
+            refused: Vec::new(),
+            rejected: Vec::new(),
+            statistics: Statistics::default(),
+            latest_csn: Csn::default(),
+            last_id: EntryId::ROOT,
+        }
+    }
+
+    pub(super) fn complete_statistics(&self, prepared: &mut Prepared) {
         prepared.statistics = self.statistics;
         prepared.latest_csn = self.latest_csn;
-        Ok(prepared)
     }
 
     /// Reads a record into the draft and checks it.
@@ -256,14 +272,18 @@ impl<'j> Preparer<'j> {
             return Err(Failure::Refused(Refusal::Bad, record.line, reason.to_owned()));
         };
         self.entry(id, record.dn, values).map_err(|(line, error)| match error {
-            OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, diagnostic } => {
-                Failure::Refused(Refusal::Outside, record.line, diagnostic)
-            }
-            error @ OperationError::Refused { .. } => {
-                Failure::Refused(Refusal::Bad, line.unwrap_or(record.line), error.to_string())
-            }
+            error @ OperationError::Refused { .. } => self.refused(line.unwrap_or(record.line), error),
             other => Failure::Ended(other.into()),
         })
+    }
+
+    /// The refusal of a record, in this line.
+    pub(super) fn refused(&self, line: u64, error: OperationError) -> Failure {
+        let refusal = match &error {
+            OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, .. } => Refusal::Outside,
+            _ => Refusal::Bad,
+        };
+        Failure::Refused(refusal, line, error.to_string())
     }
 
     /// Reads an entry into the draft and checks it. A refusal comes with the line of the value that it is about.
@@ -282,7 +302,7 @@ impl<'j> Preparer<'j> {
     }
 
     /// Reads a value into the draft.
-    fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
+    pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
         let Named::Stored(place) = self.known.find(self.job, description)? else {
             self.statistics.virtual_values += 1;
             return Ok(());
@@ -463,7 +483,7 @@ fn version_4(mut bytes: [u8; 16]) -> [u8; 16] {
 }
 
 /// A value given by URL is LDIF, only not for us; anything else is none.
-fn refusal_of(kind: &LdifErrorKind) -> Refusal {
+pub(super) fn refusal_of(kind: &LdifErrorKind) -> Refusal {
     match kind {
         LdifErrorKind::UrlValue => Refusal::Bad,
         _ => Refusal::Malformed,

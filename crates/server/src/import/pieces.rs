@@ -6,7 +6,7 @@ use crate::start::ServeError;
 /// Bytes of a piece, unless a record is longer.
 const PIECE_SIZE: usize = 2 << 20;
 
-/// A piece of text.
+/// A piece of text. One without bytes is a record too long to be held, to be read from its place.
 pub(super) struct Piece {
     /// Its number among all pieces.
     pub(super) sequence: u64,
@@ -56,12 +56,7 @@ impl<'s> Pieces<'s> {
                 break bytes.len();
             }
             if bytes.len() > self.record_size_max {
-                let name = self.sources.name(self.source).to_owned();
-                return Err(ServeError::RecordTooLong {
-                    name,
-                    line: self.line + 1,
-                    max: self.record_size_max,
-                });
+                return self.large(bytes).map(Some);
             }
             searched = bytes.len().saturating_sub(2);
             let start = bytes.len();
@@ -96,6 +91,50 @@ impl<'s> Pieces<'s> {
         self.line += line_count;
         Ok(Some(piece))
     }
+
+    /// The record that begins with these bytes, without holding it: only its end is looked for.
+    fn large(&mut self, mut bytes: Vec<u8>) -> Result<Piece, ServeError> {
+        let (offset, line) = (self.offset, self.line);
+        let mut searched = bytes.len();
+        loop {
+            // What has been searched is let go, but for what may be the beginning of its end.
+            let kept = searched.saturating_sub(2);
+            self.line += memchr::memchr_iter(b'\n', &bytes[..kept]).count() as u64;
+            self.offset += kept as u64;
+            bytes.drain(..kept);
+            searched -= kept;
+            let start = bytes.len();
+            bytes.resize(start + PIECE_SIZE, 0);
+            let read = self.sources.fill(self.source, self.offset + start as u64, &mut bytes[start..])?;
+            bytes.truncate(start + read);
+            self.is_at_end = read < PIECE_SIZE;
+            let end = first_end(&bytes, searched);
+            if let Some(end) = end.or(self.is_at_end.then_some(bytes.len())) {
+                self.line += memchr::memchr_iter(b'\n', &bytes[..end]).count() as u64;
+                self.offset += end as u64;
+                self.rest = bytes.split_off(end);
+                let (source, length) = (self.source as u32, self.offset - offset);
+                let (sequence, first_id, bytes) = (0, 0, Vec::new());
+                return Ok(Piece {
+                    sequence,
+                    source,
+                    offset,
+                    line,
+                    first_id,
+                    record_count: 1,
+                    length,
+                    bytes,
+                });
+            }
+            searched = bytes.len();
+        }
+    }
+}
+
+/// Where the first empty line ends whose own end is at or behind `from`.
+fn first_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let ends = memchr::memchr_iter(b'\n', &bytes[from..]);
+    ends.map(|place| from + place).find(|&place| is_empty_line(bytes, place)).map(|place| place + 1)
 }
 
 /// Where the last empty line at or behind `from` ends.
@@ -106,10 +145,7 @@ fn last_end(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// Whether the line that ends here is empty, and not the first of all.
 fn is_empty_line(bytes: &[u8], end: usize) -> bool {
-    match bytes[..end] {
-        [.., b'\n'] | [.., b'\n', b'\r'] => true,
-        _ => false,
-    }
+    matches!(bytes[..end], [.., b'\n'] | [.., b'\n', b'\r'])
 }
 
 /// Lines, and records at most.

@@ -1,7 +1,7 @@
 //! The texts to import, and how to come back to what has been read of them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -89,9 +89,33 @@ impl Sources {
         self.all[source].file.read_exact_at(buffer, offset)
     }
 
+    /// A part of a text that has been read, from its beginning to its end.
+    pub(super) fn range(&self, source: usize, offset: u64, length: u64) -> Box<dyn Read + '_> {
+        Box::new(BufReader::with_capacity(
+            1 << 16,
+            Range { file: &self.all[source].file, offset, end: offset + length },
+        ))
+    }
+
     /// The name of a text.
     pub(super) fn name(&self, source: usize) -> &str {
         &self.all[source].name
+    }
+}
+
+/// A part of a file.
+struct Range<'f> {
+    file: &'f File,
+    offset: u64,
+    end: u64,
+}
+
+impl Read for Range<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer.len().min(usize::try_from(self.end - self.offset).unwrap_or(usize::MAX));
+        let read = self.file.read_at(&mut buffer[..wanted], self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
     }
 }
 
