@@ -1,0 +1,180 @@
+//! `pando import` as people use it: files, packed or not, exit codes, rejects, and kills at any moment.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use ldap::Scope;
+use support::pando::PROGRAM;
+use support::{Pando, SUFFIX, Scratch, seed};
+
+fn pando(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_remove("PANDO_ADMIN_PASSWORD").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } = pando(arguments).output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap())
+}
+
+/// The DNs of everything in a data folder, which is sound.
+fn names(data: &str) -> Vec<String> {
+    let (code, said) = run(&["verify", "--data", data]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = run(&["export", "--data", data]);
+    assert_eq!(code, Some(0), "{said}");
+    said.lines().filter_map(|line| line.strip_prefix("dn: ")).map(str::to_owned).collect()
+}
+
+fn tree(mark: &str, count: usize) -> String {
+    let mut text = format!("version: 1\n\ndn: {SUFFIX}\nobjectClass: domain\ndescription: {mark}\n\n");
+    for number in 0..count {
+        let dn = format!("cn={mark}{number},{SUFFIX}");
+        text.push_str(&format!(
+            "dn: {dn}\nobjectClass: groupOfNames\nmember: cn={mark}{},{SUFFIX}\n\n",
+            count - 1 - number
+        ));
+    }
+    text
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn packed_files_and_standard_input_are_read() {
+    let scratch = Scratch::new("import-packed");
+    let plain = tree("a", 300);
+    let (first, second) = plain.split_at(plain.find("dn: cn=a150,").unwrap());
+    let head = scratch.write("head.ldif.zst", zstd::encode_all(first.as_bytes(), 0).unwrap());
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(second.as_bytes()).unwrap();
+    let tail = scratch.write("tail.ldif.gz", packer.finish().unwrap());
+    let data = scratch.join("data");
+    let (code, said) = run(&["import", "--data", text(&data), text(&tail), text(&head)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("imported 301 entries of 301 records"), "{said}");
+    assert_eq!(names(text(&data)).len(), 301);
+
+    let mut child = pando(&["import", "--data", text(&data), "--replace", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(tree("b", 20).as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(names(text(&data)).iter().all(|dn| dn == SUFFIX || dn.starts_with("cn=b")));
+}
+
+#[test]
+fn what_is_rejected_can_be_repaired_and_imported() {
+    let scratch = Scratch::new("import-rejects");
+    let data = scratch.join("data");
+    let bad = format!("dn: cn=x,{SUFFIX}\nobjectClass: gruopOfNames\nmember: {SUFFIX}\n\nnonsense\n\n");
+    let orphan = format!("dn: cn=y,ou=later,{SUFFIX}\r\nobjectClass: groupOfNames\r\nmember: {SUFFIX}\r\n");
+    let file = scratch.write("all.ldif", tree("a", 3) + &bad + &orphan);
+    let rejects = scratch.join("rejects.ldif");
+    let arguments = ["import", "--data", text(&data), "--rejects", text(&rejects), text(&file)];
+    let (code, said) = run(&arguments);
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.contains("rejects.ldif") && said.contains("imported 4 entries of 7 records"), "{said}");
+    let left = fs::read_to_string(&rejects).unwrap();
+    assert!(left.contains("line 19: objectClass: value 1 (\"gruopOfNames\")"), "{left}");
+    assert!(left.contains("line 23: ':' expected\n# nonsense\n"), "{left}");
+
+    let (code, said) = run(&arguments);
+    assert_eq!(code, Some(2), "it would be overwritten: {said}");
+    let repaired =
+        left.replace("gruop", "group") + &format!("dn: ou=later,{SUFFIX}\nobjectClass: organizationalUnit\n");
+    let repaired = scratch.write("repaired.ldif", repaired);
+    let (code, said) = run(&["import", "--data", text(&data), "--replace", text(&file), text(&repaired)]);
+    assert_eq!(code, Some(6), "the first file still has them: {said}");
+    let names = names(text(&data));
+    assert!(names.contains(&format!("cn=x,{SUFFIX}")) && names.contains(&format!("cn=y,ou=later,{SUFFIX}")));
+    assert!(data.join("rejects-1.ldif").exists(), "{said}");
+}
+
+#[test]
+fn a_directory_that_is_served_or_has_entries_is_left_alone() {
+    let scratch = Scratch::new("import-refused");
+    let data = scratch.join("data");
+    let file = scratch.write("a.ldif", tree("a", 5));
+    let server = Pando::start(&scratch);
+    let (code, said) = run(&["import", "--data", text(&data), text(&file)]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(&server.id().to_string()), "it says which process has it: {said}");
+    assert!(server.stop().success());
+
+    let (code, said) = run(&["import", "--data", text(&data), text(&file)]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = run(&["import", "--data", text(&data), text(&file)]);
+    assert!(code == Some(2) && said.contains("--replace"), "{said}");
+    let (code, said) = run(&["import", "--data", text(&data), "--replace", "/nowhere.ldif"]);
+    assert!(code == Some(2) && said.contains("/nowhere.ldif"), "{said}");
+
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    let found = admin.search(SUFFIX, Scope::SingleLevel, "(memberOf=*)", &["memberOf"]).unwrap();
+    assert_eq!(found.entries.len(), 5);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_killed_import_has_changed_nothing_or_everything() {
+    const OLD: usize = 40;
+    const NEW: usize = 4_000;
+    let scratch = Scratch::new("import-kill");
+    let mut random = fastrand::Rng::with_seed(seed());
+    let data = scratch.join("data");
+    let old = scratch.write("old.ldif", tree("old", OLD));
+    let new = tree("new", NEW);
+    let (code, said) = run(&["import", "--data", text(&data), text(&old)]);
+    assert_eq!(code, Some(0), "{said}");
+    let (mut kept, mut replaced) = (0, 0);
+    for round in 0..12 {
+        let mut child = pando(&["import", "--data", text(&data), "--replace", "-"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Half of the rounds end while the text is read, the others at some point behind that.
+        let mut input = child.stdin.take().unwrap();
+        let length = if round % 2 == 0 { random.usize(..new.len()) } else { new.len() };
+        input.write_all(&new.as_bytes()[..length]).unwrap();
+        if length == new.len() {
+            drop(input);
+            let looks = random.u32(..60_000);
+            for _ in 0..looks {
+                if child.try_wait().unwrap().is_some() {
+                    break;
+                }
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names = names(text(&data));
+        let is_new = names.iter().any(|dn| dn.starts_with("cn=new"));
+        assert_eq!(names.len(), if is_new { NEW + 1 } else { OLD + 1 }, "round {round}");
+        assert!(!is_new || !names.iter().any(|dn| dn.starts_with("cn=old")), "round {round}: a mix");
+        if is_new {
+            replaced += 1;
+            let (code, said) = run(&["import", "--data", text(&data), "--replace", text(&old)]);
+            assert_eq!(code, Some(0), "{said}");
+        } else {
+            kept += 1;
+        }
+    }
+    println!("{kept} times the old data, {replaced} times the new");
+    let mut left: Vec<_> = fs::read_dir(&data).unwrap().map(|file| file.unwrap().file_name()).collect();
+    left.sort();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("import")), "{left:?}");
+}
