@@ -396,6 +396,18 @@ mod tests {
     }
 
     #[test]
+    fn an_index_of_the_first_version_is_for_equality_and_ordering() {
+        let is_index = |record: &Record| matches!(record.change, Change::Index { .. });
+        let mut bytes = records().into_iter().find(is_index).unwrap().encode();
+        // It had no kinds, and a number of its own.
+        bytes[1] = 6;
+        bytes.pop();
+        let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
+        let found = Record::decode(&bytes).unwrap().change;
+        assert_eq!(found, Change::Index { attribute: AttrId(7), kinds });
+    }
+
+    #[test]
     fn records_go_both_ways_and_damage_never_panics() {
         for record in records() {
             let bytes = record.encode();
