@@ -1,5 +1,6 @@
-//! Data to serve and to measure with: the sample organisation ([`sample`]), people without end ([`people`]); and what it
-//! takes to measure a directory server: workloads ([`workload`]), the load driver ([`load`]), the server's CPU time ([`cpu`]).
+//! Data to serve and to measure with: the sample organisation ([`sample`]), people without end ([`people`]), anything from a
+//! template ([`template`]); and what it takes to measure a directory server: workloads ([`workload`]), the load driver
+//! ([`load`]), the server's CPU time ([`cpu`]).
 //!
 //! Measuring speaks LDAP over the wire, so it measures any server: Pando, and those it is compared with. Data and keys
 //! come from seeds ([`Seeded`]), never from the clock.
@@ -10,6 +11,7 @@ pub mod load;
 pub mod people;
 pub mod sample;
 mod seeded;
+pub mod template;
 pub mod workload;
 
 pub use seeded::Seeded;

@@ -41,6 +41,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::Seeded;
 use names::DEPARTMENTS;
+pub(crate) use names::{GIVEN_NAMES, SURNAMES};
 use people::Person;
 
 /// The password of everyone in the sample.

@@ -52,7 +52,7 @@ pub(super) const NOTABLE: &[NotableName] = &[
     notable("sarun", ("Somchai", "Arun"), "th", ("สมชาย", "อรุณ"), "สมชาย อรุณ"),
 ];
 
-pub(super) const GIVEN_NAMES: &[&str] = &[
+pub(crate) const GIVEN_NAMES: &[&str] = &[
     "Aaron",
     "Ada",
     "Adèle",
@@ -159,7 +159,7 @@ pub(super) const GIVEN_NAMES: &[&str] = &[
     "Zoë",
 ];
 
-pub(super) const SURNAMES: &[&str] = &[
+pub(crate) const SURNAMES: &[&str] = &[
     "Adams",
     "Almeida",
     "Andersson",

@@ -1,0 +1,170 @@
+//! From lines to branches and templates, by name and unchecked; [`super::plan`] puts them together.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ldap::ldif::put_ldif_line;
+
+use super::error::{Place, TemplateError, TemplateFault};
+use super::source::SourceLine;
+use super::tag::{self, Part};
+
+/// A branch or a template.
+pub(super) struct Block {
+    pub(super) kind: BlockKind,
+    pub(super) place: Place,
+    pub(super) extends: Vec<(String, Place)>,
+    /// Naming attributes, empty if there is no rdnAttr.
+    pub(super) naming: Vec<String>,
+    pub(super) subordinates: Vec<Subordinate>,
+    pub(super) lines: Vec<Line>,
+}
+
+pub(super) enum BlockKind {
+    /// With its DN.
+    Branch(String),
+    /// With its name.
+    Template(String),
+}
+
+pub(super) struct Subordinate {
+    pub(super) template: String,
+    pub(super) count: u64,
+    pub(super) place: Place,
+}
+
+/// The line of one attribute value.
+#[derive(Clone)]
+pub(super) struct Line {
+    /// As it is written, with options; with a colon behind it if what follows is base64 already.
+    pub(super) label: String,
+    pub(super) is_base64: bool,
+    pub(super) parts: Vec<Part>,
+    /// The line as it is written, if nothing in it changes.
+    pub(super) fixed: Option<Vec<u8>>,
+    pub(super) place: Place,
+}
+
+impl Line {
+    pub(super) fn new(label: String, is_base64: bool, parts: Vec<Part>, place: Place) -> Line {
+        let fixed = match parts.as_slice() {
+            [Part::Text(text)] => {
+                let mut line = Vec::new();
+                put_ldif_line(&mut line, &label, text);
+                Some(line)
+            }
+            _ => None,
+        };
+        Line { label, is_base64, parts, fixed, place }
+    }
+
+    /// The attribute description without what `label` adds.
+    pub(super) fn description(&self) -> &str {
+        self.label.strip_suffix(':').unwrap_or(&self.label)
+    }
+}
+
+/// Reads all blocks.
+pub(super) fn blocks(lines: &[SourceLine]) -> Result<Vec<Block>, TemplateError> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut is_open = false;
+    for line in lines {
+        if line.text.is_empty() {
+            is_open = false;
+            continue;
+        }
+        let place = &line.place;
+        let (name, value) = line.text.split_once(':').ok_or_else(|| place.fault(TemplateFault::NotALine))?;
+        let kind = match name.to_ascii_lowercase().as_str() {
+            "branch" => Some(BlockKind::Branch(unescaped_dn(value.trim()))),
+            "template" => Some(BlockKind::Template(value.trim().to_owned())),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            blocks.push(Block {
+                kind,
+                place: place.clone(),
+                extends: Vec::new(),
+                naming: Vec::new(),
+                subordinates: Vec::new(),
+                lines: Vec::new(),
+            });
+            is_open = true;
+            continue;
+        }
+        match blocks.last_mut() {
+            Some(block) if is_open => block.add(name, value, line.folder.as_ref(), place)?,
+            _ => return Err(place.fault(TemplateFault::Stray)),
+        }
+    }
+    Ok(blocks)
+}
+
+impl Block {
+    fn add(
+        &mut self,
+        name: &str,
+        value: &str,
+        folder: Option<&Arc<Path>>,
+        place: &Place,
+    ) -> Result<(), TemplateError> {
+        let is_branch = matches!(self.kind, BlockKind::Branch(_));
+        match name.to_ascii_lowercase().as_str() {
+            "extends" | "rdnattr" if is_branch => {
+                let keyword = if name.eq_ignore_ascii_case("extends") { "extends" } else { "rdnAttr" };
+                return Err(place.fault(TemplateFault::NotInABranch(keyword)));
+            }
+            "extends" => self.extends.push((value.trim().to_owned(), place.clone())),
+            "rdnattr" => self.naming = value.split('+').map(|name| name.trim().to_owned()).collect(),
+            "subordinatetemplate" => self.subordinates.push(subordinate(value, place)?),
+            _ => self.lines.push(attribute_line(name, value, folder, place)?),
+        }
+        Ok(())
+    }
+}
+
+fn attribute_line(
+    name: &str,
+    value: &str,
+    folder: Option<&Arc<Path>>,
+    place: &Place,
+) -> Result<Line, TemplateError> {
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(place.fault(TemplateFault::NotALine));
+    }
+    let (is_base64, value) = match value.strip_prefix(':') {
+        Some(value) => (true, value),
+        None => (false, value),
+    };
+    let parts = tag::parts(value.trim_start(), folder.map(AsRef::as_ref), place)?;
+    let label = if is_base64 { format!("{name}:") } else { name.to_owned() };
+    Ok(Line::new(label, is_base64, parts, place.clone()))
+}
+
+/// `NAME:COUNT`, or `NAME:COUNT/PARTS` to share a total out over as many parents.
+fn subordinate(value: &str, place: &Place) -> Result<Subordinate, TemplateError> {
+    let bad = || place.fault(TemplateFault::Subordinate);
+    let (template, count) = value.rsplit_once(':').ok_or_else(bad)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| bad());
+    let count = match count.split_once('/') {
+        None => number(count)?,
+        Some((count, parts)) => {
+            let (count, parts) = (number(count)?, number(parts)?);
+            if parts == 0 {
+                return Err(bad());
+            }
+            if count % parts != 0 {
+                return Err(place.fault(TemplateFault::Uneven { count, parts }));
+            }
+            count / parts
+        }
+    };
+    Ok(Subordinate { template: template.trim().to_owned(), count, place: place.clone() })
+}
+
+/// In a DN a backslash has its own meaning, but for the brackets that it protects here.
+fn unescaped_dn(text: &str) -> String {
+    ["\\[", "\\]", "\\{", "\\}"]
+        .iter()
+        .fold(text.to_owned(), |text, escaped| text.replace(escaped, &escaped[1..]))
+}

@@ -1,0 +1,223 @@
+//! Random characters and formatted numbers, many at a time.
+
+use crate::Seeded;
+
+/// Characters to draw from, all ASCII.
+pub(super) struct Alphabet {
+    characters: Vec<u8>,
+    /// How many one draw of 64 bits gives with a bias nobody can measure.
+    per_draw: usize,
+}
+
+macro_rules! alphabets {
+    ($($name:ident $characters:literal)*) => {
+        $(pub(super) fn $name() -> &'static Alphabet {
+            static ALPHABET: std::sync::LazyLock<Alphabet> =
+                std::sync::LazyLock::new(|| Alphabet::of($characters.to_vec()));
+            &ALPHABET
+        })*
+    };
+}
+
+impl Alphabet {
+    // Lower case alone, as with OpenDJ: most attributes do not tell case apart.
+    alphabets! {
+        alpha b"abcdefghijklmnopqrstuvwxyz"
+        alphanumeric b"abcdefghijklmnopqrstuvwxyz0123456789"
+        digits b"0123456789"
+        hex b"0123456789abcdef"
+        base64 b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    }
+
+    /// None if there is nothing to draw from, or a character that is not ASCII.
+    pub(super) fn new(characters: &[u8]) -> Option<Alphabet> {
+        (!characters.is_empty() && characters.is_ascii()).then(|| Alphabet::of(characters.to_vec()))
+    }
+
+    fn of(characters: Vec<u8>) -> Alphabet {
+        let bits = characters.len().next_power_of_two().trailing_zeros().max(1);
+        Alphabet { characters, per_draw: (56 / bits) as usize }
+    }
+
+    /// Appends `count` characters.
+    pub(super) fn put(&self, seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + count, 0);
+        let size = self.characters.len() as u128;
+        for chunk in out[start..].chunks_mut(self.per_draw) {
+            // The fraction of 2^64 is multiplied out, digit by digit, in the base of the alphabet.
+            let mut fraction = seeded.next_u64();
+            for slot in chunk {
+                let product = u128::from(fraction) * size;
+                *slot = self.characters[(product >> 64) as usize];
+                fraction = product as u64;
+            }
+        }
+    }
+}
+
+/// Appends base64 text of `count` characters that decodes: rounded up to whole groups by `=`, where a single character over
+/// becomes two.
+pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
+    let alphabet = Alphabet::base64();
+    let (characters, unused_bits, padding) = match count % 4 {
+        0 => (count, 0, 0),
+        // The bits that no octet takes must be zero for a strict reader.
+        3 => (count, 2, 1),
+        2 => (count, 4, 2),
+        _ => (count + 1, 4, 2),
+    };
+    if unused_bits == 0 {
+        alphabet.put(seeded, characters, out);
+        return;
+    }
+    alphabet.put(seeded, characters - 1, out);
+    let last = seeded.below(64) >> unused_bits << unused_bits;
+    out.push(alphabet.characters[last]);
+    out.extend(std::iter::repeat_n(b'=', padding));
+}
+
+/// How a number is written: a part of Java's DecimalFormat (digits, grouping, zeros behind the point, text around).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NumberFormat {
+    prefix: String,
+    digits_min: usize,
+    /// Digits between two commas, 0 for none.
+    group_size: usize,
+    /// Zeros behind the point: the numbers are whole.
+    fraction_digits: usize,
+    suffix: String,
+}
+
+impl NumberFormat {
+    pub(super) fn plain() -> NumberFormat {
+        NumberFormat {
+            prefix: String::new(),
+            digits_min: 1,
+            group_size: 0,
+            fraction_digits: 0,
+            suffix: String::new(),
+        }
+    }
+
+    /// A pattern such as `00000`, `#,##0` or `EUR 0.00`, or SLAMD's number of digits.
+    pub(super) fn parse(text: &str) -> Option<NumberFormat> {
+        if let Some(first) = text.bytes().next()
+            && matches!(first, b'1'..=b'9')
+        {
+            let digits_min = text.parse().ok().filter(|digits| *digits <= 99)?;
+            return Some(NumberFormat { digits_min, ..NumberFormat::plain() });
+        }
+        let is_pattern = |character: char| matches!(character, '#' | '0' | ',' | '.');
+        let start = text.find(['#', '0'])?;
+        let end = text[start..].find(|character| !is_pattern(character)).map_or(text.len(), |at| start + at);
+        let (whole, fraction) = text[start..end].split_once('.').unwrap_or((&text[start..end], ""));
+        if fraction.contains(',') || fraction.contains('.') {
+            return None;
+        }
+        Some(NumberFormat {
+            prefix: text[..start].to_owned(),
+            digits_min: whole.matches('0').count(),
+            group_size: whole.rfind(',').map_or(0, |at| whole.len() - at - 1),
+            fraction_digits: fraction.matches('0').count(),
+            suffix: text[end..].to_owned(),
+        })
+    }
+
+    pub(super) fn put(&self, number: i64, out: &mut Vec<u8>) {
+        if number < 0 {
+            out.push(b'-');
+        }
+        out.extend_from_slice(self.prefix.as_bytes());
+        let mut buffer = [b'0'; 100];
+        let mut at = buffer.len();
+        let mut rest = number.unsigned_abs();
+        while rest > 0 || buffer.len() - at < self.digits_min {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        let digits = &buffer[at..];
+        for (index, digit) in digits.iter().enumerate() {
+            let left = digits.len() - index;
+            if self.group_size > 0 && index > 0 && left.is_multiple_of(self.group_size) {
+                out.push(b',');
+            }
+            out.push(*digit);
+        }
+        if self.fraction_digits > 0 {
+            out.push(b'.');
+            out.extend(std::iter::repeat_n(b'0', self.fraction_digits));
+        }
+        out.extend_from_slice(self.suffix.as_bytes());
+    }
+}
+
+/// Appends a number as it is.
+pub(super) fn put_decimal(number: i64, out: &mut Vec<u8>) {
+    let mut buffer = [0; 20];
+    let mut at = buffer.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&buffer[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+
+    #[test]
+    fn characters_are_of_the_alphabet_and_all_of_them() {
+        for alphabet in [Alphabet::alpha(), Alphabet::digits(), Alphabet::base64()] {
+            let mut out = Vec::new();
+            alphabet.put(&mut Seeded::new(3), 10_000, &mut out);
+            let average = 10_000 / alphabet.characters.len();
+            for character in &alphabet.characters {
+                let count = out.iter().filter(|drawn| *drawn == character).count();
+                assert!(count > average / 2 && count < average * 2, "{count} of {average}");
+            }
+            assert!(out.iter().all(|drawn| alphabet.characters.contains(drawn)));
+        }
+        assert!(Alphabet::new(b"").is_none() && Alphabet::new("é".as_bytes()).is_none());
+    }
+
+    #[test]
+    fn base64_decodes_at_every_length() {
+        for count in 0..40 {
+            let mut out = Vec::new();
+            put_base64(&mut Seeded::new(count as u64), count, &mut out);
+            assert_eq!(out.len(), count.div_ceil(4) * 4);
+            base64::engine::general_purpose::STANDARD.decode(&out).unwrap();
+        }
+    }
+
+    #[test]
+    fn numbers_follow_their_pattern() {
+        let check = |pattern: &str, number: i64, expected: &str| {
+            let mut out = Vec::new();
+            NumberFormat::parse(pattern).unwrap().put(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{pattern}");
+        };
+        check("00000", 42, "00042");
+        check("5", 42, "00042");
+        check("0", 42, "42");
+        check("#,##0", 1_234_567, "1,234,567");
+        check("EUR 0.00", 7, "EUR 7.00");
+        check("#%", -3, "-3%");
+        assert_eq!(NumberFormat::parse("text"), None);
+        let mut out = Vec::new();
+        put_decimal(i64::MIN, &mut out);
+        assert_eq!(out, i64::MIN.to_string().into_bytes());
+    }
+}

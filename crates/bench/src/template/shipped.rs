@@ -1,0 +1,44 @@
+//! The templates that come with Pando: the data of the published benchmarks that we measure ourselves against.
+
+/// A template by name.
+#[derive(Clone, Copy, Debug)]
+pub struct ShippedTemplate {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it makes, in a line.
+    pub description: &'static str,
+    /// The template itself.
+    pub text: &'static str,
+    /// Schema that its entries need beyond what Pando ships, in OpenLDAP's form.
+    pub schema: Option<&'static str>,
+}
+
+macro_rules! template {
+    ($name:literal, $description:literal $(, $schema:literal)?) => {
+        ShippedTemplate {
+            name: $name,
+            description: $description,
+            text: include_str!(concat!("../../templates/", $name, ".template")),
+            schema: [$(Some(include_str!(concat!("../../templates/", $schema))),)? None][0],
+        }
+    };
+}
+
+/// All of them.
+pub const SHIPPED: &[ShippedTemplate] = &[
+    template!("oid", "Oracle Internet Directory 2010: 2.8 KB users, 50 groups with every user in one"),
+    template!("directorymark", "DirectoryMark 2002: organizationalPerson under ten units of o=Salford,c=GB"),
+    template!("m-vault", "Isode M-Vault 2011: four short attributes, flat"),
+    template!("edirectory", "Novell eDirectory 2009: inetOrgPerson with a vendor class", "edirectory.schema"),
+    template!("sun", "Sun Directory Server 2009: subscribers of 2,302 octets each"),
+    template!(
+        "prescriptions",
+        "University of Salford 2002: prescriptions as X.509 attribute certificates",
+        "prescriptions.schema"
+    ),
+];
+
+/// A shipped template by its name.
+pub fn find(name: &str) -> Option<&'static ShippedTemplate> {
+    SHIPPED.iter().find(|template| template.name == name)
+}

@@ -1,0 +1,183 @@
+//! From files to logical lines: includes, comments, continued lines, constants.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::INCLUDE_DEPTH_MAX;
+use super::error::{Place, TemplateError, TemplateFault};
+
+/// A line with its constants replaced; backslashes are as they were. Empty ones are kept: they end a block.
+pub(super) struct SourceLine {
+    pub(super) place: Place,
+    /// Where relative names of files begin; none in a shipped template.
+    pub(super) folder: Option<Arc<Path>>,
+    pub(super) text: String,
+}
+
+/// Reads a template and what it includes.
+pub(super) struct Source {
+    pub(super) lines: Vec<SourceLine>,
+    constants: BTreeMap<String, String>,
+    given: BTreeMap<String, String>,
+    used: Vec<String>,
+}
+
+impl Source {
+    /// Reads all of it. `given` constants win over those of the template, and must be in it.
+    pub(super) fn read(
+        name: &str,
+        text: &str,
+        folder: Option<Arc<Path>>,
+        given: &BTreeMap<String, String>,
+        entries: Option<u64>,
+    ) -> Result<Source, TemplateError> {
+        let mut source =
+            Source { lines: Vec::new(), constants: BTreeMap::new(), given: given.clone(), used: Vec::new() };
+        let whole = Place { file: name.into(), line: 0 };
+        source.count(text, entries, &whole)?;
+        source.add_text(text, &whole.file, folder, 0)?;
+        match source.given.keys().find(|name| !source.used.contains(name)) {
+            Some(name) => Err(whole.fault(TemplateFault::UnusedConstant(name.clone()))),
+            None => Ok(source),
+        }
+    }
+
+    /// The number of entries is a constant by the name of `entries`, or of `numusers` in the templates of OpenDJ.
+    fn count(&mut self, text: &str, entries: Option<u64>, whole: &Place) -> Result<(), TemplateError> {
+        let Some(entries) = entries else { return Ok(()) };
+        let names = ["entries", "numusers"];
+        let defines = |name: &&str| {
+            text.lines().filter_map(|line| line.strip_prefix("define ")).any(|rest| {
+                rest.split_once('=').is_some_and(|(defined, _)| defined.trim().eq_ignore_ascii_case(name))
+            })
+        };
+        let Some(name) = names.into_iter().find(defines) else {
+            return Err(whole.fault(TemplateFault::UnusedConstant("entries (or numusers)".to_owned())));
+        };
+        self.given.insert(name.to_owned(), entries.to_string());
+        Ok(())
+    }
+
+    fn add_text(
+        &mut self,
+        text: &str,
+        file: &Arc<str>,
+        folder: Option<Arc<Path>>,
+        depth: u32,
+    ) -> Result<(), TemplateError> {
+        for (place, line) in logical_lines(text, file) {
+            if line.starts_with('#') {
+                continue;
+            }
+            let line = self.replace_constants(&line, &place)?;
+            match keyword(&line) {
+                Some(("define", rest)) => self.define(rest, &place)?,
+                Some(("include", rest)) => self.include(rest, folder.as_deref(), depth, &place)?,
+                _ => self.lines.push(SourceLine { place, folder: folder.clone(), text: line }),
+            }
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, rest: &str, place: &Place) -> Result<(), TemplateError> {
+        let (name, value) = rest.split_once('=').ok_or_else(|| place.fault(TemplateFault::Define))?;
+        let name = name.trim().to_ascii_lowercase();
+        if name.is_empty() {
+            return Err(place.fault(TemplateFault::Define));
+        }
+        let value = match self.given.get(&name) {
+            Some(given) => given.clone(),
+            None => value.trim().to_owned(),
+        };
+        self.used.push(name.clone());
+        self.constants.insert(name, value);
+        Ok(())
+    }
+
+    fn include(
+        &mut self,
+        name: &str,
+        folder: Option<&Path>,
+        depth: u32,
+        place: &Place,
+    ) -> Result<(), TemplateError> {
+        if depth == INCLUDE_DEPTH_MAX {
+            return Err(place.fault(TemplateFault::IncludeDepth));
+        }
+        let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        let text = match read_file(&path, place) {
+            Err(_) if looks_like_a_class(name) => {
+                return Err(place.fault(TemplateFault::JavaClass(name.to_owned())));
+            }
+            text => text?,
+        };
+        let file = path.display().to_string().into();
+        self.add_text(&text, &file, Some(folder_of(&path)), depth + 1)
+    }
+
+    /// Puts the values of `[NAME]` in. What a backslash protects stays as it is, with the backslash.
+    fn replace_constants(&self, line: &str, place: &Place) -> Result<String, TemplateError> {
+        let mut out = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some(at) = rest.find(['[', '\\']) {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(escaped) = rest.strip_prefix('\\') {
+                let len = escaped.chars().next().map_or(0, char::len_utf8);
+                out.push_str(&rest[..1 + len]);
+                rest = &rest[1 + len..];
+                continue;
+            }
+            let end = rest.find(']').ok_or_else(|| place.fault(TemplateFault::Unclosed('[')))?;
+            let name = &rest[1..end];
+            let value = self.constants.get(&name.trim().to_ascii_lowercase());
+            let value = value.ok_or_else(|| place.fault(TemplateFault::UnknownConstant(name.to_owned())))?;
+            out.push_str(value);
+            rest = &rest[end + 1..];
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+/// Lines with those that begin with a space put behind the line before, as in LDIF.
+fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(Place, String)> {
+    let mut lines: Vec<(Place, String)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        match (line.strip_prefix(' '), lines.last_mut()) {
+            (Some(more), Some((_, last))) if !line.trim().is_empty() && !last.is_empty() => {
+                last.push_str(more);
+            }
+            _ if line.trim().is_empty() => {
+                lines.push((Place { file: file.clone(), line: number }, String::new()));
+            }
+            _ => lines.push((Place { file: file.clone(), line: number }, line.to_owned())),
+        }
+    }
+    lines
+}
+
+/// `define` and `include` are followed by a space, attribute lines by a colon.
+fn keyword(line: &str) -> Option<(&'static str, &str)> {
+    ["define", "include"].into_iter().find_map(|word| {
+        let (head, rest) = line.split_at_checked(word.len())?;
+        (head.eq_ignore_ascii_case(word) && rest.starts_with([' ', '\t'])).then(|| (word, rest.trim()))
+    })
+}
+
+/// As in `include com.example.SpecialTag`.
+fn looks_like_a_class(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    name.contains('.') && !name.contains('/') && last.starts_with(|first: char| first.is_ascii_uppercase())
+}
+
+pub(super) fn read_file(path: &Path, place: &Place) -> Result<String, TemplateError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| place.fault(TemplateFault::Read { path: path.to_owned(), error }))
+}
+
+/// Where the names of a file's own files begin.
+pub(super) fn folder_of(path: &Path) -> Arc<Path> {
+    path.parent().unwrap_or(Path::new("")).into()
+}
