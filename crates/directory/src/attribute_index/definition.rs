@@ -214,6 +214,21 @@ impl AttributeIndex {
         AttributeIndex { kinds, gram_rule, phases: IndexPart::ALL.map(phase) }
     }
 
+    /// The index as it is once every entry has the rows of the parts that follow changes, and there are no others: nothing
+    /// is left to remove, and a part that was to come back after its removal is still to be built.
+    pub fn made_anew(&self) -> AttributeIndex {
+        let mut index = *self;
+        for part in IndexPart::ALL {
+            let phase = match self.phase(part) {
+                Phase::Building | Phase::Complete => Phase::Complete,
+                Phase::Clearing if part.is_of(self.kinds) => Phase::Building,
+                Phase::Clearing | Phase::Absent => Phase::Absent,
+            };
+            index.set_phase(part, phase);
+        }
+        index
+    }
+
     /// The phase of a part.
     pub fn phase(&self, part: IndexPart) -> Phase {
         self.phases[part as usize]
@@ -338,6 +353,13 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(IndexRow::decode(&bytes[..end]), None);
         }
+        let anew = index.made_anew();
+        assert_eq!(
+            IndexPart::ALL.map(|part| anew.phase(part)),
+            [Phase::Complete, Phase::Absent, Phase::Complete, Phase::Absent]
+        );
+        index.kinds = kinds.with(IndexKinds::APPROXIMATE);
+        assert_eq!(index.made_anew().phase(IndexPart::Sounds), Phase::Building);
         let old = IndexRow::decode(&[1]).unwrap().index;
         assert!(old.answers(IndexPart::Values) && old.kinds.to_string() == "equality,ordering");
     }
