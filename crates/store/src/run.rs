@@ -47,12 +47,17 @@ impl Run {
 
 impl SortFile {
     pub(crate) fn create(directory: &Path, room: Room) -> Result<SortFile> {
-        let file = nameless(directory).map_err(|error| room.io_error("create a sort file", &error))?;
+        let file = temporary_file(directory).map_err(|error| room.io_error("create a sort file", &error))?;
         Ok(SortFile { file, room })
     }
 }
 
-fn nameless(directory: &Path) -> io::Result<File> {
+/// A file of its own in the data directory, for whoever makes data: readable by its owner alone, and without a name as soon as it is made, so
+/// that it is gone however the process ends. The data directory is locked by the caller.
+///
+/// # Errors
+/// Those of making a file.
+pub fn temporary_file(directory: &Path) -> io::Result<File> {
     for number in 0..NAMES_MAX {
         let path = directory.join(format!("{}{number}", layout::SORT_FILE_PREFIX));
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {

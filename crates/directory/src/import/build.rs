@@ -1,12 +1,12 @@
 //! Writing the new data file: each map from its first row to its last.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Seek, SeekFrom, Write};
 use std::ops::Bound;
 use std::path::Path;
 
-use store::{BulkStore, Direction, MapKind, Read, Sorted, Sorter, View};
+use store::{BulkStore, Direction, MapKind, Read, Sorted, Sorter, View, temporary_file};
 
 use super::carry::carry_over;
 use super::emit::NodeItem;
@@ -15,9 +15,10 @@ use super::job::{ImportError, Job};
 use super::prepare::{Prepared, Refusal, Rejected};
 use super::resolve::{Outcome, Resolved};
 use super::sorters::{Destination, Rows, Sorters, destination};
+use crate::attribute_index::definition::IndexRow;
 use crate::catalog::{
-    AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_LAST_CSN,
-    META_LAST_ENTRY, last_csn, meta_key,
+    AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
+    META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
 };
 use crate::csn::Csn;
 use crate::database::SERVER_NUMBER;
@@ -29,9 +30,6 @@ use crate::rows::{
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// The file that keeps what `nodes` needs until the superiors are known. It has no name but for a moment.
-const NODES_FILE: &str = "import.tmp";
-
 /// Ids written at once.
 const IDS_MAX: usize = 4_096;
 
@@ -42,6 +40,7 @@ pub struct Builder {
     nodes: BufWriter<File>,
     last_id: EntryId,
     latest_csn: Csn,
+    has_carried_over: bool,
     /// Entries written.
     count: u64,
     /// Ids of records that were refused although rows of them are there.
@@ -56,13 +55,14 @@ impl Builder {
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
-        let nodes = BufWriter::with_capacity(1 << 20, temporary_file(&directory.join(NODES_FILE))?);
+        let nodes = BufWriter::with_capacity(1 << 20, temporary_file(directory)?);
         Ok(Builder {
             store,
             old,
             nodes,
             last_id: EntryId::ROOT,
             latest_csn: Csn::default(),
+            has_carried_over: false,
             count: 0,
             refused: Vec::new(),
         })
@@ -81,11 +81,13 @@ impl Builder {
         self.last_id = job.last_old_id;
         self.latest_csn = last_csn(&self.old)?;
         let Builder { store, old, nodes, .. } = self;
-        carry_over(old, job, sorters, &mut |id, row, item| {
+        let count = carry_over(old, job, sorters, &mut |id, row, item| {
             store.append(ENTRIES, &id_key(id), row)?;
             nodes.write_all(item)?;
             Ok(())
-        })
+        })?;
+        self.has_carried_over = count > 0;
+        Ok(count)
     }
 
     /// Writes entry rows. Their ids are above all earlier ones.
@@ -200,6 +202,13 @@ impl Builder {
         for &target in &job.targets {
             put(&meta_key(META_CONTEXT_CSN, target as u32), csn.to_string().as_bytes());
         }
+        if !self.has_carried_over {
+            // Every entry there is has all rows of its indexes.
+            for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
+                let index = def.index.made_anew();
+                put(&meta_key(META_INDEX, def.id.0), &IndexRow { index, ..IndexRow::default() }.encode());
+            }
+        }
         put(META_GENERATION, &generation);
         put(META_LAST_ENTRY, &self.last_id.0.to_be_bytes());
         put(META_LAST_CSN, csn.to_string().as_bytes());
@@ -243,13 +252,6 @@ fn meta_rows(read: &Read) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let rows = read.scan(META, all, Direction::Forward);
     rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).map_err(ImportError::from))
         .collect()
-}
-
-/// A file that is gone when it is closed, also by a crash.
-fn temporary_file(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-    fs::remove_file(path)?;
-    Ok(file)
 }
 
 /// Reads the next item of the nodes' file; `false` at its end.

@@ -1,6 +1,6 @@
 //! The texts to import, and how to come back to what has been read of them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -45,7 +45,7 @@ impl Sources {
             let Input { name, data } = input;
             let (stream, file, is_copied): (Box<dyn Read + Send>, _, _) = match data {
                 InputData::File(file) => (Box::new(file.try_clone()?), file, false),
-                InputData::Stream(stream) => (stream, copy_file(&directory.join("import-text.tmp"))?, true),
+                InputData::Stream(stream) => (stream, store::temporary_file(directory)?, true),
             };
             let length = if is_copied { None } else { Some(file.metadata()?.len()) };
             Ok(Source { name, stream: Mutex::new(stream), file, is_copied, length })
@@ -117,11 +117,4 @@ impl Read for Range<'_> {
         self.offset += read as u64;
         Ok(read)
     }
-}
-
-/// A file that is gone when it is closed, also by a crash.
-fn copy_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-    fs::remove_file(path)?;
-    Ok(file)
 }
