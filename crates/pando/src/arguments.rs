@@ -11,6 +11,7 @@ use server::{Arguments, ConfigError};
 use crate::compact;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
+use crate::generate::{self, GenerateArguments};
 use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
@@ -50,6 +51,9 @@ pub(crate) enum Verb {
     /// Write the entries of a directory as LDIF, while it is being served or not
     #[command(after_help = export::HELP)]
     Export(ExportArguments),
+    /// Generate LDIF of any size from a template
+    #[command(after_help = generate::HELP)]
+    Generate(GenerateArguments),
     /// List, add and drop indexes of a directory that is not being served
     #[command(after_help = index::HELP)]
     Index(IndexArguments),

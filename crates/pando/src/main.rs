@@ -7,6 +7,7 @@ mod compact;
 mod exit;
 mod explain;
 mod export;
+mod generate;
 mod import;
 mod index;
 mod ldif;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Index(arguments) => index::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Completions { shell } => {

@@ -1,0 +1,130 @@
+//! `pando generate`: LDIF from a template.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use bench::template::{self, Parameters, SHIPPED, Template};
+use clap::Args;
+
+use crate::exit;
+use crate::output::{Compression, Output};
+
+/// The options of `pando generate`.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArguments {
+    /// A shipped template (see --list), or a file
+    #[arg(value_name = "TEMPLATE", required_unless_present = "list")]
+    template: Option<String>,
+    /// The file to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Compress what is written; taken from the file's name (.gz, .zst) if not given
+    #[arg(long, value_name = "HOW")]
+    compress: Option<Compression>,
+    /// What random values begin from: the same seed gives the same file
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads that generate; they make no difference to the file [default: one for each CPU]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// How many main entries: the template's constant `entries`, or `numusers` if it has none
+    #[arg(long, value_name = "N")]
+    entries: Option<u64>,
+    /// Give a constant of the template another value; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_constant)]
+    constant: Vec<(String, String)>,
+    /// List the shipped templates
+    #[arg(long)]
+    list: bool,
+    /// Print the shipped template itself, to make one's own from it
+    #[arg(long, conflicts_with = "list")]
+    print: bool,
+    /// Print the schema that the shipped template's entries need beyond Pando's
+    #[arg(long, conflicts_with_all = ["list", "print"])]
+    schema: bool,
+}
+
+fn parse_constant(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(arguments: &GenerateArguments) -> ExitCode {
+    if arguments.list {
+        return print(&SHIPPED.iter().map(line_of).collect::<String>());
+    }
+    let Some(name) = arguments.template.as_deref() else {
+        return exit::refused("name a template; --list shows those that come with Pando");
+    };
+    if arguments.print || arguments.schema {
+        let Some(shipped) = template::shipped(name) else {
+            return exit::refused(&format!("{name:?} is not a shipped template; --list shows them"));
+        };
+        return match (arguments.print, shipped.schema) {
+            (true, _) => print(shipped.text),
+            (false, Some(schema)) => print(schema),
+            (false, None) => exit::refused(&format!("{name} needs no schema but Pando's own")),
+        };
+    }
+    let constants: BTreeMap<_, _> = arguments.constant.iter().cloned().collect();
+    match Template::read(name, &Parameters { constants, entries: arguments.entries }) {
+        Err(error) => exit::refused(&error.to_string()),
+        Ok(template) => generate(&template, arguments),
+    }
+}
+
+fn generate(template: &Template, arguments: &GenerateArguments) -> ExitCode {
+    let started = Instant::now();
+    let threads =
+        arguments.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let compression = arguments.compress.or_else(|| Compression::of_name(&arguments.output));
+    let written = Output::create(Some(&arguments.output), compression).and_then(|mut output| {
+        let octets = template.generate(arguments.seed, threads, &mut output)?;
+        output.finish()?;
+        Ok(octets)
+    });
+    match written {
+        Err(error) => exit::failure(&format!("cannot write {}: {error}", arguments.output.display())),
+        Ok(octets) => {
+            let (megabytes, seconds) = (octets as f64 / 1e6, started.elapsed().as_secs_f64());
+            eprintln!(
+                "pando: generated {} entries, {megabytes:.1} MB in {seconds:.1} s ({:.0} MB/s)",
+                template.entry_count(),
+                megabytes / seconds.max(0.001)
+            );
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn line_of(template: &template::ShippedTemplate) -> String {
+    let schema = if template.schema.is_some() { " (needs --schema)" } else { "" };
+    format!("{:<14} {}{schema}\n", template.name, template.description)
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&format!("cannot write: {error}")),
+    }
+}
+
+pub(crate) const HELP: &str = "\
+The language is that of SLAMD's, OpenDJ's and UnboundID's make-ldif; docs/generate.md describes it. Output streams: no
+more than some megabytes are held, however many entries or members of a group there are.
+
+Examples:
+  pando generate --list
+  pando generate oid --entries 100000 -o oid.ldif.zst
+  pando generate directorymark --entries 1000000 | pando import --data /tmp/pando --suffix c=GB -
+  pando generate m-vault --print > mine.template
+  pando generate mine.template --constant suffix=dc=example,dc=com --seed 7
+
+Exit codes:
+  0  generated
+  1  could not be written
+  2  the command line or the template is wrong; the message names the line";
