@@ -1,4 +1,5 @@
 //! The client against servers that say exactly what the test wants.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use client::{ClientError, Connection};
 use ldap::{Controls, LdapResult, MessageId, Request, ResponseOp, ResultCode, Scope, response};

@@ -1,4 +1,5 @@
 //! Import: the same directory as by adding the entries one by one, in any order of the text; what is refused, and why.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
 #[allow(dead_code, reason = "the test bed has more than this test needs")]

@@ -1,4 +1,5 @@
 //! The link rules of design section "Links", a test for each sentence.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
 #[allow(dead_code)]

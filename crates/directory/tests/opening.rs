@@ -1,4 +1,5 @@
 //! What opening a data directory checks, and CSNs across restarts and clocks that step back.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
 #[allow(dead_code)]

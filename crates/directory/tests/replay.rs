@@ -1,4 +1,5 @@
 //! `apply` is idempotent: every record replayed after any earlier position leaves the same rows.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
 #[allow(dead_code)]

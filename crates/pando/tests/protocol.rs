@@ -1,4 +1,5 @@
 //! RFC 4511 to the letter, and what no well-behaved client would send.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
 

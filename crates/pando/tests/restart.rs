@@ -1,4 +1,5 @@
 //! What was answered is there after the server ends, however it ends.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
 

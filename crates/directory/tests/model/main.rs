@@ -2,6 +2,7 @@
 //! filters with and without indexes, sound rows, restarts included.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../../src/testing.rs"]
 #[allow(dead_code)]
