@@ -351,6 +351,10 @@ mod tests {
         assert_eq!(config.suffixes[0].0, DEFAULT_SUFFIX);
         assert_eq!((config.size_limit, config.time_limit_seconds), (1_000, 60));
         assert!(!config.anonymous_read && config.admin_password.is_none());
+        assert_eq!(config.unindexed_examined_max, 100_000);
+        let changed = merged(Arguments::default(), "[limits]\nunindexed_examined = 0").unwrap();
+        assert_eq!(changed.unindexed_examined_max, 0);
+        assert_eq!(config.changes(&changed), [("limits.unindexed_examined", true)]);
         assert!(config.threads >= 1 && config.hash_threads >= 1);
     }
 
