@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ldap::ldif::{LdifBody, LdifReader};
 use ldap::{ChangeOperation, Scope};
 use support::clients::{self, Run, ldap_utility};
-use support::pando::{PROGRAM, command};
+use support::pando::{PROGRAM, Start, command};
 use support::tree::{add, add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
@@ -148,6 +148,24 @@ fn an_export_beside_writers_shows_one_moment() {
 }
 
 #[test]
+fn an_export_imported_gives_the_same_export() {
+    let scratch = Scratch::new("round-trip");
+    let server = Start::new(&scratch).arguments(&["--sample"]).ready();
+    assert!(server.stop().success());
+    let first = export(&scratch, "first.ldif", &["--operational"]);
+    let other = scratch.join("other");
+    command(&["import", "--suffix", SUFFIX, &first], Some(&other)).expect_code(0);
+    let second = command(&["export", "--operational"], Some(&other)).expect_code(0).stdout;
+    // The second line has the position in the log.
+    let without_position = |text: &str| {
+        let lines = text.lines().enumerate().filter(|(place, _)| *place != 1).map(|(_, line)| line);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert!(without_position(&read(&first)) == without_position(&second), "not the same text");
+    command(&["verify"], Some(&other)).expect_code(0).expect_output("nothing found");
+}
+
+#[test]
 fn differences_applied_by_ldapmodify_lead_back() {
     let scratch = Scratch::new("ldif-diff");
     let server = Pando::start(&scratch);
@@ -218,6 +236,38 @@ fn compact_keeps_everything() {
 }
 
 #[test]
+fn flipped_bytes_are_found_and_never_exported() {
+    const MARK: &[u8] = b"a text that stands nowhere else";
+    let scratch = Scratch::new("flipped");
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    let mark = std::str::from_utf8(MARK).unwrap();
+    let change = (ChangeOperation::Replace, "description", &[mark][..]);
+    assert!(admin.modify(&person_dn("anna"), &[change]).unwrap().is_success());
+    drop(admin);
+    assert!(server.stop().success());
+    let data = Pando::data(&scratch);
+    // In the entry, in the log, and in pages that are free by now.
+    let mut bytes = std::fs::read(data.join("data.mdb")).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - MARK.len()).filter(|at| bytes[*at..].starts_with(MARK)).collect();
+    assert!(places.len() >= 2);
+    places.iter().for_each(|place| bytes[*place] ^= 1);
+    std::fs::write(data.join("data.mdb"), bytes).unwrap();
+
+    let found = command(&["verify"], Some(&data)).expect_code(1).expect_error("2 findings, 0 of them");
+    found.expect_output("its attributes are damaged").expect_output("log: ");
+    let repaired = command(&["verify", "--repair"], Some(&data)).expect_code(1);
+    repaired.expect_output("cannot be mended: entry").expect_error("2 findings cannot be mended");
+    let file = scratch.join("out.ldif");
+    let exported = command(&["export", "-o", file.to_str().unwrap()], Some(&data)).expect_code(4);
+    exported.expect_error("the data is damaged");
+    let left = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("out.ldif")));
+}
+
+#[test]
 fn ldif_files_are_checked_and_counted() {
     let scratch = Scratch::new("ldif");
     let good = scratch.write(
@@ -259,6 +309,7 @@ fn bad_arguments_have_messages() {
         (&["export", "--attributes", "cn,nonsense"], 2, "\"nonsense\" is not in the schema"),
         (&["export", "--compress", "rar"], 2, "gz, zst"),
         (&["export", "-o", "/nonexistent/file"], 1, "cannot write /nonexistent/file"),
+        (&["export", "-o", "/dev/full"], 1, "cannot write /dev/full: No space left"),
         (&["verify", "--config", "/nonexistent/file"], 2, "cannot read /nonexistent/file"),
     ];
     for (arguments, code, text) in cases {
