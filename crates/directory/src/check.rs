@@ -6,7 +6,7 @@
 //! ([`compare`]), so memory does not grow with the directory. Each difference is a [`Finding`]: a sentence with its place,
 //! and the changes that mend it where the entries say what is right.
 //!
-//! [`repair`] makes those changes, a batch at a time, and checks again.
+//! [`repair()`] makes those changes, a batch at a time, and checks again.
 
 mod compare;
 mod expected;

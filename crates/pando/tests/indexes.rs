@@ -63,7 +63,7 @@ fn an_index_goes_on_after_power_cuts() {
     let scratch = sample("indexes-cut");
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let journal = scratch.join("journal");
-    let verb = |round: u64| if round % 2 == 0 { "add" } else { "drop" };
+    let verb = |round: u64| if round.is_multiple_of(2) { "add" } else { "drop" };
     let kinds = ["--kinds", "substring,approximate"];
     for round in 0..ROUNDS {
         let mut cut = Command::new(PROGRAM);

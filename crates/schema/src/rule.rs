@@ -1,7 +1,7 @@
 //! Matching rules: identity, what each is for, and the keys they make.
 //!
 //! A rule is an index into the table in [`crate::rule_table`]. Rules that look at values the same way
-//! (`caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`, say) share one [`Form`](crate::form::Form), and
+//! (`caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`, say) share one [`Form`], and
 //! with it their keys; that is what lets one index answer all three.
 
 use std::sync::OnceLock;

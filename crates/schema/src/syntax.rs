@@ -6,7 +6,7 @@
 use crate::syntax_text as text;
 use crate::{AttributeType, Fault, Schema, SyntaxError, certificate, form, integer, syntax_guide, time};
 
-/// A syntax's place in one [`Schema`](crate::Schema).
+/// A syntax's place in one [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SyntaxId(pub u16);
 

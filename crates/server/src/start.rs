@@ -137,9 +137,7 @@ impl ServeError {
             }
             ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
             ServeError::Import { error, .. } => import_fault(error),
-            ServeError::Text { .. } | ServeError::RejectsExist { .. } => {
-                Fault::Settings
-            }
+            ServeError::Text { .. } | ServeError::RejectsExist { .. } => Fault::Settings,
             ServeError::Listen(_) => Fault::Listen,
             _ => Fault::Other,
         }

@@ -83,8 +83,8 @@ pub use log::LogScan;
 pub use open::{Facts, Options, Store};
 pub use read::Read;
 pub use read_only::ReadOnlyStore;
-pub use scan::{Direction, KeyRange, KeyScan, Scan};
 pub use run::temporary_file;
+pub use scan::{Direction, KeyRange, KeyScan, Scan};
 pub use sorter::{Sorted, Sorter};
 pub use view::View;
 

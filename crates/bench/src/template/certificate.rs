@@ -85,7 +85,7 @@ fn put_algorithm(writer: &mut Writer<'_>) {
     writer.end(algorithm);
 }
 
-/// GeneralNames with one directoryName [4] of one RDN.
+/// GeneralNames with one directoryName `[4]` of one RDN.
 fn put_directory_name(writer: &mut Writer<'_>, tag: Tag, attribute: &[u8], value: &str) {
     let names = writer.begin(tag);
     let name = writer.begin(Tag(0xa4));

@@ -2,7 +2,7 @@
 //!
 //! A preparer belongs to one thread. It checks every entry as an add request is checked, with the same functions; what it
 //! cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found
-//! out by [`super::resolve`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
+//! out by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
 
 use std::collections::HashMap;
 use std::io::Cursor;
