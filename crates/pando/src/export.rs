@@ -12,7 +12,7 @@ use server::{Config, ServeError};
 
 use crate::arguments::DataArguments;
 use crate::exit;
-use crate::output::{Compression, Output};
+use crate::output::{Background, Compression, Output};
 
 /// The options of `pando export`.
 #[derive(Debug, Args)]
@@ -54,11 +54,10 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
         return exit::refused(&format!("--attributes: {unknown:?} is not in the schema"));
     }
     let compression = arguments.compress.or_else(|| Compression::of_name(&arguments.output));
-    let written = Output::create(Some(&arguments.output), compression).map_err(ExportError::from);
-    let exported = written.and_then(|mut output| {
-        let summary = export(directory.state(), &arguments.request(), &mut output)?;
-        output.finish()?;
-        Ok(summary)
+    let begun = Output::create(Some(&arguments.output), compression).and_then(Background::start);
+    let exported = begun.map_err(ExportError::from).and_then(|mut output| {
+        let exported = export(directory.state(), &arguments.request(), &mut output);
+        output.finish(exported)
     });
     match exported {
         Ok(summary) => {

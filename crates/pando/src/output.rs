@@ -9,8 +9,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use clap::ValueEnum;
+
+/// Bytes written to a file between two syncs.
+const UNSYNCED_BYTES_MAX: usize = 32 << 20;
+
+/// Pieces on their way to the thread that writes.
+const PIECES_MAX: usize = 32;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,14 +60,36 @@ enum Encoder {
 }
 
 /// What bytes go to at the end.
-trait Sink: Write {
+trait Sink: Write + Send {
     /// Makes what was written durable, where that means anything.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-impl Sink for File {
+/// An ordinary file. It is synced now and then, so that the disk works while the rest is made, and not at the end alone.
+struct OrdinaryFile {
+    file: File,
+    unsynced_bytes: usize,
+}
+
+impl Write for OrdinaryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+            self.unsynced_bytes = 0;
+            self.file.sync_data()?;
+        }
+        let written = self.file.write(bytes)?;
+        self.unsynced_bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for OrdinaryFile {
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_all()
+        self.file.sync_all()
     }
 }
 
@@ -76,7 +106,7 @@ impl<W: Write> Write for Unsynced<W> {
     }
 }
 
-impl<W: Write> Sink for Unsynced<W> {
+impl<W: Write + Send> Sink for Unsynced<W> {
     fn sync(&mut self) -> io::Result<()> {
         self.0.flush()
     }
@@ -115,7 +145,7 @@ impl Output {
         let temporary = target.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         let place = Place::File { temporary, target: target.to_owned(), is_finished: false };
-        Ok((Box::new(file), place))
+        Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
     /// Completes the file: everything is on the disk and under its name when this returns.
@@ -161,5 +191,58 @@ impl Drop for Output {
             // Half a file is of no use; should it stay, its name says what it is.
             let _ = std::fs::remove_file(temporary);
         }
+    }
+}
+
+/// An [`Output`] that a thread of its own compresses and writes, so that what is written is made meanwhile.
+pub(crate) struct Background {
+    /// `None` when the thread has ended early.
+    pieces: Option<SyncSender<Vec<u8>>>,
+    thread: JoinHandle<io::Result<Output>>,
+}
+
+impl Background {
+    pub(crate) fn start(mut output: Output) -> io::Result<Background> {
+        let (pieces, incoming) = sync_channel::<Vec<u8>>(PIECES_MAX);
+        let write = move || {
+            for piece in incoming {
+                output.write_all(&piece)?;
+            }
+            Ok(output)
+        };
+        let thread = std::thread::Builder::new().name("pando-write".to_owned()).spawn(write)?;
+        Ok(Background { pieces: Some(pieces), thread })
+    }
+
+    /// Waits until everything is written, and completes the file if `result` is a success.
+    ///
+    /// # Errors
+    /// That of `result`; of writing where that was what ended it.
+    pub(crate) fn finish<T, E: From<io::Error>>(self, result: Result<T, E>) -> Result<T, E> {
+        drop(self.pieces);
+        let written =
+            self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread has failed")));
+        // An error of the thread is the cause of any other.
+        let output = written?;
+        let done = result?;
+        output.finish()?;
+        Ok(done)
+    }
+}
+
+impl Write for Background {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.pieces.as_ref().map(|pieces| pieces.send(bytes.to_vec()));
+        match sent {
+            Some(Ok(())) => Ok(bytes.len()),
+            _ => {
+                self.pieces = None;
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
