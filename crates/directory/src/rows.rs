@@ -193,7 +193,8 @@ pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
 
 /// The key of `index`; `attribute` is the type's own number, without options.
 pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
-    let mut key = attribute.0.to_be_bytes().to_vec();
+    let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
+    key.extend_from_slice(&attribute.0.to_be_bytes());
     shorten(normal_value, INDEX_KEY_MAX, &mut key);
     key
 }

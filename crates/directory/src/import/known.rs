@@ -15,6 +15,9 @@ use crate::operational::VirtualAttribute;
 /// Spellings kept; a hostile text could have any number. What is beyond is looked up every time.
 const SPELLINGS_MAX: usize = 16_384;
 
+/// Lines of a record whose attribute is kept in mind for the next record.
+const RECENT_MAX: usize = 64;
+
 /// What is done with the values of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
@@ -40,10 +43,39 @@ pub(super) struct KnownAttribute {
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, Named>,
+    /// What the lines of the record before were, and the number of the line at hand: records are mostly alike.
+    recent: Vec<(Box<str>, Named)>,
+    line: usize,
     all: Vec<KnownAttribute>,
 }
 
 impl KnownAttributes {
+    /// Says that a new record begins.
+    pub(super) fn begin_record(&mut self) {
+        self.line = 0;
+    }
+
+    /// The attribute of the description on the next line of a record.
+    ///
+    /// # Errors
+    /// As [`find`](KnownAttributes::find).
+    pub(super) fn find_next(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
+        let line = self.line;
+        self.line += 1;
+        if let Some((spelling, named)) = self.recent.get(line)
+            && **spelling == *text
+        {
+            return Ok(*named);
+        }
+        let named = self.find(job, text)?;
+        if let Some(recent) = self.recent.get_mut(line) {
+            *recent = (text.into(), named);
+        } else if line == self.recent.len() && line < RECENT_MAX {
+            self.recent.push((text.into(), named));
+        }
+        Ok(named)
+    }
+
     /// The attribute of a description as a text has it.
     ///
     /// # Errors

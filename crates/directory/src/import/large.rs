@@ -85,6 +85,7 @@ impl Preparer<'_> {
             Ok(Ok(()))
         })?;
         self.draft.clear();
+        self.known.begin_record();
         let mut normal = Vec::new();
         self.for_each_value(text, &mut |preparer, description, value| match preparer
             .known

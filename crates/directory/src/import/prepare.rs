@@ -31,6 +31,13 @@ use crate::target::check_depth;
 use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::working_entry::Present;
 
+/// What the server keeps about an entry, in the order of [`creation_values`] and [`change_values`].
+const KEPT: [&str; 6] =
+    ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
+
+/// Where entryCSN is among them.
+const CSN_PLACE: usize = 3;
+
 /// Why a change is not imported.
 pub(super) const IS_A_CHANGE: &str =
     "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
@@ -142,7 +149,8 @@ pub struct Preparer<'j> {
     pub(super) present: Vec<Present>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
-    csn_attribute: Option<usize>,
+    /// Places of what the server keeps about an entry; `None` for what the schema lacks.
+    kept: Option<[Option<usize>; KEPT.len()]>,
     random: RandomSource,
     pub(super) statistics: Statistics,
     pub(super) latest_csn: Csn,
@@ -182,7 +190,7 @@ impl<'j> Preparer<'j> {
             present: Vec::new(),
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
-            csn_attribute: None,
+            kept: None,
             random,
             statistics: Statistics::default(),
             latest_csn: Csn::default(),
@@ -295,6 +303,7 @@ impl<'j> Preparer<'j> {
     ) -> Result<Checked, (Option<u64>, OperationError)> {
         let whole = |error| (None, error);
         self.draft.clear();
+        self.known.begin_record();
         for value in values.iter() {
             self.value(value.description, value.value).map_err(|error| (Some(value.line), error))?;
         }
@@ -303,7 +312,7 @@ impl<'j> Preparer<'j> {
 
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
-        let Named::Stored(place) = self.known.find(self.job, description)? else {
+        let Named::Stored(place) = self.known.find_next(self.job, description)? else {
             self.statistics.virtual_values += 1;
             return Ok(());
         };
@@ -438,32 +447,44 @@ impl<'j> Preparer<'j> {
 
     /// Adds what the server keeps about an entry and the text does not bring.
     fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
-        let csn = self.job.csn(id);
-        let uuid = uuid::Uuid::from_bytes(version_4(random(&mut self.random)?)).to_string();
-        let creation = creation_values(uuid, &self.job.creator, csn);
-        let change = change_values(&self.job.creator, csn);
-        for (name, value) in creation.iter().chain(&change) {
-            if self.job.schema.attribute_type(name).is_none() {
-                continue;
-            }
-            let Named::Stored(place) = self.known.find(self.job, name)? else { continue };
-            let number = self.draft.attribute(place);
-            if self.draft.value_count(number) == 0 {
+        let kept = self.kept_places()?;
+        let lacks = |place: &usize| self.draft.find(*place).is_none();
+        if kept.iter().flatten().any(lacks) {
+            let csn = self.job.csn(id);
+            let uuid = uuid::Uuid::from_bytes(version_4(random(&mut self.random)?)).to_string();
+            let creation = creation_values(uuid, &self.job.creator, csn);
+            let change = change_values(&self.job.creator, csn);
+            for ((name, value), place) in creation.iter().chain(&change).zip(kept) {
+                let Some(place) = place.filter(|place| self.draft.find(*place).is_none()) else { continue };
+                debug_assert!(KEPT.contains(name));
+                let number = self.draft.attribute(place);
                 let description = &self.known.at(place).def.description;
                 self.draft.add(number, value.as_bytes(), |value, normal| {
                     check_value(&self.job.schema, description, 1, value, normal)
                 })?;
             }
-            if *name == "entryCSN" {
-                self.csn_attribute = Some(place);
-            }
         }
-        let csn_values = self.csn_attribute.and_then(|place| self.draft.find(place));
+        let csn_values = kept[CSN_PLACE].and_then(|place| self.draft.find(place));
         for (value, _) in csn_values.iter().flat_map(|attribute| self.draft.values(attribute)) {
             let csn = std::str::from_utf8(value).ok().and_then(Csn::parse).unwrap_or_default();
             self.latest_csn = self.latest_csn.max(csn);
         }
         Ok(())
+    }
+
+    /// The places of [`KEPT`], looked up once.
+    fn kept_places(&mut self) -> Result<[Option<usize>; KEPT.len()], OperationError> {
+        if let Some(kept) = self.kept {
+            return Ok(kept);
+        }
+        let mut kept = [None; KEPT.len()];
+        for (place, name) in kept.iter_mut().zip(KEPT) {
+            if let Some(attribute_type) = self.job.schema.attribute_type(name) {
+                *place = Some(self.known.place(self.job, &AttributeDescription::of(attribute_type.id))?);
+            }
+        }
+        self.kept = Some(kept);
+        Ok(kept)
     }
 }
 

@@ -223,7 +223,8 @@ impl RecordBuffer {
     }
 
     fn is_named(&self, line: &Line, name: &str) -> bool {
-        line.kind == LineKind::Value && self.name(line).eq_ignore_ascii_case(name)
+        let bytes = self.text.get(line.name.clone()).unwrap_or_default();
+        line.kind == LineKind::Value && bytes.eq_ignore_ascii_case(name.as_bytes())
     }
 
     pub(super) fn value(&self, line: &Line) -> &[u8] {
