@@ -1,8 +1,8 @@
 //! LDIF of any size from a template, in the language that SLAMD's MakeLDIF began and OpenDJ's and UnboundID's make-ldif
 //! continued; `docs/generate.md` describes it, and where we differ.
 //!
-//! A [`Template`] is read once ([`source`] makes lines of files, [`parse`] blocks of lines, [`tag`] parts of values, [`plan`]
-//! resolves names and counts) and then generated as often as wanted ([`entry`] makes one entry, [`generate`] all, by several
+//! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
+//! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by several
 //! threads). Every entry follows from the seed and its number alone, so the same seed gives the same octets whatever
 //! the number of threads, and nothing is kept of what was written: neither entries nor the members of a group. Only a single value
 //! other than a group's members is held in memory whole.

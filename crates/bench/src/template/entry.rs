@@ -89,18 +89,13 @@ impl<'p> Renderer<'p> {
         let step = self.here.step();
         for at in lines {
             let line = &self.node().lines[at];
-            match line.parts.as_slice() {
-                [Part::Members(target)] => {
-                    let members = self.plan.members(step, target.node);
-                    self.members(&line.label, target.node, members, out);
-                }
+            if let Some(target) = line.members() {
+                self.members(&line.label, target, self.plan.members(step, target), out);
+            } else if let Some(fixed) = &line.fixed {
                 // The same on every entry, and written out once.
-                _ if line.fixed.is_some() => out.extend_from_slice(line.fixed.as_deref().unwrap_or_default()),
-                _ => {
-                    if let Some(value) = self.here.value(at) {
-                        put_ldif_line(out, &line.label, value);
-                    }
-                }
+                out.extend_from_slice(fixed);
+            } else if let Some(value) = self.here.value(at) {
+                put_ldif_line(out, &line.label, value);
             }
         }
     }

@@ -11,7 +11,8 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::entry::Renderer;
-use super::plan::{Location, Plan};
+use super::parse::Line;
+use super::plan::{Location, Plan, Step};
 
 /// Entries generated at once: some hundred kilobytes of most templates.
 const ENTRIES_PER_PIECE: u64 = 256;
@@ -96,21 +97,20 @@ struct Pieces<'p> {
     location: Location,
 }
 
-/// An entry with many members, cut in pieces.
+/// An entry with many members, cut in pieces: lines, members, lines, and so on.
 struct Group {
-    index: u64,
-    node: usize,
-    line: usize,
-    target: usize,
-    is_headed: bool,
-    ordinals: Range<u64>,
+    step: Step,
+    /// The first line that is not written yet.
+    next_line: usize,
+    /// The line of members that is being written, whose, and which are left.
+    members: Option<(usize, usize, Range<u64>)>,
 }
 
 impl<'p> Pieces<'p> {
     fn new(plan: &'p Plan) -> Pieces<'p> {
         let is_large = |node: &usize| {
-            let Some((_, target)) = plan.members_line(*node) else { return false };
-            plan.count(target) / plan.count(*node).max(1) >= MEMBERS_PER_PIECE
+            let mut members = plan.nodes[*node].lines.iter().filter_map(Line::members);
+            members.any(|target| plan.count(target) / plan.count(*node).max(1) >= MEMBERS_PER_PIECE)
         };
         let mut pieces = Pieces {
             plan,
@@ -152,12 +152,9 @@ impl<'p> Pieces<'p> {
         if self.next_large == Some(self.next) {
             self.plan.locate(self.plan.all(), self.next, &mut self.location);
             let step = self.location.path.last().copied()?;
-            let (line, target) = self.plan.members_line(step.node)?;
-            let ordinals = self.plan.members(step, target);
             self.next += 1;
             self.find_large();
-            let group =
-                Group { index: step.index, node: step.node, line, target, is_headed: false, ordinals };
+            let group = Group { step, next_line: 0, members: None };
             return Some(self.piece_of(group));
         }
         let end = (self.next + ENTRIES_PER_PIECE).min(self.total).min(self.next_large.unwrap_or(u64::MAX));
@@ -168,22 +165,26 @@ impl<'p> Pieces<'p> {
 
     /// The next piece of a group; what is left stays begun.
     fn piece_of(&mut self, mut group: Group) -> Piece {
-        if !group.is_headed {
-            group.is_headed = true;
-            let piece = Piece::Lines { index: group.index, lines: 0..group.line };
+        let Step { node, index, .. } = group.step;
+        if let Some((line, target, left)) = &mut group.members
+            && !left.is_empty()
+        {
+            let ordinals = left.start..(left.start + MEMBERS_PER_PIECE).min(left.end);
+            left.start = ordinals.end;
+            let piece = Piece::Members { node, line: *line, target: *target, ordinals };
             self.begun = Some(group);
             return piece;
         }
-        if group.ordinals.is_empty() {
-            let lines = group.line + 1..self.plan.nodes[group.node].lines.len();
-            return Piece::Lines { index: group.index, lines };
-        }
-        let end = (group.ordinals.start + MEMBERS_PER_PIECE).min(group.ordinals.end);
-        let ordinals = group.ordinals.start..end;
-        group.ordinals.start = end;
-        let piece = Piece::Members { node: group.node, line: group.line, target: group.target, ordinals };
+        let all = &self.plan.nodes[node].lines;
+        let of_members = |line: usize| all[line].members().map(|target| (line, target));
+        let Some((line, target)) = (group.next_line..all.len()).find_map(of_members) else {
+            return Piece::Lines { index, lines: group.next_line..all.len() };
+        };
+        let lines = group.next_line..line;
+        group.next_line = line + 1;
+        group.members = Some((line, target, self.plan.members(group.step, target)));
         self.begun = Some(group);
-        piece
+        Piece::Lines { index, lines }
     }
 }
 

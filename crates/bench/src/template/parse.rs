@@ -58,6 +58,14 @@ impl Line {
         Line { label, is_base64, parts, fixed, place }
     }
 
+    /// The node whose entries are members, if there is one value for each of them.
+    pub(super) fn members(&self) -> Option<usize> {
+        match self.parts.as_slice() {
+            [Part::Members(target)] => Some(target.node),
+            _ => None,
+        }
+    }
+
     /// The attribute description without what `label` adds.
     pub(super) fn description(&self) -> &str {
         self.label.strip_suffix(':').unwrap_or(&self.label)

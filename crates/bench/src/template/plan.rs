@@ -175,14 +175,6 @@ impl Plan {
         start(group.ordinal)..start(group.ordinal + 1)
     }
 
-    /// The line of a node that has one value for each member, and whose.
-    pub(super) fn members_line(&self, node: usize) -> Option<(usize, usize)> {
-        self.nodes[node].lines.iter().enumerate().find_map(|(index, line)| match line.parts.as_slice() {
-            [Part::Members(target)] => Some((index, target.node)),
-            _ => None,
-        })
-    }
-
     fn resolve_targets(&mut self, names: &HashMap<String, usize>) -> Result<(), TemplateError> {
         for at in 0..self.nodes.len() {
             let mut lines = std::mem::take(&mut self.nodes[at].lines);
@@ -450,8 +442,7 @@ fn visit(node: &Node, at: usize, visits: &mut [Visit], order: &mut Vec<usize>) -
     for part in &line.parts {
         let needed: &[usize] = match part {
             Part::Copy { attribute, .. } | Part::Condition { attribute, .. } => {
-                let has_members = |line: &usize| matches!(node.lines[*line].parts[..], [Part::Members(_)]);
-                if attribute.lines.iter().any(has_members) {
+                if attribute.lines.iter().any(|line| node.lines[*line].members().is_some()) {
                     return Err(line.place.fault(TemplateFault::Misplaced));
                 }
                 &attribute.lines

@@ -114,11 +114,11 @@ impl WeightedList {
 pub(super) fn parts(text: &str, folder: Option<&Path>, place: &Place) -> Result<Vec<Part>, TemplateError> {
     let mut parts = Vec::new();
     let mut plain = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
         let closing = match character {
             '\\' => {
-                plain.extend(characters.next().map(|(_, protected)| protected));
+                plain.extend(rest.next());
                 continue;
             }
             '<' => '>',
@@ -128,12 +128,8 @@ pub(super) fn parts(text: &str, folder: Option<&Path>, place: &Place) -> Result<
                 continue;
             }
         };
-        let (content, end) = enclosed(&text[at + 1..], closing)
-            .ok_or_else(|| place.fault(TemplateFault::Unclosed(character)))?;
-        characters = text.char_indices();
-        while characters.offset() < at + 1 + end {
-            characters.next();
-        }
+        let content =
+            enclosed(&mut rest, closing).ok_or_else(|| place.fault(TemplateFault::Unclosed(character)))?;
         if !plain.is_empty() {
             parts.push(Part::Text(std::mem::take(&mut plain).into_bytes()));
         }
@@ -145,18 +141,16 @@ pub(super) fn parts(text: &str, folder: Option<&Path>, place: &Place) -> Result<
     Ok(parts)
 }
 
-/// What is before the closing bracket, and where the text behind it begins.
-fn enclosed(text: &str, closing: char) -> Option<(String, usize)> {
+/// Takes what is before the closing bracket, and the bracket.
+fn enclosed(rest: &mut std::str::Chars<'_>, closing: char) -> Option<String> {
     let mut content = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '\\' => content.push(characters.next()?.1),
-            _ if character == closing => return Some((content, at + character.len_utf8())),
-            _ => content.push(character),
+    loop {
+        match rest.next()? {
+            '\\' => content.push(rest.next()?),
+            character if character == closing => return Some(content),
+            character => content.push(character),
         }
     }
-    None
 }
 
 /// `{name}` and `{name:LENGTH}`.

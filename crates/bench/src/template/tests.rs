@@ -256,7 +256,7 @@ fn crowd() -> Template {
          template: unit\nrdnAttr: ou\nsubordinateTemplate: person:3500\nou: <random:alpha:12>\n\n\
          template: person\nrdnAttr: cn\ndescription: <random:alphanumeric:9>\ncn: {sn} <random:hex:16>\nsn: <last>\n\
          manager: <dnof:person>\n\n\
-         template: large\nrdnAttr: cn\ncn: large <sequential>\nmember: <members:person>\ndescription: after {cn}\n\n\
+         template: large\nrdnAttr: cn\ncn: large <sequential>\nmember: <members:person>\nowner: <members:person>\ndescription: after {cn}\n\n\
          template: small\nrdnAttr: cn\ncn: small <sequential>\nmember: <members:person>\n",
     )
 }
@@ -277,15 +277,21 @@ fn everybody_is_in_one_group_of_a_kind() {
     let people: HashSet<_> =
         entries.iter().map(|(dn, _)| dn.as_str()).filter(|dn| dn.matches(',').count() == 2).collect();
     assert_eq!(people.len(), 14_000);
-    for kind in ["cn=large", "cn=small"] {
+    for (kind, attribute) in [("cn=large", "member"), ("cn=large", "owner"), ("cn=small", "member")] {
         let groups: Vec<_> = entries.iter().filter(|(dn, _)| dn.starts_with(kind)).collect();
-        let members = groups.iter().flat_map(|(_, values)| values).filter(|(name, _)| name == "member");
+        let members = groups.iter().flat_map(|(_, values)| values).filter(|(name, _)| name == attribute);
         let members: Vec<_> = members.map(|(_, member)| member.as_str()).collect();
         assert_eq!(members.len(), people.len(), "{kind}");
         assert_eq!(members.into_iter().collect::<HashSet<_>>(), people, "{kind}");
         let sizes: HashSet<_> = groups.iter().map(|(_, values)| values.len()).collect();
         assert!(sizes.len() <= 2, "{sizes:?}");
     }
+    let after =
+        |(dn, values): &Read| values.last().is_some_and(|(_, value)| dn.contains(&value["after ".len()..]));
+    assert_eq!(
+        entries.iter().filter(|entry| entry.0.starts_with("cn=large")).filter(|entry| after(entry)).count(),
+        3
+    );
     let managers = entries.iter().flat_map(|(_, values)| values).filter(|(name, _)| name == "manager");
     assert!(managers.map(|(_, dn)| dn.as_str()).all(|dn| people.contains(dn)));
 }

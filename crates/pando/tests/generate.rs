@@ -1,0 +1,70 @@
+//! `pando generate` as a command: what it prints, what it refuses, and that an import takes it from a pipe.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::process::{Command, Output, Stdio};
+
+fn pando() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    command.env_remove("PANDO_DATA").env_remove("PANDO_CONFIG");
+    command
+}
+
+fn generate(arguments: &str) -> Output {
+    pando().arg("generate").args(arguments.split(' ')).output().unwrap()
+}
+
+#[test]
+fn the_seed_makes_the_text_and_threads_do_not() {
+    let text = |arguments: &str| {
+        let output = generate(arguments);
+        assert!(output.status.success(), "{arguments}: {output:?}");
+        output.stdout
+    };
+    let once = text("directorymark --entries 1000 --threads 1");
+    assert!(once.starts_with(b"dn: c=GB\n"));
+    assert_eq!(once, text("directorymark --entries 1000 --threads 3"));
+    assert_ne!(once, text("directorymark --entries 1000 --seed 2"));
+    assert!(text("--list").starts_with(b"oid "));
+    assert!(text("oid --print").starts_with(b"# Oracle"));
+    assert!(text("edirectory --schema").ends_with(b")\n"));
+}
+
+#[test]
+fn what_it_cannot_generate_it_refuses_by_name_and_line() {
+    for (arguments, part) in [
+        ("no-such-template", "no-such-template: cannot read"),
+        ("directorymark --entries 15", "directorymark:17: 15 entries"),
+        ("oid --constant colour=red", "no constant colour"),
+        ("oid --constant red", "NAME=VALUE"),
+        ("oid --schema", "no schema"),
+        ("missing --print", "--list"),
+    ] {
+        let output = generate(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {message}");
+        assert!(message.contains(part) && output.stdout.is_empty(), "{arguments}: {message}");
+    }
+}
+
+#[test]
+fn an_import_takes_it_from_a_pipe() {
+    let data =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("generate-{}", std::process::id()));
+    let mut making = pando()
+        .args(["generate", "oid", "--entries", "500"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let import = pando()
+        .args(["import", "--suffix", "dc=com", "--keep-clear-passwords", "--data"])
+        .arg(&data)
+        .arg("-")
+        .stdin(making.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(making.wait().unwrap().success());
+    let message = String::from_utf8(import.stderr).unwrap();
+    assert!(import.status.success() && message.contains("imported 553 entries of 553 records"), "{message}");
+    std::fs::remove_dir_all(&data).unwrap();
+}
