@@ -11,8 +11,8 @@ use std::sync::Arc;
 use directory::Settings;
 use directory::check::check;
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, Rejected, Rows, Sorters, Text,
-    resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, Rejected, RowBlock, Rows,
+    SortedRows, Sorters, Text, resolve,
 };
 use ldap::{ResultCode, Scope};
 use schema::Schema;
@@ -85,10 +85,15 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         Ok(())
     })?;
     rows.push(resolved_rows);
-    builder.write_rows(rows, &refused, |_| {})?;
+    builder.write_rows(blocks(rows), &refused, |_| {})?;
     done.entries = builder.count() - refused.count();
     builder.finish(&job, [7; 16], now)?;
     Ok(done)
+}
+
+fn blocks(rows: Vec<Rows>) -> impl Iterator<Item = Result<RowBlock, ImportError>> {
+    let mut sorted = SortedRows::merge(rows).unwrap();
+    std::iter::from_fn(move || sorted.next_block().map_err(ImportError::from).transpose())
 }
 
 fn store_options() -> store::Options {
@@ -452,7 +457,7 @@ fn a_record_too_long_to_be_held_is_read_in_parts() {
     let outcomes = store::Sorter::new(folder.path(), MEMORY);
     let resolved = resolve(&job, vec![sorters.names], &mut rows, outcomes, |_| {}).unwrap();
     let refused = builder.place(resolved, |late| panic!("{late:?}")).unwrap();
-    assert_eq!(builder.write_rows(vec![rows, sorters.rows], &refused, |_| {}).unwrap(), 1);
+    assert_eq!(builder.write_rows(blocks(vec![rows, sorters.rows]), &refused, |_| {}).unwrap(), 1);
     builder.finish(&job, [7; 16], 0).unwrap();
     let mut directory = open(folder, &[SUFFIX]);
     assert_sound(&directory);

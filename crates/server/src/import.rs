@@ -23,8 +23,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, RandomSource, Refusal, Rows,
-    Sorters, Statistics, Text, resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, RandomSource, Refusal, RowBlock,
+    Rows, SortedRows, Sorters, Statistics, Text, resolve,
 };
 
 use crate::config::Config;
@@ -39,6 +39,9 @@ pub use source::{Input, InputData};
 
 /// Least memory that an import is given, in bytes.
 const MEMORY_MIN: usize = 64 << 20;
+
+/// Blocks of rows that wait to be written, at most.
+const BLOCKS_MAX: usize = 8;
 
 /// Share of the memory that one record may take before it is read in parts instead.
 const LARGE_SHARE: usize = 32;
@@ -168,9 +171,12 @@ impl Run<'_> {
             .map_err(|error| self.failed(error))?;
         rows.push(resolved_rows);
         progress.begin(Phase::Rows, 0);
-        imported.repeated_values = builder
-            .write_rows(rows, &refused, |count| progress.at(count))
-            .map_err(|error| self.failed(error))?;
+        imported.repeated_values = std::thread::scope(|scope| {
+            let (sender, blocks) = sync_channel(BLOCKS_MAX);
+            scope.spawn(move || merge(rows, &sender));
+            builder.write_rows(blocks.into_iter(), &refused, |count| progress.at(count))
+        })
+        .map_err(|error| self.failed(error))?;
         imported.entries = builder.count() - refused.count();
         imported.bytes = progress.bytes();
         imported.rejects_file = rejects.finish()?;
@@ -304,6 +310,22 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Merges rows and hands them over, or the error that ends it, until nobody takes them any more.
+fn merge(rows: Vec<Rows>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
+    let merged = SortedRows::merge(rows).map_err(ImportError::from).and_then(|mut sorted| {
+        while let Some(block) = sorted.next_block()? {
+            if blocks.send(Ok(block)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = merged {
+        // Whoever has ended by itself has an error of its own.
+        let _ = blocks.send(Err(error));
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufReader, BufWriter, Read as _, Seek, SeekFrom, Write};
 use std::ops::Bound;
 use std::path::Path;
 
-use store::{BulkStore, Direction, MapKind, Read, Sorted, Sorter, View, temporary_file};
+use store::{BulkStore, Direction, MapKind, Read, View, temporary_file};
 
 use super::carry::carry_over;
 use super::emit::NodeItem;
@@ -14,7 +14,7 @@ use super::ids::IdBits;
 use super::job::{ImportError, Job};
 use super::prepare::{Prepared, Refusal, Rejected};
 use super::resolve::{Outcome, Resolved};
-use super::sorters::{Destination, Rows, Sorters, destination};
+use super::sorters::{Destination, RowBlock, Sorters, destination};
 use crate::attribute_index::definition::IndexRow;
 use crate::catalog::{
     AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
@@ -155,26 +155,25 @@ impl Builder {
     /// to be looked through before; each is there once.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// That of the first block that is one; the disk is full or fails.
     pub fn write_rows(
         &mut self,
-        rows: Vec<Rows>,
+        blocks: impl Iterator<Item = Result<RowBlock>>,
         refused: &Refused,
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let mut sorted: Sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
         let mut writing = Writing::new(&mut self.store, &refused.ids);
         let mut count = 0;
-        while let Some((key, value)) = sorted.next()? {
-            let (to, key) = destination(key).ok_or(ImportError::Damaged("rows"))?;
-            writing.take(to, key, value)?;
-            count += 1;
-            if count % 65_536 == 0 {
-                progress(count);
+        for block in blocks {
+            let block = block?;
+            for (key, value) in block.rows() {
+                let (to, key) = destination(key).ok_or(ImportError::Damaged("rows"))?;
+                writing.take(to, key, value)?;
             }
+            count += block.ends.len() as u64;
+            progress(count);
         }
         writing.flush()?;
-        progress(count);
         Ok(writing.repeated_values)
     }
 

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use store::{MapId, MapKind, Sorter};
+use store::{MapId, MapKind, Sorted, Sorter};
 
 use crate::rows::{AttrId, EntryId, MAPS, NodeFlags};
 
@@ -16,6 +16,9 @@ type Result<T> = std::result::Result<T, store::StoreError>;
 
 /// What stands for a map's number in a counter's key: behind all maps.
 const COUNTERS: u8 = u8::MAX;
+
+/// Bytes of rows handed on at once.
+const BLOCK_SIZE: usize = 512 << 10;
 
 /// Share of a preparer's memory that goes to names: a quarter. An entry has one name and a handful of index rows.
 const NAMES_SHARE: usize = 4;
@@ -70,6 +73,57 @@ impl Rows {
         self.key.push(map);
         self.key.extend_from_slice(key);
         self.sorter.push(&self.key, value)
+    }
+}
+
+/// All rows in order. Merging them takes as long as writing them, so each may be done on a thread of its own.
+pub struct SortedRows {
+    sorted: Sorted,
+}
+
+impl SortedRows {
+    /// The rows of several sorters.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn merge(rows: Vec<Rows>) -> Result<SortedRows> {
+        let sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
+        Ok(SortedRows { sorted })
+    }
+
+    /// The next rows; `None` behind the last.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn next_block(&mut self) -> Result<Option<RowBlock>> {
+        let mut block = RowBlock { bytes: Vec::with_capacity(BLOCK_SIZE), ends: Vec::new() };
+        while block.bytes.len() < BLOCK_SIZE {
+            let Some((key, value)) = self.sorted.next()? else { break };
+            block.bytes.extend_from_slice(key);
+            let key_end = block.bytes.len();
+            block.bytes.extend_from_slice(value);
+            block.ends.push((key_end, block.bytes.len()));
+        }
+        Ok((!block.ends.is_empty()).then_some(block))
+    }
+}
+
+/// Some rows, one after the other.
+pub struct RowBlock {
+    bytes: Vec<u8>,
+    /// Where each key and value ends.
+    pub(super) ends: Vec<(usize, usize)>,
+}
+
+impl RowBlock {
+    /// The rows as key and value.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, end)| {
+            let row = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
+            start = end;
+            row
+        })
     }
 }
 
