@@ -58,7 +58,9 @@ mod name_cache;
 mod read_only;
 mod referral;
 mod schema_check;
+// The integration tests use what the unit tests do not.
 #[cfg(test)]
+#[allow(dead_code)]
 mod testing;
 mod working_entry;
 
