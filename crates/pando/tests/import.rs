@@ -121,6 +121,13 @@ fn a_directory_that_is_served_or_has_entries_is_left_alone() {
     let (code, said) = run(&["import", "--data", text(&data), "--replace", "/nowhere.ldif"]);
     assert!(code == Some(2) && said.contains("/nowhere.ldif"), "{said}");
 
+    let empty = scratch.write("empty.ldif", "version: 1\n\n");
+    let (code, said) = run(&["import", "--data", text(&data), "--replace", text(&empty)]);
+    assert!(code == Some(2) && said.contains("there is no record"), "{said}");
+    let other = scratch.write("other.ldif", "dn: o=other\nobjectClass: organization\n");
+    let (code, said) = run(&["import", "--data", text(&data), "--replace", text(&other)]);
+    assert!(code == Some(2) && said.contains("--suffix") && said.contains("rejects-1.ldif"), "{said}");
+
     let server = Pando::start(&scratch);
     let mut admin = server.administrator();
     let found = admin.search(SUFFIX, Scope::SingleLevel, "(memberOf=*)", &["memberOf"]).unwrap();

@@ -169,6 +169,12 @@ impl Run<'_> {
                 rejects.add(self.sources, &rejected).map_err(ImportError::File)
             })
             .map_err(|error| self.failed(error))?;
+        imported.entries = builder.count() - refused.count();
+        let reason = rejects.first_reason().to_owned();
+        imported.rejects_file = rejects.finish()?;
+        if imported.entries == 0 {
+            return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
+        }
         rows.push(resolved_rows);
         progress.begin(Phase::Rows, 0);
         imported.repeated_values = std::thread::scope(|scope| {
@@ -177,9 +183,7 @@ impl Run<'_> {
             builder.write_rows(blocks.into_iter(), &refused, |count| progress.at(count))
         })
         .map_err(|error| self.failed(error))?;
-        imported.entries = builder.count() - refused.count();
         imported.bytes = progress.bytes();
-        imported.rejects_file = rejects.finish()?;
         progress.begin(Phase::Sync, 0);
         builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
         progress.end();

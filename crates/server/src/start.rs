@@ -91,6 +91,14 @@ pub enum ServeError {
         /// Why.
         error: io::Error,
     },
+    /// Not one entry of the texts can be taken, and data is not replaced by nothing.
+    #[error("no entry can be imported, so nothing is changed: {reason}{}", all_reasons(rejects.as_deref()))]
+    NothingImported {
+        /// What is wrong with the first record.
+        reason: String,
+        /// The file with all records and reasons.
+        rejects: Option<PathBuf>,
+    },
     /// The file for rejected records is there already.
     #[error("{} exists already: --rejects wants a name for a new file", path.display())]
     RejectsExist {
@@ -100,6 +108,10 @@ pub enum ServeError {
     /// Data that was to be loaded before the start was refused.
     #[error(transparent)]
     Load(#[from] crate::load::LoadError),
+}
+
+fn all_reasons(rejects: Option<&Path>) -> String {
+    rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
 }
 
 /// What is wrong with a data directory, with its name: some errors have it in them already.
@@ -137,7 +149,9 @@ impl ServeError {
             }
             ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
             ServeError::Import { error, .. } => import_fault(error),
-            ServeError::Text { .. } | ServeError::RejectsExist { .. } => Fault::Settings,
+            ServeError::Text { .. }
+            | ServeError::RejectsExist { .. }
+            | ServeError::NothingImported { .. } => Fault::Settings,
             ServeError::Listen(_) => Fault::Listen,
             _ => Fault::Other,
         }

@@ -25,6 +25,7 @@ pub(super) struct Rejects {
     directory: PathBuf,
     file: Option<(PathBuf, BufWriter<File>)>,
     record: Vec<u8>,
+    first_reason: Option<String>,
 }
 
 impl Rejects {
@@ -33,7 +34,13 @@ impl Rejects {
         if let Some(path) = path.as_ref().filter(|path| path.exists()) {
             return Err(ServeError::RejectsExist { path: path.clone() });
         }
-        Ok(Rejects { path, directory: directory.to_owned(), file: None, record: Vec::new() })
+        Ok(Rejects {
+            path,
+            directory: directory.to_owned(),
+            file: None,
+            record: Vec::new(),
+            first_reason: None,
+        })
     }
 
     /// Writes a record.
@@ -46,9 +53,10 @@ impl Rejects {
             sources.read_at(source, place.offset, &mut self.record)?;
         }
         let mut record = std::mem::take(&mut self.record);
-        let file = self.file()?;
         let reason = rejected.reason.replace(['\n', '\r'], " ");
-        writeln!(file, "# {}, line {}: {reason}", sources.name(source), place.line)?;
+        let reason = format!("{}, line {}: {reason}", sources.name(source), place.line);
+        let file = self.file()?;
+        writeln!(file, "# {reason}")?;
         write_record(file, &record, rejected.refusal == Refusal::Malformed)?;
         if place.length > COPIED_SIZE_MAX {
             writeln!(file, "# The record is not copied here: it has {} bytes.", place.length)?;
@@ -56,7 +64,13 @@ impl Rejects {
         file.write_all(b"\n")?;
         record.clear();
         self.record = record;
+        self.first_reason.get_or_insert(reason);
         Ok(())
+    }
+
+    /// Why the first record is not imported, with its place.
+    pub(super) fn first_reason(&self) -> &str {
+        self.first_reason.as_deref().unwrap_or("there is no record")
     }
 
     /// The file's name, if there is one, when all of it is written.
