@@ -23,11 +23,10 @@ use crate::entry::{StoredContent, StoredEntry};
 use crate::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
 use crate::record::{Delete, Value, ValueChangeKind};
 use crate::rows::{
-    AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, VALUES, dangling_key, decode_name_row, link_key,
-    name_key, value_counter, value_key,
+    AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
 };
 use crate::stored_values::table_values;
-use crate::tree::{NormalName, dn_of, node};
+use crate::tree::{Found, NormalName, child, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -198,8 +197,8 @@ pub(crate) fn attach(
 /// In a replay an entry can be there again whose name belongs to another by now.
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
-    let key = name_key(row.parent, &crate::apply::normal_rdn(catalog, row.parent, row.rdn)?);
-    Ok(batch.get(NAMES, &key)?.and_then(decode_name_row).is_some_and(|(owner, _)| owner == id))
+    let normal_rdn = crate::apply::normal_rdn(catalog, row.parent, row.rdn)?;
+    Ok(child(batch, row.parent, &normal_rdn)?.is_some_and(|(owner, _)| owner == id))
 }
 
 fn attach_attribute(
@@ -247,7 +246,7 @@ pub(crate) fn attach_subtree(
     }
     for attribute in link_attributes(catalog) {
         for name in dangling_below(batch, catalog, attribute, normal_dn)? {
-            if let Some(target) = find(batch, catalog, &name)? {
+            if let Found::Entry(target, _) = find(batch, catalog, &name)? {
                 attach_attribute(batch, catalog, position, attribute, target, &name.key)?;
             }
         }
@@ -282,15 +281,6 @@ fn dangling_below(
         }
     }
     Ok(names)
-}
-
-fn find(batch: &Batch<'_>, catalog: &Catalog, name: &NormalName) -> Result<Option<EntryId>> {
-    let settings = crate::Settings::default();
-    let state = crate::tree::State { read: batch, catalog, settings: &settings };
-    match state.find(name)? {
-        crate::tree::Found::Entry(id, _) => Ok(Some(id)),
-        crate::tree::Found::Missing { .. } => Ok(None),
-    }
 }
 
 /// An entry is gone: links to it become text, or vanish.

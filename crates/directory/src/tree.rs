@@ -90,22 +90,7 @@ pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
 impl State<'_> {
     /// Looks for the entry of a name.
     pub fn find(&self, name: &NormalName) -> Result<Found, OperationError> {
-        let Some((_, suffix)) = self.catalog.suffix_above(&name.key) else {
-            return Ok(Found::Missing { nearest: None });
-        };
-        let Some((mut id, mut flags)) = self.child(EntryId::ROOT, &suffix.key)? else {
-            return Ok(Found::Missing { nearest: None });
-        };
-        for place in suffix.rdn_count..name.depth() {
-            match self.child(id, name.rdn(place))? {
-                Some(child) => (id, flags) = child,
-                None => return Ok(Found::Missing { nearest: Some((id, flags, place)) }),
-            }
-        }
-        if name.failure.is_some() {
-            return Ok(Found::Missing { nearest: Some((id, flags, name.depth())) });
-        }
-        Ok(Found::Entry(id, flags))
+        find(self.read, self.catalog, name)
     }
 
     /// The entry of this normal RDN one level below `parent`.
@@ -114,10 +99,7 @@ impl State<'_> {
         parent: EntryId,
         normal_rdn: &[u8],
     ) -> Result<Option<(EntryId, NodeFlags)>, OperationError> {
-        match self.read.get(NAMES, &name_key(parent, normal_rdn))? {
-            None => Ok(None),
-            Some(row) => decode_name_row(row).map(Some).ok_or_else(|| damaged_row("names", parent)),
-        }
+        child(self.read, parent, normal_rdn)
     }
 
     /// The node row of an entry.
@@ -144,6 +126,38 @@ impl State<'_> {
             at = node.parent;
         }
         Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
+    }
+}
+
+/// Looks for the entry of a name.
+pub fn find(read: &Read, catalog: &Catalog, name: &NormalName) -> Result<Found, OperationError> {
+    let Some((_, suffix)) = catalog.suffix_above(&name.key) else {
+        return Ok(Found::Missing { nearest: None });
+    };
+    let Some((mut id, mut flags)) = child(read, EntryId::ROOT, &suffix.key)? else {
+        return Ok(Found::Missing { nearest: None });
+    };
+    for place in suffix.rdn_count..name.depth() {
+        match child(read, id, name.rdn(place))? {
+            Some(child) => (id, flags) = child,
+            None => return Ok(Found::Missing { nearest: Some((id, flags, place)) }),
+        }
+    }
+    if name.failure.is_some() {
+        return Ok(Found::Missing { nearest: Some((id, flags, name.depth())) });
+    }
+    Ok(Found::Entry(id, flags))
+}
+
+/// The entry of this normal RDN one level below `parent`.
+pub fn child(
+    read: &Read,
+    parent: EntryId,
+    normal_rdn: &[u8],
+) -> Result<Option<(EntryId, NodeFlags)>, OperationError> {
+    match read.get(NAMES, &name_key(parent, normal_rdn))? {
+        None => Ok(None),
+        Some(row) => decode_name_row(row).map(Some).ok_or_else(|| damaged_row("names", parent)),
     }
 }
 

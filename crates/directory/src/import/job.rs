@@ -10,8 +10,8 @@ use crate::catalog::{AttributeDef, Catalog, Suffix, last_csn, last_entry_id};
 use crate::csn::Csn;
 use crate::database::check_versions;
 use crate::rows::{ClassSetId, EntryId};
-use crate::tree::State;
-use crate::{OpenError, OperationError, Settings};
+use crate::tree::child;
+use crate::{OpenError, OperationError};
 
 /// What to import, and how.
 #[derive(Clone, Debug, Default)]
@@ -113,11 +113,9 @@ impl Job {
         let catalog = Catalog::load(read, schema.clone())?;
         let targets = targets(&catalog, &options)?;
         if !options.replace {
-            let settings = Settings::default();
-            let state = State { read, catalog: &catalog, settings: &settings };
             for &target in &targets {
                 let suffix = &catalog.suffixes[target];
-                if state.child(EntryId::ROOT, &suffix.key)?.is_some() {
+                if child(read, EntryId::ROOT, &suffix.key)?.is_some() {
                     return Err(ImportError::NotEmpty { dn: suffix.dn.clone() });
                 }
             }
