@@ -9,6 +9,7 @@
 pub mod cpu;
 pub mod load;
 pub mod people;
+pub mod result;
 pub mod sample;
 mod seeded;
 pub mod template;

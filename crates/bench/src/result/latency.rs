@@ -1,0 +1,158 @@
+//! Latencies: an HdrHistogram, saved in the text form that all HdrHistogram tools read.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::de::Error as _;
+use serde::ser::{Error as _, SerializeStruct};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::time::Duration;
+
+/// The longest latency that is told from longer ones: 600 s.
+pub const HISTOGRAM_MAX_MICROS: u64 = 600_000_000;
+/// Significant decimal digits that are kept of a latency.
+pub const HISTOGRAM_DIGITS: u8 = 3;
+
+/// The most octets of a histogram before compression: one with these bounds has some 20,000 counts of up to 9 octets.
+const PLAIN_BYTES_MAX: u64 = 1 << 18;
+/// Octets of the head of a histogram: cookie, length, offset, digits, lowest, highest, ratio.
+const HEAD_BYTES: usize = 40;
+
+/// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`] digits.
+/// All have these bounds, so that they add up exactly. As JSON: the histogram (V2, compressed, base64), which is what is read
+/// again, and its usual percentiles for human readers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency(Histogram<u64>);
+
+impl Default for Latency {
+    fn default() -> Latency {
+        Latency::new()
+    }
+}
+
+impl Latency {
+    /// None yet.
+    pub fn new() -> Latency {
+        Latency(
+            Histogram::new_with_bounds(1, HISTOGRAM_MAX_MICROS, HISTOGRAM_DIGITS).expect("constant bounds"),
+        )
+    }
+
+    /// Counts one; those below a microsecond as one, those above the bound as the bound.
+    pub fn record(&mut self, latency: Duration) {
+        self.record_micros(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts one, as [`record`](Latency::record).
+    pub fn record_micros(&mut self, micros: u64) {
+        self.0.saturating_record(micros.clamp(1, HISTOGRAM_MAX_MICROS));
+    }
+
+    /// Adds the other's, exactly.
+    pub fn add(&mut self, other: &Latency) {
+        self.0.add(&other.0).expect("the same bounds");
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency in microseconds that `percentile` (0 to 100) of all did not exceed; `None` when there are none.
+    pub fn percentile_micros(&self, percentile: f64) -> Option<u64> {
+        let quantile = (percentile / 100.0).clamp(0.0, 1.0);
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile).min(self.0.max()))
+    }
+
+    /// The mean in microseconds.
+    pub fn mean_micros(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean())
+    }
+
+    /// The longest, in microseconds.
+    pub fn max_micros(&self) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.max())
+    }
+
+    /// The histogram itself.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
+    /// The text form (V2, compressed, base64).
+    pub fn to_text(&self) -> String {
+        let mut bytes = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        written.expect("a histogram fits into memory");
+        STANDARD.encode(bytes)
+    }
+
+    /// Reads the text form. A histogram with other bounds is refused: it would not add up exactly.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn from_text(text: &str) -> Result<Latency, String> {
+        let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: {error}"))?;
+        let plain = inflate(&bytes).ok_or("histogram: not of version 2, compressed")?;
+        let read = Deserializer::new().deserialize::<u64, _>(&mut plain.as_slice());
+        let read = read.map_err(|error| format!("histogram: {error}"))?;
+        if (read.low(), read.high(), read.sigfig()) != (1, HISTOGRAM_MAX_MICROS, HISTOGRAM_DIGITS) {
+            return Err(format!(
+                "a histogram from {} to {} with {} digits, not 1 to {HISTOGRAM_MAX_MICROS} with {HISTOGRAM_DIGITS}",
+                read.low(),
+                read.high(),
+                read.sigfig()
+            ));
+        }
+        Ok(Latency(read))
+    }
+}
+
+/// Undoes the compression, in bounded memory. The length in the head is checked as well, because the reader of the plain form
+/// allocates what it announces.
+fn inflate(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (_cookie_and_length, compressed) = bytes.split_at_checked(8)?;
+    let mut plain = Vec::new();
+    flate2::read::ZlibDecoder::new(compressed).take(PLAIN_BYTES_MAX).read_to_end(&mut plain).ok()?;
+    let announced = u32::from_be_bytes(plain.get(4..8)?.try_into().ok()?);
+    (plain.len().checked_sub(HEAD_BYTES)? == announced as usize).then_some(plain)
+}
+
+impl Serialize for Latency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Latency", 9)?;
+        let micros = |percentile| self.percentile_micros(percentile);
+        let mean = self.mean_micros().map(|mean| (mean * 10.0).round() / 10.0);
+        if mean.is_some_and(|mean| !mean.is_finite()) {
+            return Err(S::Error::custom("a mean that is no number"));
+        }
+        fields.serialize_field("count", &self.count())?;
+        fields.serialize_field("mean_micros", &mean)?;
+        fields.serialize_field("p50_micros", &micros(50.0))?;
+        fields.serialize_field("p90_micros", &micros(90.0))?;
+        fields.serialize_field("p99_micros", &micros(99.0))?;
+        fields.serialize_field("p99_9_micros", &micros(99.9))?;
+        fields.serialize_field("p99_99_micros", &micros(99.99))?;
+        fields.serialize_field("max_micros", &self.max_micros())?;
+        fields.serialize_field("histogram", &self.to_text())?;
+        fields.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Latency {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Latency, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            histogram: String,
+        }
+        let Fields { histogram } = Fields::deserialize(deserializer)?;
+        Latency::from_text(&histogram).map_err(D::Error::custom)
+    }
+}

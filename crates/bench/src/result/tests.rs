@@ -1,0 +1,169 @@
+use super::*;
+use std::time::Duration;
+
+fn latency(micros: &[u64]) -> Latency {
+    let mut latency = Latency::new();
+    micros.iter().for_each(|&micros| latency.record_micros(micros));
+    latency
+}
+
+/// What one load machine measured: `base` makes two of them differ.
+fn part(base: u64) -> WorkloadResult {
+    let micros: Vec<u64> = (1..=100).map(|step| base * step).collect();
+    let totals = OperationTotals {
+        operations: 100,
+        entries: 100,
+        result_codes: [(0, 99), (32, 1)].into(),
+        errors: 1,
+        latency: latency(&micros),
+        ..OperationTotals::default()
+    };
+    let second = |second, micros: &[u64]| Second {
+        second,
+        operations: [(OperationKind::Search, micros.len() as u64)].into(),
+        latency: Some(latency(micros)),
+        ..Second::default()
+    };
+    WorkloadResult {
+        workload: "search".to_owned(),
+        operations: [(OperationKind::Search, totals)].into(),
+        seconds: vec![second(0, &micros[..40]), second(1, &micros[40..])],
+        measured_seconds: 2.0,
+        parameters: Parameters {
+            connections: 8,
+            load: Load::Open { per_second: 50.0 },
+            ..Parameters::default()
+        },
+        complete: true,
+        ..WorkloadResult::default()
+    }
+}
+
+fn run(workloads: Vec<WorkloadResult>) -> RunResult {
+    RunResult { workloads, ..RunResult::begin("pando bench run search".to_owned(), Environment::default()) }
+}
+
+#[test]
+fn latencies_survive_their_text() {
+    let cases: [&[u64]; 4] = [&[], &[1], &[0, 999_999_999_999], &[120, 130, 5_000, 1_000_000]];
+    for micros in cases {
+        let before = latency(micros);
+        let after = Latency::from_text(&before.to_text()).unwrap();
+        assert_eq!(before, after, "{micros:?}");
+        let json = serde_json::to_string(&before).unwrap();
+        assert_eq!(serde_json::from_str::<Latency>(&json).unwrap(), before, "{json}");
+    }
+    assert!(latency(&[5]).to_text().starts_with("HIST"), "the form that other tools read");
+    assert_eq!(latency(&[]).percentile_micros(50.0), None);
+    assert_eq!(latency(&[0, 999_999_999_999]).percentile_micros(0.0), Some(1));
+    let mut recorded = Latency::new();
+    recorded.record(Duration::from_millis(2));
+    assert_eq!(recorded.percentile_micros(50.0), Some(2_000), "no more than the longest");
+}
+
+#[test]
+fn texts_that_are_no_such_histogram_are_refused() {
+    let other_bounds = {
+        use base64::Engine;
+        use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+        let histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1000, 2).unwrap();
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
+        base64::engine::general_purpose::STANDARD.encode(bytes)
+    };
+    let check = |text: &str, part: &str| {
+        let error = Latency::from_text(text).unwrap_err();
+        assert!(error.contains(part), "{error}");
+    };
+    check("???", "histogram");
+    check("", "histogram");
+    check("AAAA", "histogram");
+    check(&latency(&[5]).to_text()[..20], "histogram");
+    check(&other_bounds, "1 to 1000 with 2 digits");
+    check(&"A".repeat(2 << 20), "histogram");
+    // A head that announces 4 GiB, compressed as it should be.
+    let mut head = vec![0x1c, 0x84, 0x93, 0x13, 0xff, 0xff, 0xff, 0xff];
+    head.resize(40, 0);
+    let mut bytes = vec![0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 40];
+    let mut encoder = flate2::write::ZlibEncoder::new(&mut bytes, flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, &head).unwrap();
+    encoder.finish().unwrap();
+    check(&base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes), "version 2");
+}
+
+#[test]
+fn load_machines_add_up_exactly() {
+    let mut merged = part(10);
+    merged.merge(&part(1000)).unwrap();
+    let mut expected: Vec<u64> = (1..=100).flat_map(|step| [10 * step, 1000 * step]).collect();
+    assert_eq!(merged.latency(), latency(&expected));
+    let totals = &merged.operations[&OperationKind::Search];
+    assert_eq!((totals.operations, totals.errors, totals.result_codes[&32]), (200, 2, 2));
+    assert_eq!((merged.parameters.connections, merged.per_second), (16, 100.0));
+    assert_eq!(merged.parameters.load, Load::Open { per_second: 100.0 });
+    // The second second has steps 41 to 100 of both.
+    expected.retain(|micros| {
+        [10, 1000].iter().any(|base| micros % base == 0 && (41..=100).contains(&(micros / base)))
+    });
+    let last = &merged.seconds[1];
+    assert_eq!(last.operations_total(), 120);
+    assert_eq!(last.p50_micros, latency(&expected).percentile_micros(50.0));
+    assert_eq!(last.max_micros, latency(&expected).max_micros());
+}
+
+#[test]
+fn a_second_that_one_machine_lacks_is_kept() {
+    let mut merged = part(10);
+    merged.seconds.remove(0);
+    merged.merge(&part(1000)).unwrap();
+    let counts: Vec<_> =
+        merged.seconds.iter().map(|second| (second.second, second.operations_total())).collect();
+    assert_eq!(counts, [(0, 40), (1, 120)]);
+}
+
+#[test]
+fn what_cannot_be_merged_exactly_is_refused() {
+    let other = WorkloadResult { workload: "add".to_owned(), ..part(1) };
+    assert!(matches!(part(1).merge(&other), Err(MergeError::Workload { .. })));
+    let mut saved = part(1);
+    saved.drop_histograms_of_seconds();
+    assert_eq!(part(1).merge(&saved), Err(MergeError::NoHistogram { second: 0 }));
+}
+
+#[test]
+fn an_incomplete_part_makes_the_whole_incomplete() {
+    let mut merged = part(1);
+    merged.merge(&WorkloadResult { complete: false, ..part(2) }).unwrap();
+    assert!(!merged.complete && !merged.is_clean());
+}
+
+#[test]
+fn files_come_back_as_they_were_but_for_histograms_of_seconds() {
+    let folder = std::env::temp_dir().join(format!("pando-result-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run.json");
+    run(vec![part(10)]).write(&path).unwrap();
+    let read = RunResult::read(&path).unwrap();
+    let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(names, ["run.json"]);
+    assert_eq!(read.workloads[0].operations, part(10).operations);
+    assert_eq!(
+        (read.workloads[0].seconds[0].p50_micros, &read.workloads[0].seconds[0].latency),
+        (Some(200), &None)
+    );
+    assert_eq!(read.tool.version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn other_files_are_refused_with_the_reason() {
+    let check = |text: &str, part: &str| {
+        let error = RunResult::parse(text.as_bytes(), Path::new("x.json")).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("x.json"), "{text}: {error}");
+    };
+    check("", "no result of pando bench");
+    check("{}", "missing field `format`");
+    check("{\"format\": 2, \"future\": true}", "format 2, this program reads up to 1");
+    check("{\"format\": 0}", "format 0");
+    check("{\"format\": 1}", "missing field");
+}

@@ -1,0 +1,516 @@
+//! The result of one workload on one server.
+
+use super::{Environment, Latency};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What was measured of one workload on one server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WorkloadResult {
+    /// The workload's name, as in `pando bench run NAME`.
+    pub workload: String,
+    /// Its title.
+    pub title: String,
+    /// The row of a document that it reruns, with the document's figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<DocumentRow>,
+    /// When measuring began (RFC 3339, UTC).
+    #[serde(default)]
+    pub started: String,
+    /// Which repetition of the same workload on the same server, from 1.
+    #[serde(default = "first_round")]
+    pub round: u32,
+    /// What is varied, if this is one step of a sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepAxis>,
+    /// The server, as it was set up.
+    pub server: ServerDescription,
+    /// The load.
+    pub parameters: Parameters,
+    /// How long was measured, after the warm-up.
+    pub measured_seconds: f64,
+    /// Operations answered a second, all kinds together.
+    pub per_second: f64,
+    /// What was done, by kind.
+    #[serde(default)]
+    pub operations: BTreeMap<OperationKind, OperationTotals>,
+    /// The run, second by second, without holes.
+    #[serde(default)]
+    pub seconds: Vec<Second>,
+    /// What it cost the server; absent when its process is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<ServerCost>,
+    /// Connections that broke or that the server closed while they were in use.
+    #[serde(default)]
+    pub connections_closed: u64,
+    /// Requests without an answer at the end, those of closed connections included.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// The load machines, if there were several.
+    #[serde(default)]
+    pub agents: Vec<AgentState>,
+    /// What the server cannot do. Then nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsupported: Option<String>,
+    /// What went wrong, in words: closed connections, dead agents, a preparation that failed.
+    #[serde(default)]
+    pub failures: Vec<String>,
+    /// Remarks that a reader needs to judge the figures: differences from the document, corrections.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Whether it ran to its planned end with every load machine.
+    pub complete: bool,
+}
+
+fn first_round() -> u32 {
+    1
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationKind {
+    /// A search; the latency is that until its result.
+    Search,
+    /// A search and then a bind as what was found: one operation, as the documents count.
+    Authentication,
+    /// A bind on a connection that is kept.
+    Bind,
+    /// Connect, bind, close.
+    ConnectBind,
+    /// A compare.
+    Compare,
+    /// An add.
+    Add,
+    /// A delete.
+    Delete,
+    /// A modify.
+    Modify,
+    /// A modifyDN.
+    ModifyDn,
+}
+
+impl OperationKind {
+    /// As it is written in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Search => "search",
+            OperationKind::Authentication => "authentication",
+            OperationKind::Bind => "bind",
+            OperationKind::ConnectBind => "connect-bind",
+            OperationKind::Compare => "compare",
+            OperationKind::Add => "add",
+            OperationKind::Delete => "delete",
+            OperationKind::Modify => "modify",
+            OperationKind::ModifyDn => "modify-dn",
+        }
+    }
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// All operations of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationTotals {
+    /// Answered.
+    pub operations: u64,
+    /// Entries that came with the answers.
+    #[serde(default)]
+    pub entries: u64,
+    /// Answers by LDAP result code, those that the workload expects included.
+    #[serde(default)]
+    pub result_codes: BTreeMap<u32, u64>,
+    /// Answers with a result code that the workload does not expect.
+    #[serde(default)]
+    pub errors: u64,
+    /// Answers with the expected code but the wrong content: another number of entries, another entry.
+    #[serde(default)]
+    pub wrong_answers: u64,
+    /// Some of the errors and wrong answers, in words.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Time to the answer, from the send (closed loop) or from the intended start (open loop).
+    pub latency: Latency,
+}
+
+/// One second of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Seconds since measuring began.
+    pub second: u64,
+    /// Answered, by kind.
+    #[serde(default)]
+    pub operations: BTreeMap<OperationKind, u64>,
+    /// Unexpected result codes, wrong answers and closed connections.
+    #[serde(default)]
+    pub errors: u64,
+    /// Half of this second's latencies did not exceed this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_micros: Option<u64>,
+    /// 99% of this second's latencies did not exceed this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_micros: Option<u64>,
+    /// The longest of this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_micros: Option<u64>,
+    /// CPU time that the server used in this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_micros: Option<u64>,
+    /// CPU time that the load generator used in this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_cpu_micros: Option<u64>,
+    /// Private memory of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_anon_bytes: Option<u64>,
+    /// Mapped file pages of the server, which the kernel may take back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_file_bytes: Option<u64>,
+    /// Read from the disk by the server in this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_read_bytes: Option<u64>,
+    /// Written to the disk by the server in this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_written_bytes: Option<u64>,
+    /// This second's latencies: kept between load machine and coordinator, so that percentiles merge; not saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+}
+
+impl Second {
+    /// Answered, all kinds together.
+    pub fn operations_total(&self) -> u64 {
+        self.operations.values().sum()
+    }
+
+    /// Sets the percentiles from this second's latencies, if it has them.
+    pub fn set_percentiles(&mut self) {
+        if let Some(latency) = &self.latency {
+            self.p50_micros = latency.percentile_micros(50.0);
+            self.p99_micros = latency.percentile_micros(99.0);
+            self.max_micros = latency.max_micros();
+        }
+    }
+}
+
+/// What a workload cost the server, over the measured time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerCost {
+    /// CPU time, user and system.
+    pub cpu_micros: u64,
+    /// The same for one operation.
+    pub cpu_micros_per_operation: f64,
+    /// The most private memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_anon_peak_bytes: Option<u64>,
+    /// The most mapped file pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_file_peak_bytes: Option<u64>,
+    /// Read from the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_read_bytes: Option<u64>,
+    /// Written to the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_written_bytes: Option<u64>,
+    /// The same for one operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_written_bytes_per_operation: Option<f64>,
+}
+
+/// A server and how it was set up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ServerDescription {
+    /// Product and version: "OpenLDAP 2.5.13".
+    pub product: String,
+    /// Where it listened.
+    #[serde(default)]
+    pub uris: Vec<String>,
+    /// Settings that matter to the figures; [`setting`] names those that every result should state.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
+    /// Entries that it held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u64>,
+    /// What the entries were made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataSet>,
+    /// Who asked: a DN, or "anonymous".
+    #[serde(default)]
+    pub bind_identity: String,
+    /// Memory that it was limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// How the data got in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk_load: Option<BulkLoad>,
+}
+
+/// Names of settings that a reader looks for; a report shows one that is missing as not stated.
+pub mod setting {
+    /// When an answered change is safe: "every commit synced", "none".
+    pub const DURABILITY: &str = "durability";
+    /// How passwords are stored: "Argon2id", "SSHA", "clear".
+    pub const PASSWORD_SCHEME: &str = "password scheme";
+    /// "none", or protocol and cipher.
+    pub const TLS: &str = "TLS";
+    /// Who may read what.
+    pub const ACCESS_CONTROL: &str = "access control";
+    /// Attributes and kinds of index.
+    pub const INDEXES: &str = "indexes";
+    /// Threads that the server was given.
+    pub const THREADS: &str = "threads";
+    /// All of them, in the order of display.
+    pub const ALL: [&str; 6] = [DURABILITY, PASSWORD_SCHEME, TLS, ACCESS_CONTROL, INDEXES, THREADS];
+}
+
+/// One setting of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// One of [`setting`], or the vendor's own name.
+    pub name: String,
+    /// What it was set to.
+    pub value: String,
+}
+
+impl ServerDescription {
+    /// The value of a setting.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+    }
+
+    /// States a setting; what was said of it before is replaced.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.settings.retain(|setting| setting.name != name);
+        self.settings.push(Setting { name: name.to_owned(), value: value.into() });
+    }
+}
+
+/// What entries were made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataSet {
+    /// The template's name, or a file's.
+    pub template: String,
+    /// Seed of its random values.
+    pub seed: u64,
+    /// Octets of an entry's LDIF on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_bytes: Option<u64>,
+}
+
+/// How long it took to get the data in, by the server's own loader.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BulkLoad {
+    /// The loader: "slapadd -q".
+    pub loader: String,
+    /// Wall time.
+    pub seconds: f64,
+    /// Entries loaded.
+    pub entries: u64,
+    /// Octets of LDIF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ldif_bytes: Option<u64>,
+    /// CPU time of the loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// The most memory of the loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_peak_bytes: Option<u64>,
+    /// What the data takes on the disk afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+}
+
+/// The load that was put on the server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Parameters {
+    /// Connections, of all load machines together.
+    pub connections: u64,
+    /// Requests outstanding on each.
+    pub outstanding: u64,
+    /// Closed or open loop.
+    pub load: Load,
+    /// How long it was to be measured; absent when until the work was used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_seconds: Option<f64>,
+    /// How long it ran before measuring.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
+    /// In which order keys came: "sequential", "random", "sparse 10%", "exhaustive".
+    #[serde(default)]
+    pub key_order: String,
+    /// Seed of the keys.
+    #[serde(default)]
+    pub seed: u64,
+    /// Connections that one server process had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_per_server_process: Option<u64>,
+    /// Threads of the load generator, of all load machines together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_threads: Option<u64>,
+    /// What was asked, in words: base, scope, filter, attributes; the shares of a mix.
+    #[serde(default)]
+    pub request: String,
+}
+
+/// When the next request is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// When an answer is there.
+    #[default]
+    Closed,
+    /// At this many a second, answered or not; latency counts from the intended start.
+    Open {
+        /// Requests a second, of all load machines together.
+        per_second: f64,
+    },
+}
+
+/// A row of a document's table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DocumentRow {
+    /// The document: "OID", "Salford", "M-Vault", "Sun", "eDirectory".
+    pub document: String,
+    /// The table in it.
+    #[serde(default)]
+    pub table: String,
+    /// The row's label there.
+    #[serde(default)]
+    pub row: String,
+    /// What it says, on its own hardware.
+    #[serde(default)]
+    pub figures: Vec<DocumentFigure>,
+}
+
+/// One figure of a document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DocumentFigure {
+    /// The column's label: a product, a size, a setting.
+    #[serde(default)]
+    pub label: String,
+    /// Clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u64>,
+    /// Operations a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
+    /// Mean latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+    /// A remark.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// A load machine at the end of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AgentState {
+    /// Where the coordinator reached it.
+    pub address: String,
+    /// Whether it measured to the end.
+    pub complete: bool,
+    /// Operations that it had answered.
+    pub operations: u64,
+    /// What went wrong, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Its clock less the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset_micros: Option<i64>,
+    /// How far off that may be: half of the shortest round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_error_micros: Option<u64>,
+    /// Its machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+}
+
+/// What a sweep varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SweepAxis {
+    /// [`ServerDescription::entries`]
+    Entries,
+    /// [`ServerDescription::memory_limit_bytes`]
+    Memory,
+    /// [`Parameters::connections`]
+    Connections,
+}
+
+impl WorkloadResult {
+    /// Nothing measured, because the server cannot do it.
+    pub fn unsupported(
+        workload: &str,
+        title: &str,
+        server: ServerDescription,
+        reason: String,
+    ) -> WorkloadResult {
+        WorkloadResult {
+            workload: workload.to_owned(),
+            title: title.to_owned(),
+            started: super::now_text(),
+            round: 1,
+            server,
+            unsupported: Some(reason),
+            complete: true,
+            ..WorkloadResult::default()
+        }
+    }
+
+    /// Operations answered.
+    pub fn operations_total(&self) -> u64 {
+        self.operations.values().map(|totals| totals.operations).sum()
+    }
+
+    /// Answers with unexpected result codes.
+    pub fn errors_total(&self) -> u64 {
+        self.operations.values().map(|totals| totals.errors).sum()
+    }
+
+    /// Answers with the wrong content.
+    pub fn wrong_answers_total(&self) -> u64 {
+        self.operations.values().map(|totals| totals.wrong_answers).sum()
+    }
+
+    /// Latencies of all kinds together.
+    pub fn latency(&self) -> Latency {
+        let mut all = Latency::new();
+        self.operations.values().for_each(|totals| all.add(&totals.latency));
+        all
+    }
+
+    /// Whether a reader must be warned before believing the figures.
+    pub fn is_clean(&self) -> bool {
+        self.complete
+            && self.failures.is_empty()
+            && self.errors_total() == 0
+            && self.wrong_answers_total() == 0
+            && self.connections_closed == 0
+            && self.agents.iter().all(|agent| agent.complete)
+    }
+
+    /// Computes what follows from the other fields: the rate, and costs of one operation.
+    pub fn set_rates(&mut self) {
+        let operations = self.operations_total();
+        self.per_second =
+            if self.measured_seconds > 0.0 { operations as f64 / self.measured_seconds } else { 0.0 };
+        if let Some(cost) = &mut self.cost {
+            let operations = operations.max(1) as f64;
+            cost.cpu_micros_per_operation = cost.cpu_micros as f64 / operations;
+            cost.disk_written_bytes_per_operation =
+                cost.disk_written_bytes.map(|bytes| bytes as f64 / operations);
+        }
+    }
+
+    /// Forgets the histograms of single seconds, which only serve to merge; percentiles are set from them first.
+    pub fn drop_histograms_of_seconds(&mut self) {
+        for second in &mut self.seconds {
+            second.set_percentiles();
+            second.latency = None;
+        }
+    }
+}
