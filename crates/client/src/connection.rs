@@ -1,14 +1,17 @@
 //! A connection: requests out, answers in, matched by message id.
 
+use crate::stream::Stream;
 use crate::{ClientError, Outcome, Received, Reply};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
     Control, Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message,
     MessageId, ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchRequest, SelectionBuf,
+    ServerUrl,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a read waits, unless [`Connection::set_timeout`] says otherwise.
@@ -19,7 +22,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// A connection to an LDAP server. Dropping it closes the socket without an unbind.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     last_id: i32,
     output: Vec<u8>,
     /// Octets from the server; those before `consumed` are dealt with.
@@ -32,15 +35,44 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to an address of the network.
     ///
     /// # Errors
     /// [`ClientError::Io`] when nobody listens there.
     pub fn open(address: SocketAddr) -> Result<Connection, ClientError> {
-        let stream = TcpStream::connect(address)?;
+        Connection::over_tcp(TcpStream::connect(address)?)
+    }
+
+    /// Connects to a socket of the file system, however long its path is.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when nobody listens there, or only others may connect.
+    pub fn open_local(path: &Path) -> Result<Connection, ClientError> {
+        Connection::over(Stream::local(path)?)
+    }
+
+    /// Connects to where a URL says.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when the host is not known or nobody listens there.
+    pub fn open_url(url: &ServerUrl) -> Result<Connection, ClientError> {
+        match url {
+            ServerUrl::Local(path) => Connection::open_local(path),
+            ServerUrl::Internet { host, port } => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let host = if host.is_empty() { "localhost" } else { host };
+                Connection::over_tcp(TcpStream::connect((host, *port))?)
+            }
+        }
+    }
+
+    fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
-        stream.set_write_timeout(Some(READ_TIMEOUT_DEFAULT))?;
+        Connection::over(Stream::Tcp(stream))
+    }
+
+    fn over(stream: Stream) -> Result<Connection, ClientError> {
+        stream.set_timeouts(READ_TIMEOUT_DEFAULT, Some(READ_TIMEOUT_DEFAULT))?;
         Ok(Connection {
             stream,
             last_id: 0,
@@ -54,15 +86,18 @@ impl Connection {
 
     /// Changes how long each read waits for the server's next octets.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
-        Ok(self.stream.set_read_timeout(Some(timeout))?)
+        Ok(self.stream.set_timeouts(timeout, None)?)
     }
 
-    /// The server's address.
+    /// The server's address on the network.
     ///
     /// # Panics
-    /// When the socket is no longer connected.
+    /// When the socket is no longer connected, or one of the file system.
     pub fn peer(&self) -> SocketAddr {
-        self.stream.peer_addr().expect("a connected socket")
+        match &self.stream {
+            Stream::Tcp(stream) => stream.peer_addr().expect("a connected socket"),
+            Stream::Local(_) => panic!("a socket of the file system has no address"),
+        }
     }
 
     /// Sends a request under the next free id, and does not wait.
@@ -91,13 +126,19 @@ impl Connection {
     }
 
     /// The socket, for a caller that goes on by itself. What was received and not taken is lost.
+    ///
+    /// # Panics
+    /// When it is one of the file system.
     pub fn into_stream(self) -> TcpStream {
-        self.stream
+        match self.stream {
+            Stream::Tcp(stream) => stream,
+            Stream::Local(_) => panic!("a socket of the file system is no TCP socket"),
+        }
     }
 
     /// Closes the sending half of the connection.
     pub fn finish_sending(&mut self) -> Result<(), ClientError> {
-        Ok(self.stream.shutdown(std::net::Shutdown::Write)?)
+        Ok(self.stream.finish_sending()?)
     }
 
     /// The next message for this id. Messages for other ids are kept for their own callers.
@@ -144,6 +185,13 @@ impl Connection {
     pub fn bind(&mut self, name: &str, password: &str) -> Result<Outcome, ClientError> {
         let authentication = Authentication::Simple(password.as_bytes());
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
+    }
+
+    /// SASL EXTERNAL bind (RFC 4513 section 5.2.3): as who the socket says, or as `wanted`, an authzId.
+    pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
+        let credentials = wanted.map(str::as_bytes);
+        let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };
+        self.outcome(Request::Bind(BindRequest { version: 3, name: "", authentication }))
     }
 
     /// Search for attributes (none: all user attributes), without following aliases and without limits.

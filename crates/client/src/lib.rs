@@ -1,4 +1,5 @@
-//! A small LDAP client for tests and tools: blocking, pipelined, over one plain TCP connection.
+//! A small LDAP client for tests and tools: blocking, pipelined, over one connection, be it TCP or a socket of the file
+//! system.
 //!
 //! [`Connection::send`] puts a request on the wire and returns its id at once, so that many can be outstanding; the
 //! answers are taken by id, in any order, with [`Connection::receive`], [`Connection::reply`]. For one request at a time
@@ -7,13 +8,14 @@
 //!
 //! Every read has a time limit, so that a server that hangs fails a test instead of hanging it.
 //!
-//! Left out on purpose: TLS, SASL, referral chasing, reconnecting, pooling. Load at scale, where thousands of connections
+//! Left out on purpose: TLS, SASL but EXTERNAL, referral chasing, reconnecting, pooling. Load at scale, where thousands of connections
 //! share a thread, is the `bench` crate's.
 #![forbid(unsafe_code)]
 
 mod connection;
 mod error;
 mod reply;
+mod stream;
 
 pub use connection::{Connection, READ_TIMEOUT_DEFAULT};
 pub use error::ClientError;

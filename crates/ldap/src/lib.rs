@@ -29,6 +29,7 @@ mod request_encode;
 pub mod response;
 mod response_decode;
 mod result_code;
+mod server_url;
 mod url;
 
 pub use attributes::{
@@ -51,4 +52,5 @@ pub use request::{
 pub use response::{LdapResult, ResponseOp};
 pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry, Uris};
 pub use result_code::ResultCode;
+pub use server_url::{ServerUrl, ServerUrlError};
 pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};

@@ -1,0 +1,77 @@
+//! The socket of a connection: TCP, or of the file system.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Octets that the kernel takes as the name of a socket.
+const SOCKET_NAME_MAX: usize = 107;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Local(UnixStream),
+}
+
+impl Stream {
+    /// Connects to a socket of the file system; one with too long a name is reached through its folder.
+    pub(crate) fn local(path: &Path) -> io::Result<Stream> {
+        if path.as_os_str().len() <= SOCKET_NAME_MAX {
+            return UnixStream::connect(path).map(Stream::Local);
+        }
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(ErrorKind::InvalidFilename.into());
+        };
+        let folder = File::open(folder)?;
+        let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+        UnixStream::connect(short).map(Stream::Local)
+    }
+
+    /// How long a read, and where it is given a write, waits.
+    pub(crate) fn set_timeouts(&self, read: Duration, write: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
+                stream.set_read_timeout(Some(read))
+            }
+            Stream::Local(stream) => {
+                write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
+                stream.set_read_timeout(Some(read))
+            }
+        }
+    }
+
+    pub(crate) fn finish_sending(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Local(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Local(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Local(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
