@@ -42,6 +42,94 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     }
 }
 
+/// The name of the one SASL mechanism there is (RFC 4422 appendix A).
+const EXTERNAL: &str = "EXTERNAL";
+
+/// What lies below LDAP on a connection says of who is at its other end (RFC 4513 section 5.2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExternalIdentity {
+    /// Nothing, ever, on connections of this kind: EXTERNAL is no mechanism here.
+    #[default]
+    NotOffered,
+    /// It should, but does not.
+    Unknown,
+    /// Somebody who is nobody in the directory.
+    Stranger,
+    /// Somebody who may be the administrator.
+    Administrator,
+}
+
+impl ExternalIdentity {
+    /// The mechanism that the root DSE names: only where a bind by it succeeds.
+    pub(crate) fn mechanism(self) -> Option<&'static str> {
+        (self == ExternalIdentity::Administrator).then_some(EXTERNAL)
+    }
+}
+
+/// Decides a bind that brings no password.
+///
+/// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). Credentials name the identity that is wanted:
+/// none and empty ones mean whoever it is, `dn:` with the administrator's DN means the same, and nobody else can be had.
+pub fn bind_without_password(
+    snapshot: &Snapshot,
+    request: &BindRequest<'_>,
+    external: ExternalIdentity,
+) -> (Outcome, Requester) {
+    match try_bind_without_password(snapshot.state(), request, external) {
+        Ok(requester) => (Outcome::success(), requester),
+        Err(error) => (error.into(), Requester::Anonymous),
+    }
+}
+
+fn try_bind_without_password(
+    state: State<'_>,
+    request: &BindRequest<'_>,
+    external: ExternalIdentity,
+) -> Result<Requester, OperationError> {
+    let refused = |code, text: &str| Err(OperationError::refused(code, text.to_owned()));
+    let credentials = match request.authentication {
+        Authentication::Sasl { mechanism: EXTERNAL, credentials }
+            if external != ExternalIdentity::NotOffered =>
+        {
+            credentials
+        }
+        Authentication::Sasl { mechanism, .. } => {
+            let text = format!("SASL mechanism {mechanism:?} is not offered here; simple binds are");
+            return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, &text);
+        }
+        _ => return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds and SASL are known"),
+    };
+    match external {
+        ExternalIdentity::Administrator => {}
+        ExternalIdentity::Stranger => {
+            let text = "EXTERNAL is for the user that the server runs as, and for root";
+            return refused(ResultCode::INVALID_CREDENTIALS, text);
+        }
+        _ => {
+            let text = "the system does not say who is connected";
+            return refused(ResultCode::INAPPROPRIATE_AUTHENTICATION, text);
+        }
+    }
+    let administrator = || Requester::Administrator { dn: state.settings.admin_dn.clone() };
+    match credentials {
+        None | Some(b"") => Ok(administrator()),
+        Some(wanted) if is_authorization_id_of_administrator(state, wanted)? => Ok(administrator()),
+        Some(_) => {
+            let text = "EXTERNAL gives the administrator's identity only: send none, or dn: and that DN";
+            refused(ResultCode::INVALID_CREDENTIALS, text)
+        }
+    }
+}
+
+/// Whether an authzId (RFC 4513 section 5.2.1.8) is the administrator's.
+fn is_authorization_id_of_administrator(state: State<'_>, wanted: &[u8]) -> Result<bool, OperationError> {
+    let text = std::str::from_utf8(wanted).ok().and_then(|text| text.strip_prefix("dn:"));
+    match text.map(parse_dn) {
+        Some(Ok(dn)) => is_administrator(state, &NormalName::of(&dn, &state.catalog.schema)),
+        _ => Ok(false),
+    }
+}
+
 /// The end of a bind that had to be verified.
 pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
     if verified && requester != Requester::Anonymous {
@@ -57,13 +145,9 @@ fn try_bind(state: State<'_>, request: &BindRequest<'_>) -> Result<BindOutcome, 
     }
     let password = match request.authentication {
         Authentication::Simple(password) => password,
-        Authentication::Sasl { mechanism, .. } => {
-            let diagnostic = format!("SASL mechanism {mechanism:?} is not offered; simple authentication is");
-            return Err(OperationError::refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, diagnostic));
-        }
-        Authentication::Unrecognized(_) => {
-            let diagnostic = "this authentication choice is not known; simple authentication is offered";
-            return Err(OperationError::refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, diagnostic));
+        Authentication::Sasl { .. } | Authentication::Unrecognized(_) => {
+            let requester = try_bind_without_password(state, request, ExternalIdentity::NotOffered)?;
+            return Ok(BindOutcome::Done(Outcome::success(), requester));
         }
     };
     let dn = parse_dn(request.name)?;
@@ -186,6 +270,36 @@ mod tests {
         check(2, "", simple(b""), ResultCode::PROTOCOL_ERROR);
         let sasl = Authentication::Sasl { mechanism: "PLAIN", credentials: None };
         check(3, "", sasl, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn external_is_for_the_administrator_where_it_is_offered() {
+        use ExternalIdentity::{NotOffered, Stranger, Unknown};
+        let directory = sample();
+        let check = |external, mechanism, credentials, code| {
+            let authentication = Authentication::Sasl { mechanism, credentials };
+            let request = BindRequest { version: 3, name: "", authentication };
+            let (outcome, requester) = bind_without_password(&directory.snapshot, &request, external);
+            let expected = match code {
+                ResultCode::SUCCESS => Requester::Administrator { dn: "cn=admin".to_owned() },
+                _ => Requester::Anonymous,
+            };
+            assert_eq!((outcome.code, requester), (code, expected), "{external:?} {credentials:?}");
+        };
+        let administrator = ExternalIdentity::Administrator;
+        for credentials in [None, Some(&b""[..]), Some(b"dn:cn=admin"), Some(b"dn:CN = Admin")] {
+            check(administrator, "EXTERNAL", credentials, ResultCode::SUCCESS);
+            check(NotOffered, "EXTERNAL", credentials, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+            check(Unknown, "EXTERNAL", credentials, ResultCode::INAPPROPRIATE_AUTHENTICATION);
+            check(Stranger, "EXTERNAL", credentials, ResultCode::INVALID_CREDENTIALS);
+        }
+        let wrong: [&[u8]; 6] =
+            [b"dn:", b"u:admin", b"cn=admin", b"dn:no dn", b"dn:cn=\xff", b"dn:cn=ada,dc=example,dc=com"];
+        for credentials in wrong {
+            check(administrator, "EXTERNAL", Some(credentials), ResultCode::INVALID_CREDENTIALS);
+        }
+        check(administrator, "PLAIN", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+        check(administrator, "", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn try_compare(
     let access = Access::of(requester, state.settings);
     let dn = parse_dn(request.entry)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    if let Some(entries) = entries_outside(snapshot, access, &dn, &name)?
+    if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
         && let Some((_, entry)) = entries.first()
     {
         let description = described(state, request.description)?;

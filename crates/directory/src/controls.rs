@@ -7,6 +7,7 @@ use ber::{Reader, Tag};
 use ldap::{Control, Controls, Request, ResultCode};
 
 use crate::Outcome;
+use crate::bind::ExternalIdentity;
 
 /// OID of ManageDsaIT (RFC 3296 section 3).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
@@ -98,7 +99,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     },
 ];
 
-/// What the controls of a request ask for.
+/// What comes with a request: what its controls ask for, and what its connection says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
@@ -108,6 +109,8 @@ pub struct RequestControls {
     pub subentries: Option<bool>,
     /// The searchResDone says how the search was carried out.
     pub explain: bool,
+    /// Whom SASL EXTERNAL finds at the other end of the connection. Set by the server: no control says this.
+    pub external: ExternalIdentity,
 }
 
 impl RequestControls {

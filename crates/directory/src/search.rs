@@ -211,7 +211,7 @@ impl Search {
         let state = snapshot.state();
         let dn = parse_dn(request.base_object)?;
         let name = NormalName::of(&dn, &state.catalog.schema);
-        if let Some(work) = outside::start(snapshot, access, id, request, &dn, &name)? {
+        if let Some(work) = outside::start(snapshot, access, id, request, controls.external, &dn, &name)? {
             return Ok(work);
         }
         access.check_read_tree()?;

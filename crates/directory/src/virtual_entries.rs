@@ -6,6 +6,7 @@
 use schema::Schema;
 
 use crate::Snapshot;
+use crate::bind::ExternalIdentity;
 use crate::controls::SUPPORTED_CONTROLS;
 use crate::operational::SUBSCHEMA_DN;
 
@@ -68,7 +69,7 @@ impl VirtualEntry {
 }
 
 /// The root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client has to ask for them by name or `+`.
-pub(crate) fn root_dse(snapshot: &Snapshot) -> VirtualEntry {
+pub(crate) fn root_dse(snapshot: &Snapshot, external: ExternalIdentity) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     VirtualEntry::new("")
         .with("objectClass", ["top", "extensibleObject"])
@@ -77,6 +78,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot) -> VirtualEntry {
         .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
+        .with("supportedSASLMechanisms", external.mechanism())
         .with("vendorName", ["Pando"])
         .with("vendorVersion", [snapshot.directory().vendor_version.as_str()])
         .with_operational()

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use ldap::ServerUrl;
 use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
-use server::values::{DnText, ListenUrl, LogLevel};
+use server::values::{DnText, LogLevel};
 use server::{Arguments, ConfigError};
 
 use crate::compact;
@@ -74,9 +75,10 @@ pub(crate) struct ServeArguments {
     /// The data directory; made if it is not there, and owned by one process at a time
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
-    /// Where to listen; may be given several times. Port 0 is any free one [default: ldap://127.0.0.1:1389]
-    #[arg(long, value_name = "ldap://HOST:PORT", env = "PANDO_LISTEN", value_delimiter = ' ')]
-    listen: Vec<ListenUrl>,
+    /// Where to listen, ldap://HOST:PORT or ldapi://%2FPATH; may be given several times. Port 0 is any free one
+    /// [default: ldap://127.0.0.1:1389]
+    #[arg(long, value_name = "URL", env = "PANDO_LISTEN", value_delimiter = ' ')]
+    listen: Vec<ServerUrl>,
     /// Name of a tree to hold; may be given several times [default: dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Vec<DnText>,
@@ -162,8 +164,8 @@ const SERVE_HELP: &str = "\
 Command line wins over environment, environment over node file, node file over default.
 SIGTERM finishes what is under way and ends; SIGHUP reads the node file again and says what needs a restart.
 
-When it serves it says so in one line on standard output, with the real ports:
-  pando: ready on ldap://127.0.0.1:1389
+When it serves it says so in one line on standard output, with the real ports and, last, the socket in the data directory:
+  pando: ready on ldap://127.0.0.1:1389 ldapi://%2Fvar%2Flib%2Fpando%2Fpando.sock
 
 Examples:
   pando serve --data /var/lib/pando --suffix dc=example,dc=org --admin-password-file /etc/pando/password
@@ -210,6 +212,7 @@ mod tests {
             assert!(error.to_string().contains(part), "{line}: {error}");
         };
         check("pando serve --listen 127.0.0.1:389", "write ldap://HOST:PORT");
+        check("pando serve --listen ldapi:///run/s", "ldapi://%2Frun%2Fs");
         check("pando serve --suffix nonsense", "is no DN");
         check("pando serve --admin-dn =", "is no DN");
         check("pando serve --sampel", "--sample");

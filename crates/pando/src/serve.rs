@@ -47,7 +47,7 @@ fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
 
 /// The line that tells people, scripts and tests where the server listens. Its form is a promise.
 fn say_ready(server: &Server) {
-    let listeners: Vec<String> = server.listeners().map(|url| url.to_string()).collect();
+    let listeners: Vec<String> = server.listeners().iter().map(ToString::to_string).collect();
     say(&format!("pando: ready on {}", listeners.join(" ")));
 }
 

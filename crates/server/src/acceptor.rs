@@ -5,37 +5,24 @@
 //! while another idles; two servers could share a port without noticing; and the limit on connections, running out of
 //! file descriptors, and the end of accepting would each have to be agreed on between threads.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ldap::{ResultCode, response};
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token, Waker};
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use ldap::{ResultCode, ServerUrl, response};
+use mio::{Events, Poll, Token, Waker};
 
 use crate::counters::Counters;
-use crate::limits::{
-    ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, LISTEN_BACKLOG,
-};
+use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL};
+use crate::listener::{ListenError, Listener};
 use crate::mailbox::{Letter, Mailbox};
-use crate::values::ListenUrl;
+use crate::stream::{Peer, Stream};
 
 /// The token of the waker; listeners have their index.
 const WAKER: Token = Token(usize::MAX);
-
-/// Why a place cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {url}: {error}")]
-pub struct ListenError {
-    /// The place.
-    pub url: ListenUrl,
-    /// Why.
-    pub error: io::Error,
-}
 
 /// What others tell the acceptor, and learn from it.
 #[derive(Debug)]
@@ -46,6 +33,8 @@ pub(crate) struct AcceptorControl {
     pub(crate) connections_max: AtomicUsize,
     /// Connections accepted since start.
     pub(crate) accepted: AtomicU64,
+    /// Those of them that came by a socket of the file system.
+    pub(crate) accepted_local: AtomicU64,
     /// Connections refused because there were too many.
     pub(crate) refused: AtomicU64,
 }
@@ -63,7 +52,7 @@ impl AcceptorControl {
 /// The listening sockets.
 pub(crate) struct Acceptor {
     poll: Poll,
-    listeners: Vec<Listener>,
+    places: Vec<Place>,
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
@@ -73,46 +62,59 @@ pub(crate) struct Acceptor {
     warned: Option<Instant>,
 }
 
-struct Listener {
-    socket: TcpListener,
+struct Place {
+    listener: Listener,
     /// The kernel said that there is a connection, and we have not seen the last of them.
     ready: bool,
 }
 
 impl Acceptor {
-    /// Listens on every place.
+    /// Listens on every place, and on the socket in the data directory.
     ///
     /// # Errors
-    /// The first place that is taken, forbidden, or unknown.
+    /// The first place that is taken, forbidden, or unknown. Not the data directory's own socket: there are file systems
+    /// that have none, and without it everything but the tools beside the server works.
     pub(crate) fn listen(
-        urls: &[ListenUrl],
+        urls: &[ServerUrl],
+        data: &Path,
         connections_max: usize,
         mailboxes: Arc<[Mailbox]>,
         counters: Arc<[Arc<Counters>]>,
-    ) -> Result<(Acceptor, Vec<SocketAddr>), ListenError> {
-        let anywhere = |error| ListenError { url: urls.first().cloned().unwrap_or_default(), error };
+    ) -> Result<Acceptor, ListenError> {
+        let anywhere = |error| ListenError { url: ServerUrl::local(data), error };
         let poll = Poll::new().map_err(anywhere)?;
-        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        let mut places = Vec::new();
         for url in urls {
-            let failed = |error| ListenError { url: url.clone(), error };
-            for address in url.resolve().map_err(failed)? {
-                let mut socket = listen(address).map_err(failed)?;
-                addresses.push(socket.local_addr().map_err(failed)?);
-                let token = Token(listeners.len());
-                poll.registry().register(&mut socket, token, Interest::READABLE).map_err(failed)?;
-                listeners.push(Listener { socket, ready: false });
+            for mut listener in Listener::open(url)? {
+                let token = Token(places.len());
+                let failed = |error| ListenError { url: url.clone(), error };
+                listener.register(poll.registry(), token).map_err(failed)?;
+                places.push(Place { listener, ready: false });
             }
+        }
+        match Listener::open_in(data) {
+            Ok(mut listener) => {
+                listener.register(poll.registry(), Token(places.len())).map_err(anywhere)?;
+                places.push(Place { listener, ready: false });
+            }
+            Err(error) => tracing::warn!(%error, "commands beside the server cannot reach it"),
         }
         let control = Arc::new(AcceptorControl {
             waker: Waker::new(poll.registry(), WAKER).map_err(anywhere)?,
             stopping: AtomicBool::new(false),
             connections_max: AtomicUsize::new(connections_max),
             accepted: AtomicU64::new(0),
+            accepted_local: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
-        let acceptor =
-            Acceptor { poll, listeners, control, mailboxes, counters, paused_until: None, warned: None };
-        Ok((acceptor, addresses))
+        Ok(Acceptor { poll, places, control, mailboxes, counters, paused_until: None, warned: None })
+    }
+
+    /// Where it listens, with the real ports, as URLs and, those of the network, as addresses.
+    pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
+        let listeners = || self.places.iter().map(|place| &place.listener);
+        let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
+        (urls, listeners().filter_map(Listener::network_address).collect())
     }
 
     pub(crate) fn control(&self) -> Arc<AcceptorControl> {
@@ -121,7 +123,7 @@ impl Acceptor {
 
     /// Accepts until the server stops. Then nothing is listened on any more, and the event loops are told.
     pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(self.listeners.len() + 1);
+        let mut events = Events::with_capacity(self.places.len() + 1);
         while !self.control.stopping.load(Ordering::SeqCst) {
             let pause = self.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
             if let Err(error) = self.poll.poll(&mut events, pause)
@@ -131,8 +133,8 @@ impl Acceptor {
                 break;
             }
             for event in &events {
-                if let Some(listener) = self.listeners.get_mut(event.token().0) {
-                    listener.ready = true;
+                if let Some(place) = self.places.get_mut(event.token().0) {
+                    place.ready = true;
                 }
             }
             if self.paused_until.is_some_and(|until| until > Instant::now()) {
@@ -141,16 +143,16 @@ impl Acceptor {
             self.paused_until = None;
             self.accept_all();
         }
-        drop(self.listeners);
+        drop(self.places);
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Drain));
     }
 
     fn accept_all(&mut self) {
-        for index in 0..self.listeners.len() {
-            while let Some(listener) = self.listeners.get_mut(index).filter(|listener| listener.ready) {
-                match listener.socket.accept() {
+        for index in 0..self.places.len() {
+            while let Some(place) = self.places.get_mut(index).filter(|place| place.ready) {
+                match place.listener.accept() {
                     Ok((stream, peer)) => self.hand_over(stream, peer),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => listener.ready = false,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => place.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         // Out of descriptors or memory. The connection stays in the kernel's queue; asking again at once
@@ -173,18 +175,22 @@ impl Acceptor {
     }
 
     /// Gives a connection to the event loop that has the fewest.
-    fn hand_over(&self, mut stream: TcpStream, peer: SocketAddr) {
+    fn hand_over(&self, stream: Stream, peer: Peer) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
-        if open >= self.control.connections_max.load(Ordering::Relaxed) as u64 {
+        // Who looks after the server gets in when everybody else has to wait.
+        if open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !peer.is_trusted() {
             self.control.refused.fetch_add(1, Ordering::Relaxed);
             let mut notice = Vec::new();
             let why = "too many connections";
             response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
             // A new socket takes this much; if not, the peer sees the end of the connection all the same.
-            let _ = stream.write(&notice);
+            let _ = stream.send(&notice);
             return;
         }
         let number = self.control.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        if peer.is_local() {
+            self.control.accepted_local.fetch_add(1, Ordering::Relaxed);
+        }
         let loops = self.counters.iter().zip(self.mailboxes.iter());
         if let Some((counters, mailbox)) = loops.min_by_key(|(counters, _)| counters.connections()) {
             counters.connection_opened();
@@ -206,34 +212,4 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | ErrorKind::HostUnreachable
             | ErrorKind::TimedOut
     )
-}
-
-/// Opens a listening socket. On Linux accepted sockets inherit TCP_NODELAY and the keepalive settings, which spares four
-/// system calls a connection.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
-    let (address, socket) = match new_socket(address) {
-        // No IPv6 here: "every address" then means every IPv4 address.
-        Err(_) if unspecified_v6 => {
-            let v4 = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, address.port()));
-            (v4, new_socket(v4)?)
-        }
-        other => (address, other?),
-    };
-    if unspecified_v6 && address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_tcp_nodelay(true)?;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
-    socket.set_tcp_keepalive(&keepalive)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::from(address))?;
-    socket.listen(LISTEN_BACKLOG)?;
-    Ok(TcpListener::from_std(std::net::TcpListener::from(OwnedFd::from(socket))))
-}
-
-fn new_socket(address: SocketAddr) -> io::Result<Socket> {
-    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
 }

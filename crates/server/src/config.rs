@@ -11,13 +11,18 @@ use std::time::Duration;
 
 use directory::Settings;
 use directory::password::StorageScheme;
+use ldap::ServerUrl;
 
 use crate::limits;
 use crate::node_file::NodeFile;
-use crate::values::{DnText, ListenUrl, LogLevel};
+use crate::values::{DnText, LogLevel};
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
+
+fn default_listen() -> ServerUrl {
+    ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389 }
+}
 
 /// The suffix of a new data directory unless told otherwise.
 pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
@@ -72,7 +77,7 @@ pub struct Arguments {
     /// The data directory.
     pub data: Option<PathBuf>,
     /// Where to listen.
-    pub listen: Vec<ListenUrl>,
+    pub listen: Vec<ServerUrl>,
     /// Suffixes to serve.
     pub suffixes: Vec<DnText>,
     /// The administrator's DN.
@@ -105,7 +110,7 @@ pub struct Config {
     /// The data directory.
     pub data: PathBuf,
     /// Where to listen.
-    pub listen: Vec<ListenUrl>,
+    pub listen: Vec<ServerUrl>,
     /// Event loops.
     pub threads: usize,
     /// Threads that hash passwords.
@@ -184,7 +189,7 @@ impl Config {
         let directory = Settings::default();
         Config {
             data: data.into(),
-            listen: vec![ListenUrl::default()],
+            listen: vec![default_listen()],
             threads: cores,
             hash_threads: (cores / 2).max(1),
             suffixes: vec![DnText(DEFAULT_SUFFIX.to_owned())],

@@ -4,12 +4,11 @@
 //! back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent stays
 //! here, and while there is much of it nothing more is read or produced: TCP then slows the client.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::time::Instant;
 
 use directory::Outcome;
 use ldap::{ResultCode, response};
-use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 
 use crate::buffers::Buffers;
@@ -20,10 +19,11 @@ use crate::limits::{
     READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::session::{Next, Session};
+use crate::stream::Stream;
 
 /// A connection. An idle one is this struct and nothing else.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     session: Session,
     /// Bytes received and not done with: a message begun, or messages that wait. Without capacity when there are none.
     input: Vec<u8>,
@@ -95,7 +95,7 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, session: Session, now: Instant) -> Connection {
+    pub(crate) fn new(stream: Stream, session: Session, now: Instant) -> Connection {
         Connection {
             stream,
             session,
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+    pub(crate) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
@@ -312,7 +312,7 @@ impl Connection {
     /// Sends as much as the socket takes. False when the connection is broken.
     fn send(&mut self, context: &mut Context) -> bool {
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match (&self.stream).write(rest) {
+            match self.stream.send(rest) {
                 Ok(count) => {
                     self.sent += count;
                     self.last_progress = context.now;
@@ -428,7 +428,7 @@ impl Connection {
             return Turn::Close;
         }
         buffers.give(std::mem::take(&mut self.output));
-        if self.stream.shutdown(std::net::Shutdown::Write).is_err() {
+        if self.stream.finish_sending().is_err() {
             return Turn::Close;
         }
         self.phase = Phase::Lingering { since: context.now };

@@ -8,14 +8,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::Requester;
 use ldap::ResultCode;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::buffers::Buffers;
@@ -24,6 +22,7 @@ use crate::context::Context;
 use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, READY_TIME_MAX, TICK};
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::session::Session;
+use crate::stream::{Peer, Stream};
 
 /// The token of the mailbox's waker; connections have their slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -277,7 +276,7 @@ impl EventLoop {
     }
 
     /// Takes a new connection.
-    fn open(&mut self, mut stream: TcpStream, peer: SocketAddr, number: u64) {
+    fn open(&mut self, mut stream: Stream, peer: Peer, number: u64) {
         let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(&mut stream, Token(slot as usize), interest) {
@@ -289,7 +288,7 @@ impl EventLoop {
         }
         tracing::debug!("conn={number} opened by {peer}");
         let anonymous: Arc<Requester> = Arc::clone(&self.context.anonymous);
-        let session = Session::new(number, slot, anonymous);
+        let session = Session::new(number, slot, anonymous, peer.external_identity());
         let connection = Connection::new(stream, session, self.context.now);
         self.keep_slot(slot, Some(Box::new(connection)));
         if self.drain_until.is_some() {

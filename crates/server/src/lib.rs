@@ -17,8 +17,8 @@
 //! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts, for
 //! tests and other programs: there is no global state but the log.
 //!
-//! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS and SASL
-//! are not there yet.
+//! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS is not
+//! there yet, and of SASL only EXTERNAL, over sockets of the file system.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod hash_pool;
 pub mod import;
 mod indexes;
 pub mod limits;
+mod listener;
 pub mod load;
 pub mod log;
 mod mailbox;
@@ -44,15 +45,16 @@ mod serve;
 mod session;
 mod stamp;
 mod start;
+mod stream;
 mod upkeep;
 pub mod values;
 mod verify;
 mod writer;
 
-pub use acceptor::ListenError;
 pub use config::{Arguments, Config, ConfigError};
 pub use event_loop::EventLoopError;
 pub use indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes, progress_text};
+pub use listener::{ListenError, SOCKET_NAME};
 pub use serve::serve;
 pub use start::{Fault, Handle, Opened, Reloaded, ServeError, Server, hash_password, load_schema};
 pub use verify::{compact, open_read_only, repair, verify};

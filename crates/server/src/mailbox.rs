@@ -1,14 +1,13 @@
 //! How other threads reach an event loop: a list of letters and a wake-up.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::Outcome;
 use mio::Waker;
-use mio::net::TcpStream;
 
 use crate::config::OnlineSettings;
 use crate::hash_pool::HashDone;
+use crate::stream::{Peer, Stream};
 
 /// Which connection of which event loop an answer goes to.
 ///
@@ -36,7 +35,7 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// A new connection, its peer and its number.
-    Connection(TcpStream, SocketAddr, u64),
+    Connection(Stream, Peer, u64),
     /// A batch of changes was committed, or was not.
     Written(Vec<Written>),
     /// A password was verified or hashed.

@@ -109,6 +109,7 @@ fn add_connections(tree: &mut Tree, sources: &Sources) {
     let max = sources.acceptor.connections_max.load(Ordering::Relaxed) as u64;
     tree.counter("Current", &parent, open);
     tree.counter("Total", &parent, sources.acceptor.accepted.load(Ordering::Relaxed));
+    tree.counter("Total Local", &parent, sources.acceptor.accepted_local.load(Ordering::Relaxed));
     tree.counter("Refused", &parent, sources.acceptor.refused.load(Ordering::Relaxed));
     tree.counter("Max", &parent, max);
 }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use directory::password::StorageScheme;
+use ldap::ServerUrl;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::config::ConfigError;
-use crate::values::{DnText, FromText, ListenUrl, LogLevel};
+use crate::values::{DnText, FromText, LogLevel};
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
@@ -20,7 +21,7 @@ pub(crate) struct NodeFile {
     #[serde(rename = "listen")]
     listen_texts: Option<Vec<Spanned<String>>>,
     #[serde(skip)]
-    pub(crate) listen: Vec<ListenUrl>,
+    pub(crate) listen: Vec<ServerUrl>,
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
     #[serde(rename = "suffixes")]

@@ -31,7 +31,7 @@ pub fn serve(
     let mut opened = Opened::open(config)?;
     prepare(&mut opened)?;
     let server = opened.start()?;
-    let listeners: Vec<String> = server.listeners().map(|url| url.to_string()).collect();
+    let listeners: Vec<String> = server.listeners().iter().map(ToString::to_string).collect();
     tracing::info!("serving on {}", listeners.join(" "));
     let (signal_handle, signal_thread) = watch_signals(signals, server.handle(), arguments.clone(), log)?;
     notify(&[NotifyState::Ready]);

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use directory::bind::ExternalIdentity;
 use directory::controls::{ControlContext, RequestControls};
 use directory::search::Search;
 use directory::{Outcome, Requester};
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     /// The connection's slot in its event loop, for the same.
     slot: u32,
     requester: Arc<Requester>,
+    /// Whom SASL EXTERNAL finds at the other end.
+    external: ExternalIdentity,
     outstanding: Vec<Outstanding>,
     /// Changes not yet given to the writer, because one waits for the hash pool and the others for it.
     held: VecDeque<HeldChange>,
@@ -105,11 +108,17 @@ enum Taken {
 }
 
 impl Session {
-    pub(crate) fn new(number: u64, slot: u32, requester: Arc<Requester>) -> Session {
+    pub(crate) fn new(
+        number: u64,
+        slot: u32,
+        requester: Arc<Requester>,
+        external: ExternalIdentity,
+    ) -> Session {
         Session {
             number,
             slot,
             requester,
+            external,
             outstanding: Vec::new(),
             held: VecDeque::new(),
             next_ticket: 0,
@@ -248,7 +257,7 @@ impl Session {
             return Taken::Yes;
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-            Ok(controls) => controls,
+            Ok(controls) => RequestControls { external: self.external, ..controls },
             Err(outcome) => {
                 if operation == Operation::BIND {
                     self.requester = Arc::clone(&context.anonymous);

@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use directory::{Directory, OpenOptions, OperationError, Settings, Stamp, Writer, password};
+use ldap::ServerUrl;
 use mio::{Poll, Waker};
 use schema::{Schema, SchemaBuilder};
 
-use crate::acceptor::{Acceptor, AcceptorControl, ListenError};
+use crate::acceptor::{Acceptor, AcceptorControl};
 use crate::config::{Config, ConfigError, Secret};
 use crate::context::{Context, Shared};
 use crate::counters::Counters;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::hash_pool::HashPool;
+use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
 use crate::monitor::{Monitor, Sources};
 use crate::stamp::{Random, now_micros};
-use crate::values::ListenUrl;
 use crate::writer::{self, WriteQueue};
 
 /// Why a server does not start, or stopped by itself.
@@ -264,12 +265,14 @@ impl Opened {
         }
         let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let counters: Arc<[Arc<Counters>]> = (0..threads).map(|_| Arc::default()).collect();
-        let (acceptor, addresses) = Acceptor::listen(
+        let acceptor = Acceptor::listen(
             &self.config.listen,
+            &self.config.data,
             self.config.online.connections_max,
             Arc::clone(&mailboxes),
             Arc::clone(&counters),
         )?;
+        let (urls, addresses) = acceptor.addresses();
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
@@ -289,7 +292,7 @@ impl Opened {
         };
         let writes = Arc::clone(&shared.writes);
         let writer = self.writer;
-        let mut server = Server { handle, addresses, writes, loops: Vec::new(), others: Vec::new() };
+        let mut server = Server { handle, urls, addresses, writes, loops: Vec::new(), others: Vec::new() };
         let queue = Arc::clone(&server.writes);
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
         let online = Arc::new(server.handle.lock_config().online.clone());
@@ -310,6 +313,7 @@ impl Opened {
 /// A server at work.
 pub struct Server {
     handle: Handle,
+    urls: Vec<ServerUrl>,
     addresses: Vec<SocketAddr>,
     writes: Arc<WriteQueue>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
@@ -317,12 +321,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where it listens, with the real ports.
-    pub fn listeners(&self) -> impl Iterator<Item = ListenUrl> {
-        self.addresses.iter().copied().map(ListenUrl::of)
+    /// Where it listens, with the real ports; the socket in the data directory last.
+    pub fn listeners(&self) -> &[ServerUrl] {
+        &self.urls
     }
 
-    /// The addresses it listens on.
+    /// The network addresses it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -12,6 +12,7 @@ use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
 use super::{Results, Work};
 use crate::access::Access;
+use crate::bind::ExternalIdentity;
 use crate::operational::SUBSCHEMA_DN;
 use crate::tree::{NormalName, parse_dn};
 use crate::virtual_entries::{MONITOR_DN, VirtualEntry, monitor, root_dse, subschema};
@@ -30,10 +31,11 @@ pub(crate) fn entries<'s>(
     access: Access,
     dn: &Dn<'_>,
     name: &NormalName,
+    external: ExternalIdentity,
 ) -> Result<Option<Vec<Named<'s>>>, OperationError> {
     let state = snapshot.state();
     if dn.is_empty() {
-        return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot)))]));
+        return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot, external)))]));
     }
     if name.failure.is_some() || state.catalog.suffix_above(&name.key).is_some() {
         return Ok(None);
@@ -70,6 +72,7 @@ pub(super) fn start(
     access: Access,
     id: MessageId,
     request: &SearchRequest<'_>,
+    external: ExternalIdentity,
     dn: &Dn<'_>,
     name: &NormalName,
 ) -> Result<Option<Work>, OperationError> {
@@ -77,7 +80,7 @@ pub(super) fn start(
         // The children of the root are the suffix entries.
         return Ok(None);
     }
-    let Some(entries) = entries(snapshot, access, dn, name)? else { return Ok(None) };
+    let Some(entries) = entries(snapshot, access, dn, name, external)? else { return Ok(None) };
     let catalog = snapshot.state().catalog;
     let filter = Compiler { catalog, access }.compile(request.filter);
     let selection = Selection::of(request.attributes, catalog, access);

@@ -45,7 +45,7 @@ impl Session {
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        use directory::bind::{BindOutcome, bind, bind_result};
+        use directory::bind::{BindOutcome, bind, bind_result, bind_without_password};
         self.requester = Arc::clone(&context.anonymous);
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
@@ -54,9 +54,8 @@ impl Session {
         let asserted = match request.authentication {
             ldap::Authentication::Simple(password) => password,
             ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
-                let outcome =
-                    Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds are supported");
-                return self.answer(context, &asked, &outcome, out);
+                let (outcome, requester) = bind_without_password(&context.snapshot, request, self.external);
+                return self.bound(context, &asked, &outcome, requester, out);
             }
         };
         match bind(&context.snapshot, request) {

@@ -1,0 +1,164 @@
+//! Sockets of the file system: who may connect, who is the administrator without a password, and what becomes of the file.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use client::Connection;
+use ldap::{ResultCode, ServerUrl};
+use support::clients::{Run, run};
+use support::pando::Start;
+use support::tree::plant;
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+fn socket(scratch: &Scratch) -> PathBuf {
+    Pando::data(scratch).join("pando.sock")
+}
+
+fn url(path: &Path) -> String {
+    ServerUrl::local(path).to_string()
+}
+
+/// One of OpenLDAP's clients, bound by EXTERNAL.
+fn external(program: &str, path: &Path, arguments: &[&str]) -> Run {
+    let url = url(path);
+    let mut all = vec!["-Q", "-Y", "EXTERNAL", "-H", &url, "-o", "nettimeout=60"];
+    all.extend(arguments);
+    run(program, &all, "")
+}
+
+/// Runs a program as a user who is neither root nor the one that the tests run as.
+fn as_nobody(program: &str, arguments: &[&str]) -> Run {
+    let mut all = vec!["--reuid=65534", "--regid=65534", "--clear-groups", program];
+    if rustix::process::geteuid().is_root() {
+        all.extend(arguments);
+        return run("setpriv", &all, "");
+    }
+    // Without a password; sudo says so itself where it wants one.
+    all.splice(0..0, ["-n", "setpriv"]);
+    all.extend(arguments);
+    run("sudo", &all, "")
+}
+
+#[test]
+fn the_owner_is_the_administrator_without_a_password() {
+    let scratch = Scratch::new("local");
+    let pando = Pando::start(&scratch);
+    let path = socket(&scratch);
+    let facts = std::fs::symlink_metadata(&path).unwrap();
+    assert!(facts.file_type().is_socket());
+    assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+    assert!(pando.ready_line.ends_with(&url(&path)), "{}", pando.ready_line);
+    plant(&mut pando.administrator());
+
+    external("ldapwhoami", &path, &[]).expect_code(0).expect_output(&format!("dn:{ADMIN_DN}"));
+    external("ldapwhoami", &path, &["-X", &format!("dn:{ADMIN_DN}")]).expect_code(0);
+    external("ldapwhoami", &path, &["-X", "dn:uid=anna,ou=people,dc=example,dc=com"]).expect_code(49);
+    external("ldapwhoami", &path, &["-X", "u:admin"]).expect_code(49);
+    external("ldapsearch", &path, &["-LLL", "-b", SUFFIX, "(uid=anna)", "userPassword"])
+        .expect_code(0)
+        .expect_output("userPassword:: ");
+    // Simple binds and anonymous work there as everywhere.
+    let url = url(&path);
+    run("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
+    run("ldapwhoami", &["-x", "-H", &url], "").expect_code(0).expect_output("anonymous");
+    let script =
+        "import ldap, sys\nc = ldap.initialize(sys.argv[1])\nc.sasl_external_bind_s()\nprint(c.whoami_s())";
+    run("/usr/bin/python3", &["-c", script, &url], "")
+        .expect_code(0)
+        .expect_output(&format!("dn:{ADMIN_DN}"));
+
+    let mut local = Connection::open_local(&path).unwrap();
+    assert!(local.bind_external(None).unwrap().is_success());
+    let counted =
+        local.entry("cn=Total Local,cn=Connections,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
+    assert!(counted.text("monitorCounter").unwrap().parse::<u32>().unwrap() >= 8, "{counted:?}");
+    assert!(pando.stop().success());
+    assert!(!path.exists(), "the file goes with the server");
+}
+
+#[test]
+fn external_is_offered_where_it_works() {
+    let scratch = Scratch::new("external");
+    let pando = Pando::start(&scratch);
+    let mechanisms = |connection: &mut Connection| {
+        let root = connection.entry("", &["supportedSASLMechanisms"]).unwrap().unwrap();
+        root.texts("supportedSASLMechanisms")
+    };
+    let mut local = Connection::open_local(&socket(&scratch)).unwrap();
+    assert_eq!(mechanisms(&mut local), ["EXTERNAL"]);
+    let mut remote = pando.administrator();
+    assert_eq!(mechanisms(&mut remote), [""; 0]);
+    assert_eq!(remote.bind_external(None).unwrap().code, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    // A bind that fails leaves nobody bound.
+    let who = remote.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
+    assert_eq!(who.extended.value.unwrap_or_default(), b"");
+}
+
+#[test]
+fn others_connect_where_they_are_let_and_bind_with_a_password() {
+    let scratch = Scratch::new("others");
+    let path = scratch.join("for everybody");
+    let pando = Start::new(&scratch).arguments(&["--listen", &url(&path)]).ready();
+    plant(&mut pando.administrator());
+    let url = url(&path);
+    as_nobody("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &url]).expect_code(49).expect_error("for root");
+    as_nobody("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD]).expect_code(0);
+    let root =
+        ["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "supportedSASLMechanisms", "namingContexts"];
+    let said = as_nobody("ldapsearch", &root).expect_code(0).expect_output(SUFFIX).stdout;
+    assert!(!said.contains("EXTERNAL"), "{said}");
+    // Nobody else even enters the data directory.
+    let own = self::url(&socket(&scratch));
+    as_nobody("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &own]).expect_code(255);
+}
+
+#[test]
+fn a_dead_server_s_socket_is_replaced() {
+    let scratch = Scratch::new("stale");
+    let path = scratch.join("s");
+    let listen = ["--listen", &url(&path)];
+    Start::new(&scratch).arguments(&listen).ready().kill();
+    assert!(path.exists() && socket(&scratch).exists(), "a killed server leaves them");
+    let pando = Start::new(&scratch).arguments(&listen).ready();
+    for path in [&path, &socket(&scratch)] {
+        external("ldapwhoami", path, &[]).expect_code(0);
+    }
+    // Another server does not take what a living one has.
+    let (status, said) = Start::bare(&scratch, "other").arguments(&listen).refused();
+    assert_eq!(status.code(), Some(5), "{said}");
+    assert!(said.contains("another process listens there"), "{said}");
+    external("ldapwhoami", &path, &[]).expect_code(0);
+    assert!(pando.stop().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_path_longer_than_the_kernel_takes_is_no_hindrance() {
+    let scratch = Scratch::new("long");
+    let name = "a-data-directory-".repeat(12);
+    let pando = Start::bare(&scratch, &name).ready();
+    let path = scratch.join(&name).join("pando.sock");
+    let mut connection = Connection::open_local(&path).unwrap();
+    assert!(connection.bind_external(None).unwrap().is_success());
+    drop(connection);
+    assert!(pando.stop().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_place_that_cannot_be_a_socket_is_refused() {
+    let scratch = Scratch::new("no-socket");
+    let file = scratch.write("precious", "text");
+    let check = |url: &str, code: i32, part: &str| {
+        let (status, said) = Start::bare(&scratch, "data").arguments(&["--listen", url]).refused();
+        assert_eq!(status.code(), Some(code), "{said}");
+        assert!(said.contains(part), "{said}");
+    };
+    check(&url(&file), 5, "that is no socket");
+    check(&url(&scratch.join("nowhere/s")), 5, "No such file or directory");
+    check("ldapi:///run/pando/s", 2, "ldapi://%2Frun%2Fpando%2Fs");
+    assert_eq!(std::fs::read(&file).unwrap(), b"text");
+}

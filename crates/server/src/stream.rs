@@ -1,0 +1,175 @@
+//! The socket of a connection, of the network or of the file system, and who is at its other end.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use directory::bind::ExternalIdentity;
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+
+/// A connected socket, non-blocking.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A socket of the file system.
+    Local(UnixStream),
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Somebody on the network, who may be anybody.
+    Network(SocketAddr),
+    /// A process of this machine; `None` when the kernel does not say which.
+    Local(Option<Process>),
+}
+
+/// What the kernel says of the process that connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) id: i32,
+    pub(crate) user_id: u32,
+    /// Whether it could do to the server and its files what it likes anyway.
+    pub(crate) is_trusted: bool,
+}
+
+impl Process {
+    /// The process at the other end of a socket of the file system, as it was when it connected.
+    pub(crate) fn behind(stream: &UnixStream) -> Option<Process> {
+        let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+        let user_id = credentials.uid.as_raw();
+        let own = rustix::process::geteuid().as_raw();
+        Some(Process {
+            id: credentials.pid.as_raw_nonzero().get(),
+            user_id,
+            is_trusted: is_trusted(user_id, own),
+        })
+    }
+}
+
+/// Whether a process of that user is taken for the administrator: the server's own user reads the data files anyway, and
+/// root everything.
+fn is_trusted(user_id: u32, own: u32) -> bool {
+    user_id == own || user_id == 0
+}
+
+impl Peer {
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Peer::Local(_))
+    }
+
+    /// Whether the kernel vouches for somebody who may be the administrator.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.external_identity() == ExternalIdentity::Administrator
+    }
+
+    /// Whom SASL EXTERNAL finds at the other end.
+    pub(crate) fn external_identity(&self) -> ExternalIdentity {
+        match self {
+            Peer::Network(_) => ExternalIdentity::NotOffered,
+            Peer::Local(None) => ExternalIdentity::Unknown,
+            Peer::Local(Some(process)) if process.is_trusted => ExternalIdentity::Administrator,
+            Peer::Local(Some(_)) => ExternalIdentity::Stranger,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Network(address) => write!(f, "{address}"),
+            Peer::Local(Some(process)) => write!(f, "process {} of user {}", process.id, process.user_id),
+            Peer::Local(None) => f.write_str("a process of this machine"),
+        }
+    }
+}
+
+impl Stream {
+    /// Ends sending.
+    pub(crate) fn finish_sending(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Local(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Sends as much as fits.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => { stream }.write(bytes),
+            Stream::Local(stream) => { stream }.write(bytes),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Local(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Source for Stream {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.register(registry, token, interests),
+            Stream::Local(stream) => stream.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.reregister(registry, token, interests),
+            Stream::Local(stream) => stream.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.deregister(registry),
+            Stream::Local(stream) => stream.deregister(registry),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_who_connected() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let process = Process::behind(&one).unwrap();
+        assert_eq!(process.id as u32, std::process::id());
+        assert_eq!(process.user_id, rustix::process::geteuid().as_raw());
+        assert!(process.is_trusted);
+    }
+
+    #[test]
+    fn only_the_server_s_user_and_root_are_trusted() {
+        for (user_id, own, expected) in
+            [(0, 0, true), (0, 7, true), (7, 7, true), (8, 7, false), (7, 0, false)]
+        {
+            assert_eq!(is_trusted(user_id, own), expected, "{user_id} {own}");
+        }
+    }
+
+    #[test]
+    fn peers_are_who_they_are() {
+        let process = |is_trusted| Peer::Local(Some(Process { id: 5, user_id: 7, is_trusted }));
+        let check = |peer: Peer, text: &str, identity: ExternalIdentity| {
+            assert_eq!((peer.to_string().as_str(), peer.external_identity()), (text, identity));
+            assert_eq!(peer.is_trusted(), identity == ExternalIdentity::Administrator);
+        };
+        check(Peer::Network("[::1]:9".parse().unwrap()), "[::1]:9", ExternalIdentity::NotOffered);
+        check(Peer::Local(None), "a process of this machine", ExternalIdentity::Unknown);
+        check(process(true), "process 5 of user 7", ExternalIdentity::Administrator);
+        check(process(false), "process 5 of user 7", ExternalIdentity::Stranger);
+    }
+}
