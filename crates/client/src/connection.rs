@@ -5,8 +5,8 @@ use crate::{ClientError, Outcome, Received, Reply};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
     Control, Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message,
-    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchRequest, SelectionBuf,
-    ServerUrl,
+    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchEntry, SearchRequest,
+    SelectionBuf, ServerUrl,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -218,7 +218,8 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
-    fn search_with(
+    /// The same with any controls.
+    pub fn search_with(
         &mut self,
         base: &str,
         scope: Scope,
@@ -239,6 +240,28 @@ impl Connection {
             attributes: selection.as_selection(),
         };
         self.request(Request::Search(request), controls)
+    }
+
+    /// Search whose entries are looked at one by one, as they come, and not kept. While `each` works, nothing is read.
+    /// Returns the message that ended it.
+    ///
+    /// # Errors
+    /// Those of `each`, which leave the rest of the answer unread; and there was no answer.
+    pub fn search_each<E: From<ClientError>>(
+        &mut self,
+        request: SearchRequest<'_>,
+        controls: Controls<'_>,
+        mut each: impl FnMut(&SearchEntry<'_>) -> Result<(), E>,
+    ) -> Result<Received, E> {
+        let id = self.send(Request::Search(request), controls)?;
+        loop {
+            let received = self.receive(id)?;
+            match received.message().response {
+                Response::SearchEntry(entry) => each(&entry)?,
+                response if response.result().is_some() => return Ok(received),
+                _ => {}
+            }
+        }
     }
 
     /// The one entry of this name, if it is there and may be read.

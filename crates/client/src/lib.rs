@@ -14,9 +14,11 @@
 
 mod connection;
 mod error;
+mod export;
 mod reply;
 mod stream;
 
 pub use connection::{Connection, READ_TIMEOUT_DEFAULT};
 pub use error::ClientError;
+pub use export::{LdifExport, LdifExportError, LdifExported, export_ldif};
 pub use reply::{Attribute, Entry, ExtendedReply, Outcome, Received, Reply};

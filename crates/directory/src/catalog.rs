@@ -11,8 +11,8 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
 use store::Read;
 
-use crate::attribute_index::AttributeIndex;
 use crate::attribute_index::definition::IndexRow;
+use crate::attribute_index::{AttributeIndex, IndexKinds};
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::entry::EntryRow;
@@ -403,6 +403,12 @@ impl Catalog {
     /// Every attribute ever used, by number.
     pub fn attributes(&self) -> &[AttributeDef] {
         &self.attributes
+    }
+
+    /// The defined indexes by attribute type, in the order of the attributes' numbers.
+    pub(crate) fn indexes(&self) -> Vec<(String, IndexKinds)> {
+        let defined = self.attributes.iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
+        defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
     }
 
     /// The number of a type with options (lower case, sorted, joined by `;`), if any entry ever had it.

@@ -290,10 +290,7 @@ impl Directory {
 
     /// The attribute types that are indexed, by name, with what their indexes are to answer.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
-        let catalog = self.catalog.load();
-        let defined = catalog.attributes().iter().filter(|def| def.id == def.base);
-        let defined = defined.filter(|def| !def.index.kinds.is_none());
-        defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
+        self.catalog.load().indexes()
     }
 
     /// Figures of the store for monitoring.

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use schema::Schema;
 use store::{Store, View};
 
+use crate::attribute_index::IndexKinds;
+use crate::attribute_index::maintenance::{self, IndexProgress};
 use crate::catalog::Catalog;
 use crate::database::check_versions;
 use crate::rows::MAPS;
 use crate::tree::State;
-use crate::{OpenError, Settings};
+use crate::{OpenError, OperationError, Settings};
 
 /// A data directory at one position.
 pub struct ReadOnlyDirectory {
@@ -40,5 +42,18 @@ impl ReadOnlyDirectory {
     /// What is read: rows, their meaning, and default settings.
     pub fn state(&self) -> State<'_> {
         State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// The indexes by attribute type, in the order of their attributes' numbers.
+    pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
+        self.catalog.indexes()
+    }
+
+    /// The parts of indexes that are being made or removed.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
+        maintenance::progress(&self.view, &self.catalog)
     }
 }

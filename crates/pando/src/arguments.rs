@@ -55,10 +55,10 @@ pub(crate) enum Verb {
     /// Generate LDIF of any size from a template
     #[command(after_help = generate::HELP)]
     Generate(GenerateArguments),
-    /// List, add and drop indexes of a directory that is not being served
+    /// List indexes of a directory; add and drop them while it is not being served
     #[command(after_help = index::HELP)]
     Index(IndexArguments),
-    /// Say how a search is carried out, on a directory that is not being served
+    /// Say how a search is carried out, by a running server or on a directory that is not being served
     #[command(after_help = explain::HELP)]
     Explain(ExplainArguments),
     /// Print a completion script for a shell
@@ -143,6 +143,11 @@ impl ServeArguments {
 impl DataArguments {
     pub(crate) fn to_server(&self) -> Arguments {
         Arguments { config: self.config.clone(), data: self.data.clone(), ..Arguments::default() }
+    }
+
+    /// The data directory that they name, if they do.
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
+        server::Config::load(&self.to_server()).ok().map(|config| config.data)
     }
 }
 

@@ -1,21 +1,25 @@
-//! `pando explain`: how a search would be carried out, on a directory that nobody serves.
+//! `pando explain`: how a search is carried out, by the server at work or on a directory that nobody serves.
 
 use std::process::ExitCode;
 
 use clap::Args;
-use ldap::{FilterBuf, Scope};
-use server::{Config, ExplainError, ServeError};
+use client::Connection;
+use directory::controls::EXPLAIN;
+use ldap::{Control, ControlsBuf, DerefAliases, FilterBuf, Scope, SearchRequest, SelectionBuf, ServerUrl};
+use server::{Config, ExplainError, Fault, ServeError};
 
 use crate::arguments::DataArguments;
 use crate::exit;
+use crate::online::{ServerArguments, socket_in};
 
 pub(crate) const HELP: &str = "\
 The search is carried out without its results. Terms with a star are those that its candidates come from; numbers behind
-terms say how many entries each leads to by itself. On a directory that is being served, the administrator sends
-the control 1.3.6.1.4.1.99999.4.1 with a search instead.
+terms say how many entries each leads to by itself. On a directory that is being served the server is asked, through the
+socket in the data directory or at --url; it explains to the administrator only.
 
-Example:
+Examples:
   pando explain --data /var/lib/pando --base dc=example,dc=com '(&(objectClass=person)(cn=*smith*))'
+  pando explain --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret '(mail=*)'
 
 Exit codes: as `pando verify`.";
 
@@ -24,6 +28,8 @@ Exit codes: as `pando verify`.";
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
     /// Where the search begins [default: the whole directory]
     #[arg(long, value_name = "DN", default_value = "", hide_default_value = true)]
     base: String,
@@ -61,16 +67,73 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
             return exit::refused(&format!("filter: {error}"));
         }
     };
+    if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
+        return online(arguments, &url);
+    }
     let config = match Config::load(&arguments.data.to_server()).map_err(ServeError::from) {
         Ok(config) => config,
         Err(error) => return exit::failed(&error),
     };
+    let socket = socket_in(&config.data);
     match server::explain(config, &arguments.base, arguments.scope.scope(), &filter) {
         Ok(explanation) => {
             print!("{explanation}");
             ExitCode::SUCCESS
         }
+        Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
+            match arguments.server.connect(&socket) {
+                Ok(connection) => report(explain(arguments, connection)),
+                // Who has it need not be a server.
+                Err(_) => exit::failed(&error),
+            }
+        }
         Err(ExplainError::Serve(error)) => exit::failed(&error),
         Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+fn online(arguments: &ExplainArguments, url: &ServerUrl) -> ExitCode {
+    match arguments.server.connect(url) {
+        Ok(connection) => report(explain(arguments, connection)),
+        Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+fn report(explained: Result<String, String>) -> ExitCode {
+    match explained {
+        Ok(explanation) => {
+            print!("{explanation}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failure(&error),
+    }
+}
+
+/// Sends the search with the control that asks how it is carried out. Its entries are thrown away as they come.
+fn explain(arguments: &ExplainArguments, mut connection: Connection) -> Result<String, String> {
+    let filter = FilterBuf::parse(&arguments.filter).map_err(|error| error.to_string())?;
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let request = SearchRequest {
+        base_object: &arguments.base,
+        scope: arguments.scope.scope(),
+        deref_aliases: DerefAliases::Never,
+        size_limit: 0,
+        time_limit_seconds: 0,
+        types_only: false,
+        filter: filter.as_filter(),
+        attributes: selection.as_selection(),
+    };
+    let controls = ControlsBuf::from_iter([Control { oid: EXPLAIN, critical: true, value: None }]);
+    let last = connection
+        .search_each(request, controls.as_controls(), |_| Ok::<_, client::ClientError>(()))
+        .map_err(|error| error.to_string())?;
+    let message = last.message();
+    let explanation = message.controls.iter().find(|control| control.oid == EXPLAIN);
+    match (explanation.and_then(|control| control.value), last.outcome()) {
+        (Some(text), _) => Ok(String::from_utf8_lossy(text).into_owned()),
+        (None, Some(outcome)) if !outcome.is_success() => {
+            Err(format!("{}: {}", outcome.code, outcome.diagnostic))
+        }
+        (None, _) => Err(ExplainError::NoPlan.to_string()),
     }
 }

@@ -1,17 +1,23 @@
-//! `pando export`: a directory as LDIF, served or not.
+//! `pando export`: a directory as LDIF, from its files, served or not, or from any LDAP server.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use client::{ClientError, Connection, LdifExport, LdifExportError, LdifExported, export_ldif};
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
+use directory::operational::VirtualAttribute;
 use directory::{OperationError, ReadOnlyDirectory};
-use ldap::FilterBuf;
+use ldap::{FilterBuf, ServerUrl};
+use schema::{AttributeUsage, Schema, SchemaBuilder};
 use server::{Config, ServeError};
 
 use crate::arguments::DataArguments;
 use crate::exit;
+use crate::online::{ServerArguments, socket_in};
 use crate::output::{Background, Compression, Output};
 
 /// The options of `pando export`.
@@ -19,6 +25,8 @@ use crate::output::{Background, Compression, Output};
 pub(crate) struct ExportArguments {
     #[command(flatten)]
     data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
     /// Export the entry of this name and everything below it, instead of everything
     #[arg(long, value_name = "DN")]
     base: Option<server::values::DnText>,
@@ -45,23 +53,42 @@ fn parse_filter(text: &str) -> Result<FilterBuf, ldap::FilterError> {
 
 pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     let started = Instant::now();
-    let config = Config::load(&arguments.data.to_server()).map_err(ServeError::from);
-    let directory = match config.and_then(|config| server::open_read_only(&config)) {
-        Ok(directory) => directory,
+    if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
+        return match arguments.server.connect(&url) {
+            Ok(connection) => online(arguments, connection, &url, started),
+            Err(error) => exit::failure(&error.to_string()),
+        };
+    }
+    let config = match Config::load(&arguments.data.to_server()).map_err(ServeError::from) {
+        Ok(config) => config,
         Err(error) => return exit::failed(&error),
     };
-    if let Some(unknown) = unknown_attribute(&directory, &arguments.attributes) {
-        return exit::refused(&format!("--attributes: {unknown:?} is not in the schema"));
+    match server::open_read_only(&config) {
+        Ok(directory) => offline(arguments, &directory, started),
+        Err(error @ ServeError::Open { .. }) => {
+            // A server that has the directory may read what this program cannot.
+            let url = socket_in(&config.data);
+            match arguments.server.connect(&url) {
+                Ok(connection) => {
+                    eprintln!("pando: {error}; asking the server that has it");
+                    online(arguments, connection, &url, started)
+                }
+                Err(_) => exit::failed(&error),
+            }
+        }
+        Err(error) => exit::failed(&error),
     }
-    let compression = arguments.compress.or_else(|| Compression::of_name(&arguments.output));
-    let begun = Output::create(Some(&arguments.output), compression).and_then(Background::start);
-    let exported = begun.map_err(ExportError::from).and_then(|mut output| {
-        let exported = export(directory.state(), &arguments.request(), &mut output);
-        output.finish(exported)
-    });
+}
+
+fn offline(arguments: &ExportArguments, directory: &ReadOnlyDirectory, started: Instant) -> ExitCode {
+    let schema = &directory.state().catalog.schema;
+    if let Some(unknown) = unknown_attribute(schema, &arguments.attributes) {
+        return unknown_refused(unknown);
+    }
+    let exported = arguments.write(|output| export(directory.state(), &arguments.request(), output));
     match exported {
-        Ok(summary) => {
-            say(&summary, started.elapsed());
+        Ok(ExportSummary { entries, bytes, position }) => {
+            say(entries, bytes, started.elapsed(), &format!(", at log position {position}"));
             ExitCode::SUCCESS
         }
         Err(ExportError::Operation(error @ OperationError::Refused { .. })) => {
@@ -70,11 +97,58 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
         Err(ExportError::Operation(error @ OperationError::Damaged(_))) => {
             exit::damaged(&format!("{error}; `pando verify` says more"))
         }
-        Err(ExportError::Write(error)) => {
-            exit::failure(&format!("cannot write {}: {error}", arguments.output.display()))
-        }
+        Err(ExportError::Write(error)) => arguments.not_written(&error),
         Err(error) => exit::failure(&error.to_string()),
     }
+}
+
+fn online(
+    arguments: &ExportArguments,
+    mut connection: Connection,
+    url: &ServerUrl,
+    started: Instant,
+) -> ExitCode {
+    let schema = match schema_of(&mut connection) {
+        Ok(schema) => schema,
+        Err(error) => return exit::failure(&error.to_string()),
+    };
+    if let Some(unknown) = unknown_attribute(&schema, &arguments.attributes) {
+        return unknown_refused(unknown);
+    }
+    let attributes = arguments.stored_attributes(&schema);
+    let heading = format!("Pando export over LDAP from {url}");
+    let request = LdifExport {
+        base: arguments.base.as_ref().map(|base| base.as_str()),
+        filter: arguments.filter.as_ref().map(FilterBuf::as_filter),
+        attributes: &attributes,
+        heading: &heading,
+    };
+    match arguments.write(|output| export_ldif(&mut connection, &request, output)) {
+        Ok(LdifExported { entries, bytes }) => {
+            say(entries, bytes, started.elapsed(), &format!(" from {url}"));
+            ExitCode::SUCCESS
+        }
+        Err(error @ LdifExportError::NoBase(_)) => exit::refused(&error.to_string()),
+        Err(LdifExportError::Write(error)) => arguments.not_written(&error),
+        Err(error) => exit::failure(&format!("{url}: {error}")),
+    }
+}
+
+/// The schema that a server publishes; the shipped one where it cannot be read, or contradicts that.
+fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
+    let root = connection.entry("", &["subschemaSubentry"])?;
+    let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {
+        return Ok(Schema::shipped());
+    };
+    let kinds = ["ldapSyntaxes", "attributeTypes", "objectClasses"];
+    let Some(published) = connection.entry(&subschema, &kinds)? else { return Ok(Schema::shipped()) };
+    let mut text = String::new();
+    for kind in kinds {
+        published.texts(kind).iter().for_each(|definition| text += &format!("{kind}: {definition}\n"));
+    }
+    let mut builder = SchemaBuilder::shipped();
+    let built = builder.add_text(&subschema, &text).and_then(|builder| builder.build());
+    Ok(built.unwrap_or_else(|_| Schema::shipped()))
 }
 
 impl ExportArguments {
@@ -86,11 +160,44 @@ impl ExportArguments {
             operational: self.operational,
         }
     }
+
+    /// The attributes to ask a server for: what it stores. `+` would bring what it makes as well.
+    fn stored_attributes(&self, schema: &Schema) -> Vec<String> {
+        let mut names: Vec<String> = if self.attributes.is_empty() {
+            vec!["*".to_owned()]
+        } else {
+            self.attributes.iter().filter(|name| *name != "+").cloned().collect()
+        };
+        let all_operational = self.operational || self.attributes.iter().any(|name| name == "+");
+        // Without it, those that are operational and yet a client's to write, such as the `ref` of a referral.
+        let clients = self.attributes.is_empty();
+        let stored = schema.attribute_types().iter().filter(|attribute_type| {
+            attribute_type.usage != AttributeUsage::UserApplications
+                && VirtualAttribute::of(attribute_type).is_none()
+                && (all_operational || clients && !attribute_type.no_user_modification)
+        });
+        names.extend(stored.map(|attribute_type| attribute_type.name().to_owned()));
+        names
+    }
+
+    /// Lets `make` write the file, on a thread of its own.
+    fn write<T, E: From<io::Error>>(
+        &self,
+        make: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let compression = self.compress.or_else(|| Compression::of_name(&self.output));
+        let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
+        let made = make(&mut output);
+        output.finish(made)
+    }
+
+    fn not_written(&self, error: &io::Error) -> ExitCode {
+        exit::failure(&format!("cannot write {}: {error}", self.output.display()))
+    }
 }
 
 /// A name that would silently export nothing.
-fn unknown_attribute<'a>(directory: &ReadOnlyDirectory, names: &'a [String]) -> Option<&'a str> {
-    let schema = &directory.state().catalog.schema;
+fn unknown_attribute<'a>(schema: &Schema, names: &'a [String]) -> Option<&'a str> {
     let is_known = |name: &str| match name.strip_prefix('@') {
         Some(class) => schema.object_class(class.split(';').next().unwrap_or_default()).is_some(),
         None => matches!(name, "*" | "+" | "1.1") || schema.parse_description(name).is_ok(),
@@ -98,14 +205,16 @@ fn unknown_attribute<'a>(directory: &ReadOnlyDirectory, names: &'a [String]) -> 
     names.iter().map(String::as_str).find(|name| !is_known(name))
 }
 
-fn say(summary: &ExportSummary, elapsed: Duration) {
+fn unknown_refused(name: &str) -> ExitCode {
+    exit::refused(&format!("--attributes: {name:?} is not in the schema"))
+}
+
+fn say(entries: u64, bytes: u64, elapsed: Duration, more: &str) {
     let seconds = elapsed.as_secs_f64();
-    let megabytes = summary.bytes as f64 / 1e6;
+    let megabytes = bytes as f64 / 1e6;
+    let speed = megabytes / seconds.max(0.001);
     eprintln!(
-        "pando: exported {} entries, {megabytes:.1} MB in {seconds:.1} s ({:.0} MB/s), at log position {}",
-        summary.entries,
-        megabytes / seconds.max(0.001),
-        summary.position
+        "pando: exported {entries} entries, {megabytes:.1} MB in {seconds:.1} s ({speed:.0} MB/s){more}"
     );
 }
 
@@ -115,13 +224,17 @@ not in it. Entries come in the order in which they were added, superiors first; 
 Passwords are exported in stored form, so the file is readable by its owner alone. It gets its name when it is
 complete and on the disk.
 
+--online asks the server that has the directory instead of reading its files, --url any LDAP server. Entries that
+change meanwhile then show before or after, and the export is as fast as the server answers.
+
 Examples:
   pando export --data /var/lib/pando --operational -o backup.ldif.zst
   pando export --data /var/lib/pando --base ou=people,dc=example,dc=com --attributes cn,mail
   pando export --data /var/lib/pando --filter '(objectClass=groupOfNames)' | less
+  pando export --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret -o copy.ldif
 
 Exit codes:
   0  exported
-  1  the export could not be written
+  1  the export could not be written, or the server did not answer
   2  the command line is wrong: a filter, an attribute, a base that is not there
   4  there is no data, or it cannot be read";

@@ -1,4 +1,4 @@
-//! `pando index`: the indexes of a directory that nobody serves.
+//! `pando index`: the indexes of a directory. They are listed beside a server, and changed while nobody serves it.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use crate::arguments::DataArguments;
 use crate::exit;
 
 pub(crate) const HELP: &str = "\
+`list` works while the directory is being served and while it is not.
 Kinds: equality, ordering, presence, substring, approximate. docs/indexes.md says what each answers and costs.
 A command that is interrupted goes on where it was when it, or the server, is started again.
 
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
 }
 
 fn list(data: &DataArguments) -> Result<(), ServeError> {
-    let (defined, progress) = server::list_indexes(Config::load(&data.to_server())?)?;
+    let (defined, progress) = server::list_indexes(&Config::load(&data.to_server())?)?;
     for (attribute, kinds) in defined {
         println!("{attribute} {kinds}");
     }

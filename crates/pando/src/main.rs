@@ -11,6 +11,7 @@ mod generate;
 mod import;
 mod index;
 mod ldif;
+mod online;
 mod output;
 mod passwd;
 mod serve;

@@ -1,4 +1,4 @@
-//! Indexes and plans of a directory that nobody serves: what `pando index` and `pando explain` do.
+//! Indexes and plans of a directory: what `pando index` and `pando explain` do.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use ldap::{DerefAliases, FilterBuf, MessageId, Scope, SearchRequest, SelectionBu
 use crate::config::Config;
 use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::start::{Opened, ServeError, new_stamp};
-use crate::verify::check_data;
+use crate::verify::{check_data, open_read_only};
 
 /// What to do with an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ fn open(config: Config) -> Result<Opened, ServeError> {
     Opened::open_for_reading(config)
 }
 
-/// The indexes of a data directory.
+/// The indexes of a data directory, whether or not it is being served.
 ///
 /// # Errors
-/// There is no data, another process has it, or it cannot be read.
-pub fn list_indexes(config: Config) -> Result<Indexes, ServeError> {
-    let opened = open(config)?;
-    Ok((opened.directory().indexes(), opened.directory().index_progress()?))
+/// There is no data, or it cannot be read.
+pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
+    let directory = open_read_only(config)?;
+    Ok((directory.indexes(), directory.index_progress()?))
 }
 
 /// Changes the index of an attribute type and finishes everything that indexes want done; what an interrupted command or

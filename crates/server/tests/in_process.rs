@@ -393,7 +393,7 @@ fn an_index_is_made_between_the_changes_of_clients() {
     }
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());
-    let (defined, work) = server::list_indexes(config(&folder)).unwrap();
+    let (defined, work) = server::list_indexes(&config(&folder)).unwrap();
     assert!(work.is_empty() && defined.iter().any(|(name, _)| name == "description"));
 }
 

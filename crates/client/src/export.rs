@@ -1,0 +1,308 @@
+//! The entries of any LDAP server as LDIF (RFC 2849), as they come.
+//!
+//! What is written leaves memory at once, and while it cannot be written nothing is read, so that TCP slows the server.
+//! Entries are written in the order in which the server sends them, but no entry before its superior, so that the text can
+//! be added again from top to bottom. An entry that comes before its superior waits for it; Pando sends them in the order
+//! in which they were added, so only those wait that were moved below a younger one.
+//!
+//! It is no one moment: an entry that is changed meanwhile shows before or after, and one that is moved may be missed.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+
+use ldap::ldif::put_ldif_line;
+use ldap::{
+    Control, ControlsBuf, DerefAliases, Dn, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest,
+    SelectionBuf, oids,
+};
+
+use crate::{ClientError, Connection, Outcome};
+
+/// Octets of text gathered before they are written.
+const BUFFER_SIZE: usize = 256 << 10;
+
+/// Octets of entries that wait for their superiors. When there are more, order is given up.
+const WAITING_MAX: usize = 64 << 20;
+
+/// Tells which entries may have others below them, so that only their names are kept.
+const HAS_SUBORDINATES: &str = "hasSubordinates";
+
+/// What to export.
+#[derive(Clone, Copy, Debug)]
+pub struct LdifExport<'a> {
+    /// The entry at and below which entries are exported, instead of all that the server's root DSE names.
+    pub base: Option<&'a str>,
+    /// What entries must match. With a filter, entries are written as they come: superiors may not be among them.
+    pub filter: Option<Filter<'a>>,
+    /// Attributes as a search names them.
+    pub attributes: &'a [String],
+    /// What the text says of itself, in a comment.
+    pub heading: &'a str,
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LdifExported {
+    /// Entries.
+    pub entries: u64,
+    /// Octets of text.
+    pub bytes: u64,
+}
+
+/// Why an export ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LdifExportError {
+    /// There is no such entry to begin at.
+    #[error("there is no entry {0:?} to begin at")]
+    NoBase(String),
+    /// The server gave no answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The server ended the search early.
+    #[error("the server ended the search after {entries} entries: {}: {}", outcome.code, outcome.diagnostic)]
+    Refused {
+        /// Its answer.
+        outcome: Box<Outcome>,
+        /// Entries received until then.
+        entries: u64,
+    },
+    /// The text could not be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Writes the entries of a server as LDIF.
+///
+/// # Errors
+/// As [`LdifExportError`] says; what was written until then is no export.
+pub fn export_ldif(
+    connection: &mut Connection,
+    request: &LdifExport<'_>,
+    out: &mut dyn Write,
+) -> Result<LdifExported, LdifExportError> {
+    let bases = bases(connection, request.base)?;
+    let mut export = Export {
+        out,
+        text: format!("version: 1\n# {}\n\n", request.heading).into_bytes(),
+        keeps_order: request.filter.is_none(),
+        shows_has_subordinates: request
+            .attributes
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(HAS_SUBORDINATES)),
+        above: bases.iter().map(|base| key(superior(base))).collect(),
+        seen: HashSet::new(),
+        waiting: HashMap::new(),
+        waiting_bytes: 0,
+        done: LdifExported::default(),
+    };
+    // All trees at once come in the order of their entries; not every server knows such a search.
+    if request.base.is_some() || !export.search(connection, request, "")? {
+        for base in &bases {
+            export.search(connection, request, base)?;
+        }
+    }
+    export.end()
+}
+
+/// The names of the entries at the top of what is exported, as the server spells them.
+fn bases(connection: &mut Connection, base: Option<&str>) -> Result<Vec<String>, LdifExportError> {
+    let wanted = match base {
+        Some(base) => vec![base.to_owned()],
+        None => {
+            let root = connection.entry("", &["namingContexts"])?;
+            root.map(|root| root.texts("namingContexts")).unwrap_or_default()
+        }
+    };
+    let mut found = Vec::new();
+    for dn in wanted {
+        match connection.search_managing(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"])?.entries.pop() {
+            Some(entry) => found.push(entry.dn),
+            None if base.is_some() => return Err(LdifExportError::NoBase(dn)),
+            // A naming context without an entry yet.
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+struct Export<'o> {
+    out: &'o mut dyn Write,
+    text: Vec<u8>,
+    keeps_order: bool,
+    shows_has_subordinates: bool,
+    /// Keys of what stands right above the entries that begin a tree.
+    above: Vec<u64>,
+    /// Keys of entries that were written and may have others below them.
+    seen: HashSet<u64>,
+    /// Text of entries, with their keys, by the keys of their superiors.
+    waiting: HashMap<u64, Vec<(u64, Vec<u8>)>>,
+    waiting_bytes: usize,
+    done: LdifExported,
+}
+
+impl Export<'_> {
+    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3). False
+    /// when there is nothing to be searched there.
+    fn search(
+        &mut self,
+        connection: &mut Connection,
+        request: &LdifExport<'_>,
+        base: &str,
+    ) -> Result<bool, LdifExportError> {
+        let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
+        // The visibility of subentries: a BER BOOLEAN, TRUE.
+        let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
+        let subentries = Control { oid: oids::SUBENTRIES, critical: true, value };
+        let ordinary = ControlsBuf::from_iter([managing]);
+        if !self.search_with(connection, request, base, &ordinary)? {
+            return Ok(false);
+        }
+        if knows_control(connection, oids::SUBENTRIES)? {
+            self.search_with(connection, request, base, &ControlsBuf::from_iter([managing, subentries]))?;
+        }
+        Ok(true)
+    }
+
+    fn search_with(
+        &mut self,
+        connection: &mut Connection,
+        request: &LdifExport<'_>,
+        base: &str,
+        controls: &ControlsBuf,
+    ) -> Result<bool, LdifExportError> {
+        let every = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+        let attributes =
+            SelectionBuf::from_iter(request.attributes.iter().map(String::as_str).chain([HAS_SUBORDINATES]));
+        let search = SearchRequest {
+            base_object: base,
+            scope: Scope::WholeSubtree,
+            deref_aliases: DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter: request.filter.unwrap_or(every.as_filter()),
+            attributes: attributes.as_selection(),
+        };
+        let last = connection.search_each(search, controls.as_controls(), |entry| self.entry(entry))?;
+        let Some(outcome) = last.outcome() else { return Ok(true) };
+        match outcome.code {
+            ResultCode::SUCCESS => Ok(true),
+            ResultCode::NO_SUCH_OBJECT if base.is_empty() => Ok(false),
+            _ => Err(LdifExportError::Refused { outcome: Box::new(outcome), entries: self.done.entries }),
+        }
+    }
+
+    fn entry(&mut self, entry: &SearchEntry<'_>) -> Result<(), LdifExportError> {
+        let dn = entry.object_name;
+        if dn.is_empty() {
+            return Ok(());
+        }
+        if !self.keeps_order {
+            self.put(entry);
+            return self.flush_if_full();
+        }
+        let (own, above) = (key(dn), key(superior(dn)));
+        if self.waiting_bytes > WAITING_MAX {
+            self.give_up_order()?;
+        }
+        if self.seen.contains(&above) || self.above.contains(&above) {
+            if self.put(entry) {
+                self.seen.insert(own);
+            }
+            self.put_waiting(own)?;
+            return self.flush_if_full();
+        }
+        let start = self.text.len();
+        self.put(entry);
+        let text = self.text.split_off(start);
+        self.waiting_bytes += text.len();
+        self.waiting.entry(above).or_default().push((own, text));
+        Ok(())
+    }
+
+    /// Appends an entry, and says whether there may be others below it.
+    fn put(&mut self, entry: &SearchEntry<'_>) -> bool {
+        let mut may_have_subordinates = true;
+        put_ldif_line(&mut self.text, "dn", entry.object_name.as_bytes());
+        for attribute in entry.attributes.iter() {
+            if attribute.description.eq_ignore_ascii_case(HAS_SUBORDINATES) {
+                may_have_subordinates = attribute.values.iter().next() != Some(b"FALSE");
+                if !self.shows_has_subordinates {
+                    continue;
+                }
+            }
+            for value in attribute.values.iter() {
+                put_ldif_line(&mut self.text, attribute.description, value);
+            }
+        }
+        self.text.push(b'\n');
+        self.done.entries += 1;
+        may_have_subordinates
+    }
+
+    /// Appends what waits for an entry, and what waits for that.
+    fn put_waiting(&mut self, superior: u64) -> Result<(), LdifExportError> {
+        let mut next: Vec<(u64, Vec<u8>)> = self.waiting.remove(&superior).unwrap_or_default();
+        next.reverse();
+        while let Some((own, text)) = next.pop() {
+            self.waiting_bytes -= text.len();
+            self.text.extend_from_slice(&text);
+            self.flush_if_full()?;
+            self.seen.insert(own);
+            next.extend(self.waiting.remove(&own).unwrap_or_default().into_iter().rev());
+        }
+        Ok(())
+    }
+
+    /// Appends everything that waits, those below it behind it.
+    fn give_up_order(&mut self) -> Result<(), LdifExportError> {
+        let below: HashSet<u64> = self.waiting.values().flatten().map(|(own, _)| *own).collect();
+        let mut tops: Vec<u64> =
+            self.waiting.keys().copied().filter(|above| !below.contains(above)).collect();
+        tops.sort_unstable();
+        for top in tops {
+            self.put_waiting(top)?;
+        }
+        // What is left stands in a circle, as entries that are moved meanwhile may for a search.
+        while let Some(top) = self.waiting.keys().next().copied() {
+            self.put_waiting(top)?;
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<LdifExported, LdifExportError> {
+        self.give_up_order()?;
+        self.flush()?;
+        Ok(self.done)
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), LdifExportError> {
+        if self.text.len() >= BUFFER_SIZE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), LdifExportError> {
+        self.out.write_all(&self.text)?;
+        self.done.bytes += self.text.len() as u64;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+fn knows_control(connection: &mut Connection, oid: &str) -> Result<bool, ClientError> {
+    let root = connection.entry("", &["supportedControl"])?;
+    Ok(root.is_some_and(|root| root.texts("supportedControl").iter().any(|known| known == oid)))
+}
+
+/// The DN right above; empty when there is none, or the text is no DN.
+fn superior(dn: &str) -> &str {
+    Dn::parse(dn).map_or("", |dn| dn.text_from(1))
+}
+
+/// A DN by the text that the server gives for it, letters in either case.
+fn key(dn: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    dn.bytes().for_each(|octet| octet.to_ascii_lowercase().hash(&mut hasher));
+    hasher.finish()
+}

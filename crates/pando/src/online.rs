@@ -1,0 +1,86 @@
+//! Commands that ask a running server instead of reading its files: where it is, and who asks.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use client::{ClientError, Connection};
+use ldap::ServerUrl;
+use server::values::DnText;
+
+/// How long an answer may be silent: a search through everything finds nothing for a while.
+const SILENCE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Which server to ask, and as whom.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServerArguments {
+    /// Ask the server at this address, ldap://HOST:PORT or ldapi://%2FPATH
+    #[arg(long, value_name = "URL")]
+    url: Option<ServerUrl>,
+    /// Ask the server that has the data directory, through its socket there
+    #[arg(long)]
+    online: bool,
+    /// Bind as this entry, by a password [default: whoever the socket says, anonymous over the network]
+    #[arg(long, value_name = "DN", requires = "password_file")]
+    bind_dn: Option<DnText>,
+    /// File with the password for --bind-dn; one newline at its end is ignored
+    #[arg(long, value_name = "FILE", requires = "bind_dn")]
+    password_file: Option<PathBuf>,
+}
+
+/// Why a server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OnlineError {
+    #[error("cannot connect to {url}: {error}{}", hint(url))]
+    Connect { url: ServerUrl, error: ClientError },
+    #[error("{url} refuses the bind: {code}: {diagnostic}")]
+    Bind { url: ServerUrl, code: ldap::ResultCode, diagnostic: String },
+    #[error("cannot read {}: {error}", file.display())]
+    Password { file: PathBuf, error: std::io::Error },
+}
+
+fn hint(url: &ServerUrl) -> &'static str {
+    match url {
+        ServerUrl::Local(path) if path.ends_with(server::SOCKET_NAME) && !path.exists() => {
+            "; is the directory being served?"
+        }
+        _ => "",
+    }
+}
+
+impl ServerArguments {
+    /// The server to ask, if one is to be asked: the one named, or that of the data directory.
+    pub(crate) fn server(&self, data: Option<&Path>) -> Option<ServerUrl> {
+        self.url.clone().or_else(|| data.filter(|_| self.online).map(socket_in))
+    }
+
+    /// Connects and binds.
+    pub(crate) fn connect(&self, url: &ServerUrl) -> Result<Connection, OnlineError> {
+        let failed = |error| OnlineError::Connect { url: url.clone(), error };
+        let mut connection = Connection::open_url(url).map_err(failed)?;
+        connection.set_timeout(SILENCE_MAX).map_err(failed)?;
+        let outcome = match (&self.bind_dn, &self.password_file, url) {
+            (Some(dn), Some(file), _) => Some(connection.bind(dn.as_str(), &password(file)?)),
+            (_, _, ServerUrl::Local(_)) => Some(connection.bind_external(None)),
+            _ => None,
+        };
+        match outcome.transpose().map_err(failed)? {
+            Some(outcome) if !outcome.is_success() => {
+                let (code, diagnostic) = (outcome.code, outcome.diagnostic);
+                Err(OnlineError::Bind { url: url.clone(), code, diagnostic })
+            }
+            _ => Ok(connection),
+        }
+    }
+}
+
+/// The socket of the server that has a data directory.
+pub(crate) fn socket_in(data: &Path) -> ServerUrl {
+    ServerUrl::local(data.join(server::SOCKET_NAME))
+}
+
+fn password(file: &Path) -> Result<String, OnlineError> {
+    let failed = |error| OnlineError::Password { file: file.to_owned(), error };
+    let text = std::fs::read_to_string(file).map_err(failed)?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
