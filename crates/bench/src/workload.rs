@@ -2,8 +2,8 @@
 
 use crate::{Seeded, people};
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Controls, DerefAliases, FilterBuf, Message,
-    MessageId, ModifyRequest, Request, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Controls, FilterBuf, Message, MessageId,
+    ModifyRequest, Request, Scope, SearchRequest, SelectionBuf,
 };
 
 /// A source of requests.
@@ -31,16 +31,12 @@ impl Workload for SearchByUid {
     fn next(&mut self, id: MessageId, out: &mut Vec<u8>) -> bool {
         let filter = FilterBuf::parse(&format!("(uid=user.{})", random_person(&mut self.keys, self.people)));
         let filter = filter.expect("a filter made of digits");
-        let request = Request::Search(SearchRequest {
-            base_object: people::SUFFIX,
-            scope: Scope::WholeSubtree,
-            deref_aliases: DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: filter.as_filter(),
-            attributes: self.attributes.as_selection(),
-        });
+        let request = Request::Search(SearchRequest::new(
+            people::SUFFIX,
+            Scope::WholeSubtree,
+            filter.as_filter(),
+            self.attributes.as_selection(),
+        ));
         Message { id, request, controls: Controls::NONE }.encode(out);
         true
     }

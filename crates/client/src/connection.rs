@@ -4,9 +4,9 @@ use crate::stream::Stream;
 use crate::{ClientError, Outcome, Received, Reply};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
-    Control, Controls, ControlsBuf, DeleteRequest, DerefAliases, ExtendedRequest, FilterBuf, Message,
-    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchEntry, SearchRequest,
-    SelectionBuf, ServerUrl,
+    Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, FilterBuf, Message, MessageId,
+    ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchEntry, SearchRequest, SelectionBuf,
+    ServerUrl,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -229,16 +229,7 @@ impl Connection {
     ) -> Result<Reply, ClientError> {
         let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
         let selection = SelectionBuf::from_iter(attributes);
-        let request = SearchRequest {
-            base_object: base,
-            scope,
-            deref_aliases: DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: filter.as_filter(),
-            attributes: selection.as_selection(),
-        };
+        let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
         self.request(Request::Search(request), controls)
     }
 

@@ -57,16 +57,12 @@ fn answers_are_matched_by_id_in_whatever_order_and_pieces_they_come() {
     });
     let mut connection = Connection::open(address).unwrap();
     let filter = ldap::FilterBuf::parse("(o=*)").unwrap();
-    let request = Request::Search(ldap::SearchRequest {
-        base_object: "",
-        scope: Scope::WholeSubtree,
-        deref_aliases: ldap::DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: Default::default(),
-    });
+    let request = Request::Search(ldap::SearchRequest::new(
+        "",
+        Scope::WholeSubtree,
+        filter.as_filter(),
+        Default::default(),
+    ));
     let first = connection.send(request, Controls::NONE).unwrap();
     let second = connection.send(request, Controls::NONE).unwrap();
     let reply = connection.reply(first).unwrap();

@@ -15,8 +15,7 @@ use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
 use fastrand::Rng;
 use ldap::{
-    AddRequest, AttributesBuf, DerefAliases, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest,
-    SelectionBuf,
+    AddRequest, AttributesBuf, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use testing::{SUFFIX, TestDirectory};
 
@@ -128,16 +127,7 @@ fn measure(
         let started = Instant::now();
         entries = 0;
         for filter in &filters {
-            let request = SearchRequest {
-                base_object: base,
-                scope,
-                deref_aliases: DerefAliases::Never,
-                size_limit: 0,
-                time_limit_seconds: 0,
-                types_only: false,
-                filter: filter.as_filter(),
-                attributes: selection.as_selection(),
-            };
+            let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
             let controls = RequestControls::default();
             let (snapshot, requester) = (&directory.snapshot, &directory.requester);
             let mut search = Search::start(snapshot, requester, MessageId(1), &request, &controls).unwrap();

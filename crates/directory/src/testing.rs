@@ -13,9 +13,9 @@ use directory::search::{Budget, Search, Step};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{Directory, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp, Writer};
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases,
-    FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode,
-    Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, FilterBuf,
+    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode, Scope,
+    SearchRequest, SelectionBuf,
 };
 use schema::Schema;
 
@@ -279,16 +279,7 @@ impl TestDirectory {
         let mut selection = SelectionBuf::new();
         attributes.iter().for_each(|attribute| selection.push(attribute));
         self.search_request(
-            &SearchRequest {
-                base_object: base,
-                scope,
-                deref_aliases: DerefAliases::Never,
-                size_limit: 0,
-                time_limit_seconds: 0,
-                types_only: false,
-                filter: filter.as_filter(),
-                attributes: selection.as_selection(),
-            },
+            &SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection()),
             &RequestControls::default(),
         )
     }

@@ -257,6 +257,25 @@ impl<'a> BindRequest<'a> {
 }
 
 impl<'a> SearchRequest<'a> {
+    /// A search without limits of its own that follows no aliases and wants values.
+    pub fn new(
+        base_object: &'a str,
+        scope: Scope,
+        filter: Filter<'a>,
+        attributes: AttributeSelection<'a>,
+    ) -> SearchRequest<'a> {
+        SearchRequest {
+            base_object,
+            scope,
+            deref_aliases: DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter,
+            attributes,
+        }
+    }
+
     fn decode(mut reader: Reader<'a>, limits: &DecodeLimits) -> Body<SearchRequest<'a>> {
         let base_object = string(&mut reader).component("SearchRequest.baseObject")?;
         let scope = reader.enumerated().component("SearchRequest.scope")?;

@@ -5,8 +5,8 @@ mod support;
 
 use client::{ClientError, Connection};
 use ldap::{
-    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DerefAliases, ExtendedRequest,
-    FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, ExtendedRequest, FilterBuf, Message,
+    MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use support::pando::Start;
 use support::tree::{add_person, person_dn, plant};
@@ -37,16 +37,12 @@ fn identity(connection: &mut Connection) -> String {
 /// A search of the whole tree as the octets of a message.
 fn search_message(id: i32, filter: &str) -> Vec<u8> {
     let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["1.1"]));
-    let request = Request::Search(SearchRequest {
-        base_object: SUFFIX,
-        scope: Scope::WholeSubtree,
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    });
+    let request = Request::Search(SearchRequest::new(
+        SUFFIX,
+        Scope::WholeSubtree,
+        filter.as_filter(),
+        selection.as_selection(),
+    ));
     encode(id, request)
 }
 

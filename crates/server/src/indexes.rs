@@ -7,7 +7,7 @@ use directory::attribute_index::maintenance::{IndexProgress, SliceBudget};
 use directory::attribute_index::{IndexKinds, Phase};
 use directory::controls::RequestControls;
 use directory::search::{Budget, Explanation, Search, Step};
-use ldap::{DerefAliases, FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
+use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
 
 use crate::config::Config;
 use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
@@ -133,16 +133,7 @@ pub fn explain(
     let snapshot = opened.directory().snapshot().map_err(ServeError::from)?;
     let mut selection = SelectionBuf::new();
     selection.push("1.1");
-    let request = SearchRequest {
-        base_object: base,
-        scope,
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    };
+    let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
     let controls = RequestControls { explain: true, ..RequestControls::default() };
     let refused = |outcome: directory::Outcome| ExplainError::Refused {
         code: outcome.code,

@@ -44,16 +44,8 @@ fn count(directory: &mut TestDirectory, filter: &str) -> usize {
 fn source(directory: &TestDirectory) -> CandidateSource {
     let filter = ldap::FilterBuf::parse("(description=*number 17*)").unwrap();
     let selection = ldap::SelectionBuf::new();
-    let request = ldap::SearchRequest {
-        base_object: SUFFIX,
-        scope: Scope::WholeSubtree,
-        deref_aliases: ldap::DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    };
+    let request =
+        ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let controls = crate::controls::RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
     let search = crate::search::Search::start(snapshot, requester, ldap::MessageId(1), &request, &controls);

@@ -50,16 +50,8 @@ fn start(
     let filter = FilterBuf::parse(filter).unwrap();
     let mut selection = SelectionBuf::new();
     selection.push("1.1");
-    let request = SearchRequest {
-        base_object: SUFFIX,
-        scope: Scope::WholeSubtree,
-        deref_aliases: ldap::DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    };
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, controls)
 }
 

@@ -1,6 +1,6 @@
 //! Slices, limits, and what happens when the directory changes between slices.
 
-use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
+use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{Question, add, leaves, sample};
 use crate::Settings;
@@ -51,14 +51,8 @@ fn start(directory: &TestDirectory, filter: &str) -> Search {
     let mut selection = SelectionBuf::new();
     selection.push("1.1");
     let request = SearchRequest {
-        base_object: SUFFIX,
-        scope: Scope::WholeSubtree,
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
         time_limit_seconds: 9,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
+        ..SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection())
     };
     let controls = RequestControls::default();
     Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls).unwrap()
