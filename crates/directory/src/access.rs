@@ -101,6 +101,15 @@ impl Access {
         self.standing == Standing::Administrator
     }
 
+    /// The limit that holds where a request asks for one and the settings set one, 0 being none: the lower. What is set
+    /// does not bind the administrator.
+    pub fn limit_of(self, asked: u32, set: u32) -> u32 {
+        match (asked, if self.is_administrator() { 0 } else { set }) {
+            (0, limit) | (limit, 0) => limit,
+            (asked, set) => asked.min(set),
+        }
+    }
+
     /// Whether entries of the tree may be found and read.
     ///
     /// # Errors

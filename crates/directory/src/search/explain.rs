@@ -66,10 +66,12 @@ pub struct StepTimes {
     pub plan: u64,
     /// Gathering ids from ranges of keys.
     pub gather: u64,
-    /// Looking at candidates and encoding results.
+    /// Looking at candidates and encoding results, all threads together.
     pub examine: u64,
     /// Slices in which that was done; between them other clients had their turn.
     pub slices: u64,
+    /// Those of them that were parts shared out among threads.
+    pub part_slices: u64,
 }
 
 impl fmt::Display for Explanation {
@@ -97,8 +99,12 @@ impl fmt::Display for Explanation {
             writeln!(f, "missing: {missing}")?;
         }
         if let Some(times) = self.times {
-            let StepTimes { plan, gather, examine, slices } = times;
-            writeln!(f, "microseconds: plan {plan}, gather {gather}, examine {examine}, in {slices} slices")?;
+            let StepTimes { plan, gather, examine, slices, part_slices } = times;
+            write!(f, "microseconds: plan {plan}, gather {gather}, examine {examine}, in {slices} slices")?;
+            match part_slices {
+                0 => writeln!(f)?,
+                parts => writeln!(f, ", {parts} of them on scan threads")?,
+            }
         }
         Ok(())
     }
@@ -108,7 +114,7 @@ impl fmt::Display for Explanation {
 pub(super) fn explain(state: State<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
     let entry_count = state.read.row_count(NODES)?;
     let mut explained = Explained { planner: Planner { state, entry_count }, terms: Vec::new() };
-    let source = match plan.source {
+    let source = match plan.source() {
         Source::Scan => CandidateSource::Scan,
         Source::Indexed { .. } if plan.is_by_place => CandidateSource::Place,
         Source::Indexed { .. } => CandidateSource::Indexes,

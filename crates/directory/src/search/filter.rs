@@ -46,7 +46,7 @@ impl std::ops::Not for Truth {
 }
 
 /// A filter, or a part of one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Term {
     /// Decided without looking at an entry.
     Constant(Truth),
@@ -61,7 +61,7 @@ pub(crate) enum Term {
 }
 
 /// A test of the values of some attributes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// Whose values.
     pub(crate) subject: Subject,
@@ -75,7 +75,7 @@ pub(crate) struct Item {
     pub(crate) attributes: Vec<AttrId>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Subject {
     /// A type with options: it, its subtypes, and any further options.
     Attribute(AttributeDescription),
@@ -86,7 +86,7 @@ pub(crate) enum Subject {
 }
 
 /// What must hold of a value. Keys are of the rule beside them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Test {
     Present,
     Equal(MatchingRule, Vec<u8>),
@@ -98,7 +98,7 @@ pub(crate) enum Test {
     Sounds(Vec<String>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) name: NormalName,
     pub(crate) entry: Option<EntryId>,

@@ -6,6 +6,8 @@
 //! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
 //! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
 
+use std::sync::Arc;
+
 use ldap::Scope;
 use schema::{AttributeDescription, MatchingRule};
 use store::{MapId, Read};
@@ -73,7 +75,9 @@ pub(crate) enum Implied {
 /// How a search goes about it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) source: Source,
+    source: Source,
+    /// Stands for `source` once several threads look at its candidates.
+    shared: Option<Arc<Source>>,
     /// Ids that are still to be gathered; they are the candidates then, with the postings of the source.
     pub(crate) gathering: Option<Gathering>,
     pub(crate) implied: Implied,
@@ -103,6 +107,7 @@ impl Plan {
     pub(crate) fn scan(entry_count: u64) -> Plan {
         Plan {
             source: Source::Scan,
+            shared: None,
             gathering: None,
             implied: Implied::Nothing,
             candidate_count: entry_count,
@@ -142,13 +147,42 @@ impl Plan {
             gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
         }
         let source = Source::Indexed { ids, postings };
-        Plan { source, gathering, implied, candidate_count, is_by_place: false, chosen_terms: u64::MAX }
+        Plan {
+            source,
+            shared: None,
+            gathering,
+            implied,
+            candidate_count,
+            is_by_place: false,
+            chosen_terms: u64::MAX,
+        }
     }
 
     fn ids(ids: Vec<u64>) -> Plan {
         let count = ids.len() as u64;
         let plan = Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0);
         Plan { is_by_place: true, ..plan }
+    }
+
+    /// Where the candidates come from.
+    #[inline]
+    pub(crate) fn source(&self) -> &Source {
+        self.shared.as_deref().unwrap_or(&self.source)
+    }
+
+    /// Another plan for the same candidates, once they are gathered. Their ids, a million perhaps, are not copied.
+    pub(crate) fn share(&mut self) -> Plan {
+        let source = &mut self.source;
+        let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
+        Plan {
+            source: Source::Scan,
+            shared: Some(Arc::clone(shared)),
+            gathering: None,
+            implied: self.implied,
+            candidate_count: self.candidate_count,
+            is_by_place: self.is_by_place,
+            chosen_terms: self.chosen_terms,
+        }
     }
 
     /// Goes on gathering ids; true when that is done.

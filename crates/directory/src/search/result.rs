@@ -39,6 +39,11 @@ impl ResultWriter {
         ResultWriter { id, types_only, selection, gathered: Vec::new(), ends: Vec::new() }
     }
 
+    /// Another one that writes the same, with buffers of its own.
+    pub(crate) fn copy(&self) -> ResultWriter {
+        ResultWriter::new(self.id, self.types_only, self.selection.clone())
+    }
+
     /// Appends the message of an entry of the tree.
     pub(crate) fn put_entry<'s>(
         &mut self,

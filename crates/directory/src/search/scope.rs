@@ -12,7 +12,7 @@ use crate::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
 use crate::tree::{State, node};
 
 /// The entries that a search is about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SearchScope {
     pub(crate) kind: Scope,
     /// The base object; [`EntryId::ROOT`] for the empty DN.

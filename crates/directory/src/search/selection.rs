@@ -15,7 +15,7 @@ use crate::rows::AttrId;
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
 /// The attributes asked for and allowed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Selection {
     access: Access,
     /// `*`: every user attribute.

@@ -4,6 +4,7 @@
 mod explained;
 mod filters;
 mod monitor;
+mod parts;
 mod plans;
 mod results;
 mod scopes;
