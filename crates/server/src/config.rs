@@ -115,6 +115,8 @@ pub struct Config {
     pub threads: usize,
     /// Threads that hash passwords.
     pub hash_threads: usize,
+    /// Threads for long searches; with none, those run in slices on the event loops.
+    pub scan_threads: usize,
     /// Suffixes to serve, besides those that the data directory knows.
     pub suffixes: Vec<DnText>,
     /// The administrator's DN.
@@ -192,6 +194,7 @@ impl Config {
             listen: vec![default_listen()],
             threads: cores,
             hash_threads: (cores / 2).max(1),
+            scan_threads: cores,
             suffixes: vec![DnText(DEFAULT_SUFFIX.to_owned())],
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
             admin_password: None,
@@ -240,6 +243,7 @@ impl Config {
             listen: first_given([arguments.listen.clone(), file.listen], defaults.listen),
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
             hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
+            scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
             suffixes: first_given([arguments.suffixes.clone(), file.suffixes], defaults.suffixes),
             admin_dn: arguments
                 .admin_dn
@@ -274,6 +278,7 @@ impl Config {
         self.listen = kept.listen;
         self.threads = kept.threads;
         self.hash_threads = kept.hash_threads;
+        self.scan_threads = kept.scan_threads;
         self.suffixes = kept.suffixes;
         self.schema_files = kept.schema_files;
     }
@@ -288,6 +293,7 @@ impl Config {
             ("listen", self.listen != new.listen, false),
             ("threads", self.threads != new.threads, false),
             ("hash_threads", self.hash_threads != new.hash_threads, false),
+            ("scan_threads", self.scan_threads != new.scan_threads, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("schema_files", self.schema_files != new.schema_files, false),
             ("integrity_attributes", self.integrity_attributes != new.integrity_attributes, true),

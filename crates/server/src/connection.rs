@@ -140,7 +140,7 @@ impl Connection {
         if self.unsent() > 0 && !self.send(context) {
             return Turn::Close;
         }
-        if slice && self.unsent() < UNSENT_MAX && self.session.has_search() {
+        if slice && self.unsent() < UNSENT_MAX && self.session.wants_slice() {
             self.session.run_slice(context, &mut self.output);
         }
         let wants_more = match self.read_requests(context, buffers) {
@@ -176,7 +176,7 @@ impl Connection {
         }
         let has_room = self.unsent() < UNSENT_MAX;
         let can_read = wants_more || self.waiting == Waiting::Send;
-        if has_room && (can_read || self.session.has_search()) {
+        if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
         } else if self.waiting == Waiting::Writer {
             Turn::WaitForWriter
@@ -355,6 +355,11 @@ impl Connection {
     ) {
         self.prepare_output(buffers);
         self.session.hashed(context, ticket, result, &mut self.output);
+    }
+
+    /// Scan threads have a piece for a search of this connection. It is sent in one of the next turns.
+    pub(crate) fn scanned(&mut self, ticket: u64) {
+        self.session.scanned(ticket);
     }
 
     fn prepare_output(&mut self, buffers: &mut Buffers) {

@@ -10,6 +10,7 @@ use store::StoreError;
 use crate::config::OnlineSettings;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
+use crate::scan_pool::ScanPool;
 use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
 
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) hash_pool: HashPool,
+    pub(crate) scan_pool: ScanPool,
 }
 
 /// What one event loop lends to the session that it runs.

@@ -98,6 +98,8 @@ pub(crate) struct Counters {
     connections: AtomicU64,
     /// Search result entries sent.
     pub(crate) entries: Counter,
+    /// Entries that searches, now finished, have looked at.
+    pub(crate) examined: Counter,
     /// Bytes received.
     pub(crate) bytes_in: Counter,
     /// Bytes sent.
@@ -111,6 +113,7 @@ impl Default for Counters {
             completed: (0..OPERATIONS).map(|_| std::array::from_fn(|_| Counter::default())).collect(),
             connections: AtomicU64::new(0),
             entries: Counter::default(),
+            examined: Counter::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
         }

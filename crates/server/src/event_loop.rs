@@ -246,6 +246,9 @@ impl EventLoop {
                 Letter::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
                     connection.hashed(context, buffers, done.address.ticket, done.result);
                 }),
+                Letter::Scanned(address) => self.deliver(address, |connection, _, _| {
+                    connection.scanned(address.ticket);
+                }),
                 Letter::WriterHasRoom => {
                     for slot in std::mem::take(&mut self.wait_for_writer) {
                         let Some(connection) = self.connection(slot) else { continue };

@@ -41,6 +41,8 @@ mod monitor;
 mod node_file;
 mod operation_log;
 mod process;
+mod scan;
+mod scan_pool;
 mod serve;
 mod session;
 mod stamp;

@@ -45,6 +45,25 @@ pub const READY_TIME_MAX: Duration = Duration::from_millis(1);
 /// Bytes of answers that one slice of a search appends.
 pub const SLICE_BYTES_MAX: usize = 64 << 10;
 
+/// Candidates that a search must have left to go to the scan threads; fewer are done sooner on the event loop.
+pub const SCAN_CANDIDATES_MIN: u64 = 2_048;
+
+/// Candidates that a scan thread looks at before the next search has its turn: about a millisecond.
+pub const SCAN_ENTRIES_MAX: u32 = 2_048;
+
+/// Searches that scan threads work on at a time. What comes above it stays on the event loops.
+pub const SCANS_MAX: usize = 128;
+
+/// Bytes of results of one search that wait for its client before its threads pause; those being made come on top. With
+/// [`SCANS_MAX`] that bounds what all of them hold: 64 MiB.
+pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;
+
+/// Pieces of one search, with or without results, that wait for one before them.
+pub const SCAN_PIECES_WAITING_MAX: usize = 256;
+
+/// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
+pub const SCAN_NICENESS: i32 = 19;
+
 /// Readiness events taken from the kernel at a time.
 pub const EVENTS_MAX: usize = 1_024;
 
@@ -115,6 +134,7 @@ pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
+const _: () = assert!(SCAN_BYTES_WAITING_MAX >= SLICE_BYTES_MAX);
 const _: () = assert!(PARTIAL_TOTAL_MAX >= 2 * ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));

@@ -40,6 +40,8 @@ pub(crate) enum Letter {
     Written(Vec<Written>),
     /// A password was verified or hashed.
     Hashed(HashDone),
+    /// A piece of a search can be sent.
+    Scanned(Address),
     /// The writer's queue has room again.
     WriterHasRoom,
     /// The settings have changed.

@@ -2,8 +2,10 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
+//! operation stands a count per result code. `cn=Scans`, `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our
+//! own.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -15,6 +17,7 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::acceptor::AcceptorControl;
 use crate::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::process::ProcessUsage;
+use crate::scan_pool::ScanFigures;
 use crate::stamp::now_micros;
 use crate::writer::WriteQueue;
 
@@ -35,6 +38,7 @@ pub(crate) struct Sources {
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
+    pub(crate) scans: Arc<ScanFigures>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -62,6 +66,7 @@ impl MonitorSource for Monitor {
             add_operations(&mut tree, &operation_totals(&sources.counters));
             add_connections(&mut tree, sources);
             add_statistics(&mut tree, sources);
+            add_scans(&mut tree, &sources.scans);
             add_storage(&mut tree, sources);
         }
         tree.entries
@@ -103,7 +108,6 @@ fn add_operations(tree: &mut Tree, totals: &[OperationTotal]) {
 }
 
 fn add_connections(tree: &mut Tree, sources: &Sources) {
-    use std::sync::atomic::Ordering;
     let parent = tree.container("Connections", ROOT);
     let open = sources.counters.iter().map(|counters| counters.connections()).sum();
     let max = sources.acceptor.connections_max.load(Ordering::Relaxed) as u64;
@@ -120,8 +124,18 @@ fn add_statistics(tree: &mut Tree, sources: &Sources) {
     tree.counter("Bytes", &parent, total(counters, |counters| &counters.bytes_out));
     tree.counter("Bytes Received", &parent, total(counters, |counters| &counters.bytes_in));
     tree.counter("Entries", &parent, total(counters, |counters| &counters.entries));
+    tree.counter("Entries Examined", &parent, total(counters, |counters| &counters.examined));
     let parent = tree.container("Threads", ROOT);
     tree.counter("Event Loops", &parent, counters.len() as u64);
+    tree.counter("Scan Threads", &parent, sources.scans.threads.load(Ordering::Relaxed) as u64);
+}
+
+/// `cn=Scans`: long searches, which scan threads work on.
+fn add_scans(tree: &mut Tree, scans: &ScanFigures) {
+    let parent = tree.container("Scans", ROOT);
+    tree.counter("Running", &parent, scans.running.load(Ordering::Relaxed) as u64);
+    tree.counter("Total", &parent, scans.begun.load(Ordering::Relaxed));
+    tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
 }
 
 fn add_storage(tree: &mut Tree, sources: &Sources) {

@@ -24,6 +24,7 @@ pub(crate) struct NodeFile {
     pub(crate) listen: Vec<ServerUrl>,
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
+    pub(crate) scan_threads: Option<usize>,
     #[serde(rename = "suffixes")]
     suffix_texts: Option<Vec<Spanned<String>>>,
     #[serde(skip)]

@@ -2,7 +2,7 @@
 //! and go to [`crate::connection`].
 //!
 //! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in whatever
-//! order: searches run in slices, changes wait for the writer, slow passwords for the hash pool.
+//! order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for the hash pool.
 //!
 //! A bind waits until everything outstanding is finished, and what comes behind it waits for the bind. RFC 4511 section
 //! 4.2.1 would allow abandoning instead; waiting answers every request that was sent, and what is waited for has a time
@@ -34,6 +34,7 @@ use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
 use changes::HeldChange;
+use searches::SharedRest;
 
 /// One client's session.
 pub(crate) struct Session {
@@ -65,8 +66,8 @@ struct Outstanding {
 
 /// What an outstanding operation waits for.
 enum Work {
-    /// Its next slice.
-    Search { search: Box<Search>, deadline: Option<Instant> },
+    /// Its next slice, or a piece from the scan threads that look at the rest of its candidates.
+    Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
     /// The writer.
     Change,
     /// The hash pool's word on a password.
@@ -135,8 +136,12 @@ impl Session {
         self.outstanding.is_empty()
     }
 
-    /// Whether a search waits for its next slice.
-    pub(crate) fn has_search(&self) -> bool {
+    /// Whether a search can go on.
+    pub(crate) fn wants_slice(&self) -> bool {
+        self.outstanding.iter().any(Outstanding::wants_slice)
+    }
+
+    fn has_search(&self) -> bool {
         self.outstanding.iter().any(|outstanding| matches!(outstanding.work, Work::Search { .. }))
     }
 
@@ -383,6 +388,13 @@ impl Session {
 }
 
 impl Outstanding {
+    fn wants_slice(&self) -> bool {
+        match &self.work {
+            Work::Search { rest, .. } => rest.as_ref().is_none_or(SharedRest::is_ready),
+            Work::Change | Work::Compare | Work::Bind(_) => false,
+        }
+    }
+
     fn deadline(&self) -> Option<Instant> {
         match self.work {
             Work::Search { deadline, .. } => deadline,

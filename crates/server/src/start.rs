@@ -22,6 +22,7 @@ use crate::hash_pool::HashPool;
 use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
 use crate::monitor::{Monitor, Sources};
+use crate::scan_pool::ScanPool;
 use crate::stamp::{Random, now_micros};
 use crate::writer::{self, WriteQueue};
 
@@ -277,11 +278,13 @@ impl Opened {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
+            scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
         });
         self.monitor.attach(Sources {
             counters: Arc::clone(&counters),
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
+            scans: shared.scan_pool.figures(),
             directory: Arc::downgrade(&self.directory),
         });
         let handle = Handle {

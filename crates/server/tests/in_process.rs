@@ -3,106 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 
+mod running;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::TcpStream;
 
 use client::Connection;
-use directory::password::StorageScheme;
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, Controls, DerefAliases, FilterBuf, Message, MessageId,
-    Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, Controls, FilterBuf, Message, MessageId, Request, ResultCode,
+    Scope, SearchRequest, SelectionBuf,
 };
-use server::config::Secret;
-use server::{Config, Handle, Opened, Server};
-
-const SUFFIX: &str = "dc=example,dc=com";
-const PASSWORD: &str = "secret";
-
-/// A folder of a test's own, gone when it ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("pando-server-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Settings for tests: two event loops, a free port, quick hashes.
-fn config(folder: &Folder) -> Config {
-    Config {
-        listen: vec!["ldap://127.0.0.1:0".parse().unwrap()],
-        threads: 2,
-        admin_password: Some(Secret(PASSWORD.as_bytes().to_vec())),
-        password_scheme: StorageScheme::Ssha256,
-        ..Config::new(folder.path())
-    }
-}
-
-/// A running server with the suffix entry in it.
-struct Running {
-    server: Option<Server>,
-    handle: Handle,
-    address: SocketAddr,
-}
-
-impl Running {
-    fn start(config: Config) -> Running {
-        let mut opened = Opened::open(config).unwrap();
-        if opened.directory().is_empty().unwrap() {
-            let classes = vec![b"domain".to_vec()];
-            let attributes =
-                vec![("objectClass".to_owned(), classes), ("dc".to_owned(), vec![b"example".to_vec()])];
-            opened.load([(SUFFIX.to_owned(), attributes)]).unwrap();
-        }
-        Running::serve(opened)
-    }
-
-    fn serve(opened: Opened) -> Running {
-        let server = opened.start().unwrap();
-        let (handle, address) = (server.handle(), server.addresses()[0]);
-        Running { server: Some(server), handle, address }
-    }
-
-    fn connect(&self) -> Connection {
-        Connection::open(self.address).unwrap()
-    }
-
-    fn administrator(&self) -> Connection {
-        let mut connection = self.connect();
-        assert!(connection.bind("cn=admin", PASSWORD).unwrap().is_success());
-        connection
-    }
-
-    fn stop(&mut self) {
-        self.handle.stop();
-        self.server.take().unwrap().wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.handle.stop();
-        if let Some(server) = self.server.take() {
-            let _ = server.wait();
-        }
-    }
-}
+use running::{Folder, Running, SUFFIX, config};
+use server::{Config, Opened};
 
 /// What a check of the data directory finds.
 fn findings(config: &Config) -> Vec<String> {
@@ -142,16 +54,12 @@ fn search_message(id: i32, filter: &str) -> Vec<u8> {
     let (filter, attributes) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::new());
     encode(
         id,
-        Request::Search(SearchRequest {
-            base_object: SUFFIX,
-            scope: Scope::WholeSubtree,
-            deref_aliases: DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: filter.as_filter(),
-            attributes: attributes.as_selection(),
-        }),
+        Request::Search(SearchRequest::new(
+            SUFFIX,
+            Scope::WholeSubtree,
+            filter.as_filter(),
+            attributes.as_selection(),
+        )),
     )
 }
 

@@ -1,4 +1,5 @@
-//! Searches of a session: answered at once if one slice is enough, else kept, and run slice by slice in turn.
+//! Searches of a session: answered at once if one slice is enough, else kept, and run slice by slice in turn. Long ones
+//! leave the rest of their candidates to the scan threads and wait for pieces.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,55 @@ use ldap::ResultCode;
 
 use super::{Asked, Outstanding, Session, Work};
 use crate::context::Context;
-use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::limits::{SCAN_CANDIDATES_MIN, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::mailbox::Address;
+use crate::scan_pool::ScanHandle;
 
 /// What one slice of a search may do.
 const SLICE: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
+
+/// The rest of a search, at which scan threads look.
+pub(super) struct SharedRest {
+    scan: ScanHandle,
+    /// Whether a piece can be taken; when there is none, a letter tells of the next.
+    ready: bool,
+}
+
+impl SharedRest {
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Takes pieces, as much as a slice may append.
+    fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
+        let start = out.len();
+        while out.len() - start < SLICE_BYTES_MAX {
+            let Some(piece) = self.scan.take() else {
+                self.ready = false;
+                return Step::More;
+            };
+            if let Step::Done = search.take(&context.snapshot, piece, out) {
+                return Step::Done;
+            }
+        }
+        Step::More
+    }
+}
+
+/// Whether there is so much left to look at that it is worth other threads' while.
+fn is_long(search: &Search) -> bool {
+    search.candidates_left().is_some_and(|left| left >= SCAN_CANDIDATES_MIN)
+}
+
+/// Leaves the rest of a search to the scan threads, if they take it.
+fn share(context: &Context, address: Address, search: &mut Search) -> Option<SharedRest> {
+    if !is_long(search) {
+        return None;
+    }
+    let is_measured = search.explains();
+    let scan = context.shared.scan_pool.begin(address, is_measured, || search.split())?;
+    Some(SharedRest { scan, ready: false })
+}
 
 impl Session {
     pub(super) fn search(
@@ -32,38 +78,52 @@ impl Session {
             let micros = move || asked_at.elapsed().as_micros() as u64;
             search.measure(micros(), Box::new(micros));
         }
-        // Behind another search this one waits for its turn, so that a thousand scans sent at once are one slice.
-        if !self.has_search()
-            && let Step::Done = search.run(&context.snapshot, out, &SLICE)
-        {
+        // Behind others this one waits for its turn, so that a thousand scans sent at once are one slice.
+        let waits = self.wants_slice() || (self.has_search() && is_long(&search));
+        if !waits && let Step::Done = search.run(&context.snapshot, out, &SLICE) {
             return finish_search(context, self.number, asked, &search);
         }
         let deadline = match search.time_limit_seconds() {
             0 => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
-        self.keep(asked, Work::Search { search: Box::new(search), deadline });
+        let rest = share(context, self.address(context), &mut search);
+        self.keep(asked, Work::Search { search: Box::new(search), deadline, rest });
     }
 
-    /// Runs one slice of one of the searches, in turn.
+    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         let count = self.outstanding.len();
         let places = (0..count).map(|step| (self.next_slice + step) % count);
-        let is_search = |place: &usize| {
-            matches!(self.outstanding.get(*place), Some(Outstanding { work: Work::Search { .. }, .. }))
-        };
-        let Some(place) = places.into_iter().find(is_search) else { return };
+        let wants = |place: &usize| self.outstanding.get(*place).is_some_and(Outstanding::wants_slice);
+        let Some(place) = places.into_iter().find(wants) else { return };
         self.next_slice = place + 1;
-        let Work::Search { search, deadline } = &mut self.outstanding[place].work else { return };
+        let address = Address { ticket: self.outstanding[place].ticket, ..self.address(context) };
+        let Work::Search { search, deadline, rest } = &mut self.outstanding[place].work else { return };
         if deadline.is_some_and(|deadline| deadline <= context.now) {
             return self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
         }
-        if let Step::Done = search.run(&context.snapshot, out, &SLICE) {
+        let step = match rest {
+            Some(rest) => rest.take(search, context, out),
+            None => search.run(&context.snapshot, out, &SLICE),
+        };
+        if let Step::Done = step {
             let Outstanding { id, operation, line, work, .. } = self.outstanding.remove(place);
             self.next_slice = place;
             if let Work::Search { search, .. } = work {
                 finish_search(context, self.number, Asked { id, operation, line }, &search);
             }
+        } else if rest.is_none() {
+            *rest = share(context, address, search);
+        }
+    }
+
+    /// Scan threads have a piece for one of the searches, if that is still wanted.
+    pub(crate) fn scanned(&mut self, ticket: u64) {
+        let mut all = self.outstanding.iter_mut();
+        let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);
+        if let Some(Work::Search { rest: Some(rest), .. }) = found {
+            rest.ready = true;
         }
     }
 
@@ -80,6 +140,7 @@ impl Session {
         let Outstanding { id, operation, line, work, .. } = self.outstanding.remove(place);
         let Work::Search { search, .. } = work else { return };
         let entries = search.entries_sent();
+        context.counters.examined.add(search.entries_examined());
         search.stop(out, code);
         context.counters.entries.add(entries);
         context.counters.completed(operation, code);
@@ -92,6 +153,7 @@ impl Session {
 fn finish_search(context: &Context, connection: u64, asked: Asked, search: &Search) {
     let code = search.result_code().unwrap_or(ResultCode::SUCCESS);
     context.counters.entries.add(search.entries_sent());
+    context.counters.examined.add(search.entries_examined());
     context.counters.completed(asked.operation, code);
     if let Some(line) = asked.line {
         line.end(connection, asked.id, asked.operation, code, Some(search.entries_sent()));

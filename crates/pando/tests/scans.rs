@@ -1,0 +1,106 @@
+//! Long searches beside short ones, over the real binary. What threads do with them is tested in `crates/server/tests/scans.rs`.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use client::Connection;
+use ldap::{
+    Control, Controls, ControlsBuf, FilterBuf, Message, MessageId, Request, Scope, SearchRequest,
+    SelectionBuf,
+};
+use support::pando::{Start, command};
+use support::{Pando, SUFFIX, Scratch};
+
+/// Enough for a search without an index to be a long one.
+const PEOPLE: usize = 6_000;
+
+/// Long searches sent at once.
+const SCANS: usize = 50;
+
+/// Times that the long searches are sent again, because all were answered before anybody could look.
+const ATTEMPTS: usize = 100;
+
+/// A server of one event loop and one scan thread over people with a description each.
+fn people(scratch: &Scratch) -> Pando {
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
+    for number in 0..PEOPLE {
+        let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: Somebody with the number";
+        writeln!(ldif, "dn: uid=p{number},{SUFFIX}\n{entry} {number}.\n").unwrap();
+    }
+    std::fs::write(scratch.join("people.ldif"), ldif).unwrap();
+    let file = scratch.join("people.ldif");
+    command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+        .expect_code(0);
+    std::fs::write(scratch.join("node.toml"), "threads = 1\nscan_threads = 1\n").unwrap();
+    let node_file = scratch.join("node.toml");
+    Start::new(scratch).arguments(&["--config", node_file.to_str().unwrap()]).ready()
+}
+
+fn running(connection: &mut Connection) -> u64 {
+    let entry = connection.entry("cn=Running,cn=Scans,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
+    entry.text("monitorCounter").unwrap().parse().unwrap()
+}
+
+#[test]
+fn short_searches_of_others_are_answered_while_long_ones_run() {
+    let scratch = Scratch::new("scans");
+    let pando = people(&scratch);
+    let (mut long, mut short) = (pando.administrator(), pando.administrator());
+    let filter = FilterBuf::parse("(description=*number 59?9.*)").unwrap();
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    for _ in 0..ATTEMPTS {
+        let ids = (0..SCANS as i32).map(|place| MessageId(1_000 + place));
+        let mut bytes = Vec::new();
+        for id in ids.clone() {
+            Message { id, request: Request::Search(request), controls: Controls::NONE }.encode(&mut bytes);
+        }
+        long.send_bytes(&bytes).unwrap();
+        // A scan runs before and after the short search, so it runs while that is answered: on the same, only loop.
+        let before = running(&mut short);
+        let found = short.search(SUFFIX, Scope::WholeSubtree, "(uid=p59)", &["description"]).unwrap();
+        let after = running(&mut short);
+        assert_eq!(found.entries.len(), 1);
+        for id in ids {
+            let reply = long.reply(id).unwrap();
+            assert!(reply.outcome.is_success() && reply.entries.is_empty(), "{:?}", reply.outcome);
+        }
+        if before > 0 && after > 0 {
+            return;
+        }
+    }
+    panic!("no scan was seen running in {ATTEMPTS} attempts");
+}
+
+#[test]
+fn an_explanation_tells_of_scan_threads() {
+    const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
+    let scratch = Scratch::new("scans-explained");
+    let pando = people(&scratch);
+    let mut admin = pando.administrator();
+    let filter = FilterBuf::parse("(description=*number 59*)").unwrap();
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let controls = ControlsBuf::from_iter([Control { oid: EXPLAIN, critical: true, value: None }]);
+    let id = admin.send(Request::Search(request), controls.as_controls()).unwrap();
+    let mut entries = 0;
+    let done = loop {
+        let received = admin.receive(id).unwrap();
+        if received.outcome().is_some() {
+            break received;
+        }
+        entries += 1;
+    };
+    // 59, 590 to 599, 5900 to 5999.
+    assert_eq!(entries, 111);
+    let message = done.message();
+    let control = message.controls.iter().find(|control| control.oid == EXPLAIN).unwrap();
+    let text = String::from_utf8_lossy(control.value.unwrap());
+    assert!(text.contains(&format!("examined: {}, returned: 111", PEOPLE + 1)), "{text}");
+    assert!(text.contains("of them on scan threads"), "{text}");
+}

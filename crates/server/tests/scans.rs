@@ -1,0 +1,227 @@
+//! Long searches, which scan threads share: the same answers, nobody held up, and bounds on what waits.
+
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod running;
+
+use client::{ClientError, Connection};
+use ldap::{
+    Controls, ExtendedRequest, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest,
+    SelectionBuf,
+};
+use running::{Folder, Running, SUFFIX, config};
+use server::{Config, Opened};
+
+/// People in the directory: enough for scan threads.
+const PEOPLE: usize = 3_000;
+
+/// Bytes of a large answer of all people: twelve of these are more than sockets hold.
+const LARGE: usize = 3_600;
+
+/// A server with people, each with `text_size` bytes of description in four values.
+fn people(config: Config, text_size: usize) -> Running {
+    let mut opened = Opened::open(config).unwrap();
+    let values = |texts: Vec<String>| texts.into_iter().map(String::into_bytes).collect::<Vec<_>>();
+    let one = |text: &str| values(vec![text.to_owned()]);
+    let suffix = vec![("objectClass".to_owned(), one("domain")), ("dc".to_owned(), one("example"))];
+    let person = |number: usize| {
+        let text = |part: usize| format!("{part} of {number} {}", "x".repeat(text_size / 4));
+        let attributes = vec![
+            ("objectClass".to_owned(), one("inetOrgPerson")),
+            ("cn".to_owned(), one("x")),
+            ("sn".to_owned(), one(if number.is_multiple_of(2) { "even" } else { "odd" })),
+            ("description".to_owned(), values((0..4).map(text).collect())),
+        ];
+        (format!("uid=p{number},{SUFFIX}"), attributes)
+    };
+    opened.load([(SUFFIX.to_owned(), suffix)].into_iter().chain((0..PEOPLE).map(person))).unwrap();
+    Running::serve(opened)
+}
+
+/// Sends some searches of the same kind in one write, so that the server has all of them before it answers the first.
+fn send_searches(
+    connection: &mut Connection,
+    count: usize,
+    filter: &str,
+    attributes: &[&str],
+) -> Vec<MessageId> {
+    let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(attributes));
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let ids: Vec<MessageId> = (0..count as i32).map(|place| MessageId(1_000 + place)).collect();
+    let mut bytes = Vec::new();
+    for id in &ids {
+        Message { id: *id, request: Request::Search(request), controls: Controls::NONE }.encode(&mut bytes);
+    }
+    connection.send_bytes(&bytes).unwrap();
+    ids
+}
+
+fn monitored(connection: &mut Connection, name: &str) -> u64 {
+    let dn = format!("cn={name},cn=Scans,cn=monitor");
+    let entry = connection.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
+    entry.text("monitorCounter").unwrap().parse().unwrap()
+}
+
+fn wait_until(connection: &mut Connection, name: &str, mut is_it: impl FnMut(u64) -> bool) {
+    while !is_it(monitored(connection, name)) {}
+}
+
+#[test]
+fn threads_change_no_answer() {
+    let filters =
+        ["(description=*1 of 7*)", "(sn=odd)", "(objectClass=*)", "(!(sn=odd))", "(|(sn=odd)(uid=p2))"];
+    let mut answers = Vec::new();
+    for scan_threads in [0, 1, 3] {
+        let folder = Folder::new();
+        let running = people(Config { scan_threads, ..config(&folder) }, 40);
+        let mut admin = running.administrator();
+        answers.push(filters.map(|filter| {
+            let reply = admin.search(SUFFIX, Scope::WholeSubtree, filter, &["description", "sn"]).unwrap();
+            assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+            reply.entries
+        }));
+        let begun = monitored(&mut admin, "Total");
+        assert_eq!(begun > 0, scan_threads > 0, "{scan_threads} threads, {begun} scans");
+        assert_eq!(monitored(&mut admin, "Running"), 0);
+    }
+    let counts = [&answers[0][0], &answers[0][1], &answers[0][2]].map(Vec::len);
+    // 7, 70 to 79, 700 to 799.
+    assert_eq!(counts, [111, PEOPLE / 2, PEOPLE + 1]);
+    assert!(answers[1] == answers[0] && answers[2] == answers[0]);
+}
+
+#[test]
+fn limits_hold_as_without_threads() {
+    let folder = Folder::new();
+    let running = people(Config { size_limit: 2_500, unindexed_examined_max: 2_600, ..config(&folder) }, 40);
+    let mut admin = running.administrator();
+    assert!(admin.add(&format!("uid=u,{SUFFIX}"), &USER).unwrap().is_success());
+    let mut user = running.connect();
+    assert!(user.bind(&format!("uid=u,{SUFFIX}"), "secret").unwrap().is_success());
+    let reply = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2_500));
+    // No index answers this, and none that is missing would: it is refused when it has looked at too much.
+    let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(objectClass=*))", &["1.1"]).unwrap();
+    assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "it needs no look");
+    let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(description=*of*))", &["1.1"]).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM);
+    assert!(reply.outcome.diagnostic.starts_with("2602 entries to look at"), "{:?}", reply.outcome);
+    // The suffix entry has no description and is a result.
+    assert_eq!(reply.entries.len(), 1);
+}
+
+const USER: [(&str, &str); 5] =
+    [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
+
+#[test]
+fn a_slow_reader_stops_its_scan_and_nobody_else() {
+    const SEARCHES: usize = 12;
+    let folder = Folder::new();
+    let running = people(Config { threads: 1, scan_threads: 2, ..config(&folder) }, LARGE);
+    let (mut slow, mut admin) = (running.administrator(), running.administrator());
+    let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
+    wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
+    // Nothing is read of 130 MB. Whatever is looked at waits somewhere, so it cannot be everything.
+    for _ in 0..200 {
+        assert!(monitored(&mut admin, "Entries Examined") < (SEARCHES * PEOPLE) as u64);
+        assert!(monitored(&mut admin, "Running") > 0);
+    }
+    // Scans of others are not held up by those that pause.
+    let found = admin.search(SUFFIX, Scope::WholeSubtree, "(description=* 2999 *)", &["1.1"]).unwrap();
+    assert_eq!(found.entries.len(), 1);
+    for id in ids {
+        let reply = slow.reply(id).unwrap();
+        assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, PEOPLE));
+    }
+    wait_until(&mut admin, "Running", |running| running == 0);
+}
+
+fn who_am_i() -> Request<'static> {
+    Request::Extended(ExtendedRequest { name: "1.3.6.1.4.1.4203.1.11.3", value: None })
+}
+
+#[test]
+fn an_abandoned_scan_ends() {
+    const SEARCHES: usize = 12;
+    let folder = Folder::new();
+    let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);
+    let (mut connection, mut admin) = (running.administrator(), running.administrator());
+    let ids = send_searches(&mut connection, SEARCHES, "(objectClass=person)", &[]);
+    assert!(connection.receive_any().unwrap().outcome().is_none());
+    for id in ids {
+        connection.send(Request::Abandon(id), Controls::NONE).unwrap();
+    }
+    // The answer to what comes behind tells that they are abandoned. All together would not have gone into the sockets, so
+    // one of them at least was under way.
+    let last = connection.send(who_am_i(), Controls::NONE).unwrap();
+    let (mut entries, mut done) = (1, 0);
+    loop {
+        let received = connection.receive_any().unwrap();
+        match (received.id() == last, received.outcome()) {
+            (true, Some(outcome)) => break assert!(outcome.is_success()),
+            (false, Some(_)) => done += 1,
+            (_, None) => entries += 1,
+        }
+    }
+    assert!(done < SEARCHES && entries < SEARCHES * PEOPLE, "{done} done, {entries} entries");
+    assert_eq!(monitored(&mut admin, "Running"), 0);
+}
+
+#[test]
+fn a_connection_that_is_gone_takes_its_scans_with_it() {
+    let folder = Folder::new();
+    let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);
+    let (mut connection, mut admin) = (running.administrator(), running.administrator());
+    send_searches(&mut connection, 12, "(objectClass=person)", &[]);
+    wait_until(&mut admin, "Total", |begun| begun == 12);
+    drop(connection);
+    wait_until(&mut admin, "Running", |running| running == 0);
+}
+
+#[test]
+fn the_time_limit_ends_a_scan_that_waits_for_its_client() {
+    const SEARCHES: usize = 12;
+    let folder = Folder::new();
+    let running = people(Config { time_limit_seconds: 1, size_limit: 0, ..config(&folder) }, LARGE);
+    let mut admin = running.administrator();
+    assert!(admin.add(&format!("uid=u,{SUFFIX}"), &USER).unwrap().is_success());
+    let mut user = running.connect();
+    assert!(user.bind(&format!("uid=u,{SUFFIX}"), "secret").unwrap().is_success());
+    let ids = send_searches(&mut user, SEARCHES, "(objectClass=person)", &["description"]);
+    wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
+    wait_until(&mut admin, "Running", |running| running == 0);
+    let codes: Vec<ResultCode> = ids.iter().map(|id| user.reply(*id).unwrap().outcome.code).collect();
+    assert!(codes.contains(&ResultCode::TIME_LIMIT_EXCEEDED), "{codes:?}");
+}
+
+#[test]
+fn more_scans_than_the_pool_takes_are_all_answered() {
+    let folder = Folder::new();
+    let running = people(Config { scan_threads: 2, ..config(&folder) }, 40);
+    let mut admin = running.administrator();
+    let ids = send_searches(&mut admin, 200, "(description=* of 2999 *)", &["1.1"]);
+    for id in ids {
+        let reply = admin.reply(id).unwrap();
+        assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1));
+    }
+}
+
+#[test]
+fn a_stop_waits_for_scans() {
+    let folder = Folder::new();
+    let mut running = people(Config { scan_threads: 1, ..config(&folder) }, 40);
+    let (mut connection, mut admin) = (running.administrator(), running.administrator());
+    let ids = send_searches(&mut connection, 20, "(description=* of 2999 *)", &["1.1"]);
+    wait_until(&mut admin, "Total", |begun| begun > 0);
+    running.stop();
+    for id in ids {
+        match connection.reply(id) {
+            Ok(reply) => assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1)),
+            // Not read before the stop: told so by the notice.
+            Err(ClientError::Closed { .. }) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
