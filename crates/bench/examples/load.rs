@@ -1,8 +1,8 @@
 //! Drives an LDAP server with one of a few workloads and prints one line of figures. `bench/floor.sh` runs it.
 
+use bench::load::requests::{AddPeople, ReplaceAttribute, SearchByUid, Workload, encode_add};
 use bench::load::{self, Options, Summary};
 use bench::people;
-use bench::workload::{AddPeople, ReplaceAttribute, SearchByUid, Workload, encode_add};
 use clap::{Parser, Subcommand};
 use ldap::MessageId;
 use std::io::BufWriter;

@@ -4,8 +4,10 @@
 //! Closed loop: a connection asks again as soon as an answer is there. That is right for the most that a server can do
 //! and for its CPU per operation; latencies under a given rate need an open loop.
 
+pub mod requests;
+
+use self::requests::Workload;
 use crate::cpu;
-use crate::workload::Workload;
 use client::Connection;
 use hdrhistogram::Histogram;
 use ldap::{DecodeLimits, MessageId, Response, ResponseMessage, ResultCode};

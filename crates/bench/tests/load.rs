@@ -1,8 +1,8 @@
 //! The load driver against a server that answers everything at once.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use bench::load::requests::{AddPeople, ReplaceAttribute, SearchByUid};
 use bench::load::{self, Options};
-use bench::workload::{AddPeople, ReplaceAttribute, SearchByUid};
 use ldap::{Controls, DecodeLimits, LdapResult, Message, ResponseOp, ResultCode, response};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

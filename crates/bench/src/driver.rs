@@ -1,0 +1,438 @@
+//! The load driver: runs a [`Workload`] against any LDAP server and measures it.
+//!
+//! It must never be what is measured. Each thread is one event loop ([`worker`]) that sends the answers' successors before it
+//! waits again: requests are templates that are filled ([`request`]), answers are checked where they lie ([`answers`]), all that came in
+//! one read is answered in one write. A thread that is busy all the time says so in the result. Every answer is checked: its
+//! code, how many entries came, and that the entry asked for is among them.
+//!
+//! Closed loop: a client asks again when it has its answer, which finds the most that a server can do. Open loop: requests have intended
+//! starts at a rate, whatever the server does, and latency counts from those; a request that starts late because nothing was
+//! free, or because the server had stopped, has waited as a user would have.
+//!
+//! # Places
+//!
+//! Texts of a workload have places: `{n}`, `{dn}`, `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
+
+mod answers;
+mod data;
+mod keys;
+mod line;
+mod observe;
+mod outcome;
+mod pattern;
+mod plan;
+mod prepare;
+mod request;
+mod sasl;
+mod tally;
+mod worker;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Barrier, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use crate::result::{Second, WorkloadResult};
+use crate::template::TemplateError;
+use crate::workload::Workload;
+use data::KeyData;
+use observe::Observer;
+use outcome::{Collected, Seconds};
+pub(crate) use plan::{CANNED_DN, check};
+use plan::{Plan, PlanOptions};
+use tally::Tally;
+use worker::{Finished, Schedule, Shared, Worker};
+
+/// How to drive. What is `None` is as the workload says.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Entries that the server holds, of the kind that are keys.
+    pub entries: Option<u64>,
+    /// Clients of the first job; further jobs keep their proportion to it.
+    pub clients: Option<usize>,
+    /// Requests outstanding on each connection.
+    pub outstanding: Option<usize>,
+    /// How long to measure.
+    pub duration: Option<Duration>,
+    /// How long to run before.
+    pub warm_up: Option<Duration>,
+    /// Requests a second of the first job: an open loop.
+    pub rate: Option<f64>,
+    /// Threads of the driver.
+    pub threads: usize,
+    /// Where random keys and values begin.
+    pub seed: u64,
+    /// Seed that the data was generated from, where keys have names from the template.
+    pub data_seed: u64,
+    /// Name and password that connections are bound with; anonymous without.
+    pub bind: Option<(String, String)>,
+    /// The server's processes, if they are on this machine.
+    pub server_processes: Vec<u32>,
+    /// Local addresses to connect from, in turn. Loopback targets get some if there are none.
+    pub sources: Vec<IpAddr>,
+    /// Which of how many load machines this is: keys in order are shared out.
+    pub shard: (u64, u64),
+    /// Answers are the null responder's: nothing is prepared, and its one entry is the right one.
+    pub canned: bool,
+    /// Look for the data before measuring.
+    pub check_data: bool,
+    /// Remove the workload's own entries afterwards.
+    pub clean_up: bool,
+    /// Keep the histogram of every second, for merging with other load machines.
+    pub keep_histograms: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            entries: None,
+            clients: None,
+            outstanding: None,
+            duration: None,
+            warm_up: None,
+            rate: None,
+            threads: 1,
+            seed: 1,
+            data_seed: 1,
+            bind: None,
+            server_processes: Vec::new(),
+            sources: Vec::new(),
+            shard: (0, 1),
+            canned: false,
+            check_data: true,
+            clean_up: true,
+            keep_histograms: false,
+        }
+    }
+}
+
+/// The servers, or the addresses of one: connections are spread over them.
+#[derive(Clone, Debug)]
+pub struct Targets {
+    /// As given.
+    pub uris: Vec<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Targets {
+    /// Looks the names up.
+    ///
+    /// # Errors
+    /// When one is no `ldap://HOST:PORT`, or names no host.
+    pub fn resolve<S: AsRef<str>>(uris: &[S]) -> Result<Targets, DriveError> {
+        let mut addresses = Vec::new();
+        for uri in uris {
+            let uri = uri.as_ref();
+            let wrong = |why: &str| DriveError::Target { uri: uri.to_owned(), why: why.to_owned() };
+            let url = ldap::LdapUrl::parse(uri).map_err(|error| wrong(&error.to_string()))?;
+            if url.scheme != ldap::UrlScheme::Ldap {
+                return Err(wrong("only ldap:// can be measured so far, without TLS"));
+            }
+            let host = url.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+            let port = url.port_or_default().unwrap_or(389);
+            let mut found = (host.trim_matches(['[', ']']), port)
+                .to_socket_addrs()
+                .map_err(|error| wrong(&error.to_string()))?;
+            addresses.push(found.next().ok_or_else(|| wrong("the name has no address"))?);
+        }
+        if addresses.is_empty() {
+            return Err(DriveError::Target { uri: String::new(), why: "there is no target".to_owned() });
+        }
+        Ok(Targets { uris: uris.iter().map(|uri| uri.as_ref().to_owned()).collect(), addresses })
+    }
+
+    /// Where to connect to.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// A target that is none.
+    #[error("target {uri:?}: {why}")]
+    Target {
+        /// As given.
+        uri: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The workload does not fit what the command line says.
+    #[error("workload {workload}: {message}")]
+    Workload {
+        /// Its name.
+        workload: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The template of the data.
+    #[error("the data's template: {0}")]
+    Template(#[from] TemplateError),
+    /// The server could not be asked, or not prepared.
+    #[error("{what}: {source}")]
+    Server {
+        /// What was being done.
+        what: String,
+        /// What went wrong.
+        source: client::ClientError,
+    },
+    /// The server refused something that the preparation needs.
+    #[error("{what}: result code {code}{}{diagnostic}", if diagnostic.is_empty() { "" } else { ": " })]
+    Refused {
+        /// What was being done.
+        what: String,
+        /// The server's result code.
+        code: u32,
+        /// The server's words.
+        diagnostic: String,
+    },
+    /// Entries are not there.
+    #[error(
+        "{missing} of {sampled} sampled entries are not there, or cannot be read as {identity}, for one {example}\n\
+         hint: {hint}"
+    )]
+    MissingData {
+        /// How many were not found.
+        missing: usize,
+        /// How many were looked for.
+        sampled: usize,
+        /// One of them.
+        example: String,
+        /// Who asked.
+        identity: String,
+        /// How to load them.
+        hint: String,
+    },
+    /// The driver itself.
+    #[error("the load driver: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// How a run is going, once a second.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// How long the phase still takes.
+    pub left: Duration,
+    /// The last whole second, while measuring.
+    pub second: Option<Second>,
+}
+
+/// Part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Entries are looked for and added, connections made.
+    Prepare,
+    /// Running, not counting yet.
+    WarmUp,
+    /// Doing nothing between warm-up and measuring.
+    Pause,
+    /// Counting.
+    Measure,
+}
+
+/// Runs a workload and measures.
+///
+/// # Errors
+/// When there is nothing to measure. What goes wrong while measuring is in the result.
+pub fn run(workload: &Workload, targets: &Targets, options: &Options) -> Result<WorkloadResult, DriveError> {
+    run_watched(workload, targets, options, &mut |_| {})
+}
+
+/// The same, and says every second how it goes.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<WorkloadResult, DriveError> {
+    watch(&Progress { phase: Phase::Prepare, left: Duration::ZERO, second: None });
+    if let Some(unsupported) = prepare::unsupported(workload, targets, options)? {
+        return Ok(outcome::unsupported(workload, targets, options, unsupported));
+    }
+    let plan = ready(workload, options)?;
+    if !options.canned && options.check_data {
+        prepare::look_for_data(workload, &plan.data, targets, options)?;
+    }
+    if !options.canned {
+        prepare::add_own(workload, targets, options)?;
+    }
+    let collected = drive(workload, &plan, targets, options, watch);
+    let added = collected.as_ref().map(|collected| collected.added.clone()).unwrap_or_default();
+    let cleaned = if options.clean_up && !options.canned {
+        prepare::remove_own(workload, &added, targets, options)
+    } else {
+        Ok(())
+    };
+    let mut result = outcome::result(workload, &plan, targets, options, collected?);
+    if let Err(error) = cleaned {
+        result.failures.push(format!("cleaning up: {error}"));
+    }
+    Ok(result)
+}
+
+/// The workload with its keys.
+fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
+    let wrong =
+        |(_, message): (usize, String)| DriveError::Workload { workload: workload.name.clone(), message };
+    if workload.jobs.is_empty() {
+        let message =
+            "it measures bulk loading, which is no LDAP operation: `pando bench peers` does".to_owned();
+        return Err(DriveError::Workload { workload: workload.name.clone(), message });
+    }
+    let columns = plan::columns(workload).map_err(wrong)?;
+    let data = &workload.data;
+    let entries = options.entries.unwrap_or(data.entries);
+    let keys = if columns.0.is_empty() || options.canned {
+        KeyData::numbers(data.first, entries)
+    } else if data.template.is_empty() {
+        let message = format!(
+            "it names values of entries ({}) but no template to take them from",
+            columns.0.join(", ")
+        );
+        return Err(DriveError::Workload { workload: workload.name.clone(), message });
+    } else {
+        KeyData::of_template(data, entries, options.data_seed, &columns)?
+    };
+    let plan_options = PlanOptions {
+        clients: options.clients,
+        outstanding: options.outstanding,
+        rate: options.rate,
+        seed: options.seed,
+        shard: options.shard,
+        canned: options.canned,
+    };
+    plan::plan(workload, keys, &plan_options).map_err(wrong)
+}
+
+/// Addresses to connect from when nobody says: a pair of addresses has 28,000 ports, and loopback has addresses enough.
+fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
+    let are_loopback =
+        targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
+    if !options.sources.is_empty() || !are_loopback {
+        return options.sources.clone();
+    }
+    (2..=251).map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))).collect()
+}
+
+/// Starts the threads, watches them, and gathers what they counted.
+fn drive(
+    workload: &Workload,
+    plan: &Plan,
+    targets: &Targets,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Collected, DriveError> {
+    let threads = options.threads.max(1);
+    let sources = sources(targets, options);
+    let binds_itself = plan.jobs.iter().all(|job| !job.keeps(plan::On::Main));
+    let shared = Shared {
+        plan,
+        targets: &targets.addresses,
+        sources: &sources,
+        identity: options.bind.clone().filter(|_| !binds_itself),
+        seed: options.seed,
+        threads,
+        base: Instant::now(),
+        connected: Barrier::new(threads + 1),
+        scheduled: Barrier::new(threads + 1),
+        schedule: OnceLock::new(),
+    };
+    let (sender, seconds) = mpsc::channel();
+    let mut workers = Vec::new();
+    let own = own_for_deletes(workload);
+    for index in 0..threads {
+        let mine: VecDeque<u64> = own.clone().filter(|number| *number as usize % threads == index).collect();
+        workers.push(Worker::new(&shared, index, Tally::new(&plan.kinds, sender.clone()), mine)?);
+    }
+    drop(sender);
+    std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for (index, worker) in workers.into_iter().enumerate() {
+            // A thread that cannot be started would leave the others waiting at the barrier; Linux starts them.
+            handles.push(
+                std::thread::Builder::new()
+                    .name(format!("bench-load-{index}"))
+                    .spawn_scoped(scope, || worker.run())?,
+            );
+        }
+        shared.connected.wait();
+        let schedule = schedule(workload, options, shared.base.elapsed());
+        let _ = shared.schedule.set(schedule);
+        let mut observer = Observer::new(&options.server_processes);
+        shared.scheduled.wait();
+        let seconds = follow(&shared, &schedule, seconds, &mut observer, options, watch);
+        let mut finished = Vec::new();
+        for handle in handles {
+            let joined = handle.join().unwrap_or_else(|_| Err(std::io::Error::other("a thread has failed")));
+            finished.push(joined?);
+        }
+        Ok(collect(finished, seconds, schedule, observer))
+    })
+}
+
+/// Numbers of own entries that deletes begin with, unless they are used otherwise.
+fn own_for_deletes(workload: &Workload) -> std::ops::Range<u64> {
+    use crate::workload::KeySource;
+    let uses = |keys: KeySource| {
+        workload.jobs.iter().flat_map(|job| &job.operations).any(|operation| operation.keys == keys)
+    };
+    if uses(KeySource::Added) && !uses(KeySource::Own) { 1..workload.own_entries + 1 } else { 0..0 }
+}
+
+fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
+    let nanos = |duration: Duration| duration.as_nanos() as u64;
+    let warm_up = options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds));
+    let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
+    // A moment for the threads to get there.
+    let start = nanos(now) + 1_000_000;
+    let warm_up_end = start + nanos(warm_up);
+    let from = warm_up_end + workload.pause_seconds * 1_000_000_000;
+    Schedule { start, warm_up_end, from, to: from + nanos(measured) }
+}
+
+/// Gathers seconds until all threads are done.
+fn follow(
+    shared: &Shared<'_>,
+    schedule: &Schedule,
+    incoming: Receiver<Second>,
+    observer: &mut Observer,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Seconds {
+    let mut seconds = Seconds::new(shared.threads, options.keep_histograms);
+    let mut told = 0;
+    loop {
+        match incoming.recv_timeout(Duration::from_millis(20)) {
+            Ok(second) => seconds.add(second),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let now = shared.base.elapsed().as_nanos() as u64;
+        observer.observe(now, schedule);
+        let (phase, end) = match now {
+            now if now < schedule.warm_up_end => (Phase::WarmUp, schedule.warm_up_end),
+            now if now < schedule.from => (Phase::Pause, schedule.from),
+            _ => (Phase::Measure, schedule.to),
+        };
+        let left = Duration::from_nanos(end.saturating_sub(now));
+        if now / 1_000_000_000 > told {
+            told = now / 1_000_000_000;
+            watch(&Progress { phase, left, second: seconds.last_whole().cloned() });
+        }
+    }
+    seconds
+}
+
+fn collect(finished: Vec<Finished>, seconds: Seconds, schedule: Schedule, observer: Observer) -> Collected {
+    let mut collected = Collected::new(seconds, schedule, observer);
+    finished.into_iter().for_each(|finished| collected.add(finished));
+    collected
+}

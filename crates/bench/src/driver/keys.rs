@@ -1,0 +1,191 @@
+//! Which entry a request asks for: keys in order, at random, or each once in no order, shared out over threads so that no
+//! two clients get the same one where that is asked.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::data::KeyData;
+use super::pattern::Key;
+use crate::Seeded;
+use crate::workload::KeyOrder;
+
+/// Keys that a thread takes at once from a shared sequence.
+const BLOCK: u64 = 32;
+
+/// Positions of keys, `0..count`, in an order. Shared by all threads that ask the same operation.
+#[derive(Debug)]
+pub(crate) struct KeySequence {
+    order: KeyOrder,
+    first: u64,
+    count: u64,
+    seed: u64,
+    taken: AtomicU64,
+}
+
+impl KeySequence {
+    /// The keys at these positions; what is drawn at random begins from the seed.
+    pub(crate) fn part(order: KeyOrder, positions: Range<u64>, seed: u64) -> KeySequence {
+        let count = (positions.end - positions.start).max(1);
+        KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
+    }
+
+    /// How often every key was given; 0 while there are keys that were not, and always for random ones.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed) / self.count
+    }
+
+    /// How many keys there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// One thread's part in a [`KeySequence`].
+#[derive(Debug)]
+pub(crate) struct KeyStream {
+    sequence: Arc<KeySequence>,
+    random: Seeded,
+    next: u64,
+    end: u64,
+}
+
+impl KeyStream {
+    /// The stream of a thread; threads differ in their number.
+    pub(crate) fn new(sequence: Arc<KeySequence>, thread: u64) -> KeyStream {
+        // Streams of threads begin far apart: a seed of each from a generator of its own.
+        let mut seeds = Seeded::new(sequence.seed ^ (thread + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let random = Seeded::new(seeds.next_u64());
+        KeyStream { sequence, random, next: 0, end: 0 }
+    }
+
+    /// The position of the next key.
+    pub(crate) fn next_position(&mut self) -> u64 {
+        let KeySequence { first, count, .. } = *self.sequence;
+        if self.sequence.order == KeyOrder::Random {
+            return first + self.random.below(count as usize) as u64;
+        }
+        if self.next == self.end {
+            self.next = self.sequence.taken.fetch_add(BLOCK, Ordering::Relaxed);
+            self.end = self.next + BLOCK;
+        }
+        let at = self.next;
+        self.next += 1;
+        match self.sequence.order {
+            KeyOrder::Shuffled => first + shuffled(at % count, count, self.sequence.seed),
+            _ => first + at % count,
+        }
+    }
+}
+
+/// A permutation of `0..count` that needs no table: a Feistel network over the next even power of two, walked until the
+/// number is in range.
+fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
+    let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
+    let mask = (1_u64 << bits) - 1;
+    let mut number = position;
+    loop {
+        let (mut left, mut right) = (number >> bits, number & mask);
+        for round in 0..4 {
+            let mixed = Seeded::new(seed ^ (right << 8) ^ round).next_u64() & mask;
+            (left, right) = (right, left ^ mixed);
+        }
+        number = (left << bits) | right;
+        if number < count {
+            return number;
+        }
+    }
+}
+
+/// The key at a position, with what the data says about its entry.
+pub(crate) struct DataKey<'a> {
+    pub(crate) data: &'a KeyData,
+    pub(crate) position: u64,
+}
+
+impl Key for DataKey<'_> {
+    fn number(&self) -> u64 {
+        self.data.first + self.position
+    }
+
+    fn column(&self, column: usize) -> &[u8] {
+        self.data.value(column, self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn streams(order: KeyOrder, count: u64, threads: u64) -> Vec<KeyStream> {
+        let sequence = Arc::new(KeySequence::part(order, 0..count, 42));
+        (0..threads).map(|thread| KeyStream::new(sequence.clone(), thread)).collect()
+    }
+
+    /// Keys of several threads that take turns.
+    fn take(streams: &mut [KeyStream], count: usize) -> Vec<u64> {
+        let threads = streams.len();
+        (0..count).map(|index| streams[index % threads].next_position()).collect()
+    }
+
+    #[test]
+    fn keys_in_order_come_each_once_whoever_asks() {
+        assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
+        for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
+            for count in [1, 2, 3, 32, 1000, 4096, 4097] {
+                // As many as end at a border of blocks for both threads.
+                let mut streams = streams(order, count, 2);
+                let blocks = count.div_ceil(2 * BLOCK) * 2 * BLOCK;
+                let taken = take(&mut streams, blocks as usize);
+                let mut seen = vec![0_u64; count as usize];
+                taken.iter().for_each(|key| seen[*key as usize] += 1);
+                let rounds = blocks / count;
+                assert!(seen.iter().all(|times| (rounds..=rounds + 1).contains(times)), "{order:?} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn shuffled_keys_are_in_no_order() {
+        let taken = take(&mut streams(KeyOrder::Shuffled, 10_000, 1), 10_000);
+        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 10_000);
+        let ascending = taken.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!((4_800..5_200).contains(&ascending), "{ascending} of 9,999 steps go up");
+    }
+
+    #[test]
+    fn a_sequence_knows_how_often_it_began_anew() {
+        let sequence = Arc::new(KeySequence::part(KeyOrder::Sequential, 0..64, 1));
+        let mut stream = KeyStream::new(sequence.clone(), 0);
+        assert_eq!((0..63).map(|_| stream.next_position()).last(), Some(62));
+        assert_eq!((sequence.rounds(), sequence.count()), (1, 64));
+        assert_eq!((0..66).map(|_| stream.next_position()).last(), Some(0));
+        assert_eq!(sequence.rounds(), 2);
+    }
+
+    /// Pearson's chi-square over 1,000 cells with 100 keys expected in each: the statistic has mean 999 and standard deviation
+    /// 44.7, so that five deviations either way are a chance of one in a million, for seeds that are fixed anyway.
+    #[test]
+    fn random_keys_are_uniform_over_all_entries() {
+        const CELLS: u64 = 1000;
+        for (count, threads) in [(1_000, 1), (1_000, 3), (100_000, 2), (500_000_000, 2)] {
+            let mut streams = streams(KeyOrder::Random, count, threads);
+            let mut seen = vec![0_f64; CELLS as usize];
+            for key in take(&mut streams, 100_000) {
+                assert!(key < count);
+                seen[(key * CELLS / count) as usize] += 1.0;
+            }
+            let chi_square: f64 = seen.iter().map(|times| (times - 100.0).powi(2) / 100.0).sum();
+            assert!((775.0..1225.0).contains(&chi_square), "{count} keys, {threads} threads: {chi_square}");
+        }
+    }
+
+    #[test]
+    fn threads_draw_different_keys() {
+        let mut streams = streams(KeyOrder::Random, 1 << 40, 2);
+        let both: BTreeSet<u64> =
+            (0..1000).flat_map(|_| [streams[0].next_position(), streams[1].next_position()]).collect();
+        assert_eq!(both.len(), 2000);
+    }
+}

@@ -1,0 +1,147 @@
+//! What the server costs meanwhile: CPU time, memory and disk of its processes, from /proc, each second.
+
+use std::fs;
+
+use super::worker::Schedule;
+use crate::cpu;
+use crate::result::{Second, ServerCost};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What processes have used until now, and hold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    cpu_micros: u64,
+    rss_anon_bytes: u64,
+    rss_file_bytes: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
+}
+
+/// Watches processes.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    processes: Vec<u32>,
+    first: Option<Sample>,
+    last: Sample,
+    peak: Sample,
+    next_second: u64,
+    is_over: bool,
+    seconds: Vec<Second>,
+    failure: Option<String>,
+}
+
+impl Observer {
+    pub(crate) fn new(processes: &[u32]) -> Observer {
+        Observer {
+            processes: processes.to_vec(),
+            first: None,
+            last: Sample::default(),
+            peak: Sample::default(),
+            next_second: 0,
+            is_over: false,
+            seconds: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Takes what is due.
+    pub(crate) fn observe(&mut self, now: u64, schedule: &Schedule) {
+        if self.processes.is_empty() || self.is_over || self.failure.is_some() || now < schedule.from {
+            return;
+        }
+        let due = schedule.from + self.next_second * NANOS_PER_SECOND;
+        let is_end = now >= schedule.to;
+        if now < due && !is_end {
+            return;
+        }
+        let sample = match self.sample() {
+            Ok(sample) => sample,
+            Err(error) => {
+                self.failure = Some(format!("the server's process: {error}"));
+                return;
+            }
+        };
+        self.peak.rss_anon_bytes = self.peak.rss_anon_bytes.max(sample.rss_anon_bytes);
+        self.peak.rss_file_bytes = self.peak.rss_file_bytes.max(sample.rss_file_bytes);
+        if self.first.is_none() {
+            self.first = Some(sample);
+        } else {
+            self.seconds.push(Second {
+                second: self.next_second.saturating_sub(1),
+                server_cpu_micros: Some(sample.cpu_micros.saturating_sub(self.last.cpu_micros)),
+                rss_anon_bytes: Some(sample.rss_anon_bytes),
+                rss_file_bytes: Some(sample.rss_file_bytes),
+                disk_read_bytes: Some(sample.disk_read_bytes.saturating_sub(self.last.disk_read_bytes)),
+                disk_written_bytes: Some(
+                    sample.disk_written_bytes.saturating_sub(self.last.disk_written_bytes),
+                ),
+                ..Second::default()
+            });
+        }
+        self.last = sample;
+        self.next_second = (now.saturating_sub(schedule.from)) / NANOS_PER_SECOND + 1;
+        self.is_over = is_end;
+    }
+
+    fn sample(&self) -> std::io::Result<Sample> {
+        let mut sum = Sample::default();
+        for process in &self.processes {
+            sum.cpu_micros += cpu::process_time(*process)?.as_micros() as u64;
+            let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+            sum.rss_anon_bytes += field(&status, "RssAnon:") * 1024;
+            sum.rss_file_bytes += field(&status, "RssFile:") * 1024;
+            // Another user's process does not show this.
+            let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+            sum.disk_read_bytes += field(&io, "read_bytes:");
+            sum.disk_written_bytes += field(&io, "write_bytes:");
+        }
+        Ok(sum)
+    }
+
+    /// What the measured time cost, the seconds, and what went wrong.
+    pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
+        let cost = self.first.filter(|_| self.failure.is_none()).map(|first| ServerCost {
+            cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),
+            cpu_micros_per_operation: 0.0,
+            rss_anon_peak_bytes: Some(self.peak.rss_anon_bytes),
+            rss_file_peak_bytes: Some(self.peak.rss_file_bytes),
+            disk_read_bytes: Some(self.last.disk_read_bytes.saturating_sub(first.disk_read_bytes)),
+            disk_written_bytes: Some(self.last.disk_written_bytes.saturating_sub(first.disk_written_bytes)),
+            disk_written_bytes_per_operation: None,
+        });
+        (cost, self.seconds, self.failure)
+    }
+}
+
+/// The first number of a line that begins with this name.
+fn field(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name));
+    value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_seen() {
+        let schedule = Schedule { start: 0, warm_up_end: 0, from: 0, to: 3 * NANOS_PER_SECOND };
+        let mut observer = Observer::new(&[std::process::id()]);
+        for now in 0..=3 {
+            observer.observe(now * NANOS_PER_SECOND, &schedule);
+        }
+        let (cost, seconds, failure) = observer.finish();
+        assert_eq!(failure, None);
+        assert!(cost.unwrap().rss_anon_peak_bytes.unwrap() > 0);
+        assert_eq!(seconds.iter().map(|second| second.second).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_a_failure() {
+        let schedule = Schedule { start: 0, warm_up_end: 0, from: 0, to: 1 };
+        let mut observer = Observer::new(&[u32::MAX]);
+        observer.observe(0, &schedule);
+        assert!(observer.finish().2.is_some());
+    }
+}

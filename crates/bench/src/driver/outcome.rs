@@ -1,0 +1,330 @@
+//! From what threads counted to a result.
+
+use std::collections::BTreeMap;
+
+use super::observe::Observer;
+use super::plan::{Plan, PlannedKeys};
+use super::worker::{Finished, Schedule};
+use super::{Options, Targets};
+use crate::result::{
+    DataSet, Load, OperationKind, OperationTotals, Parameters, Second, ServerDescription, WorkloadResult,
+    now_text,
+};
+use crate::workload::{KeyOrder, KeySource, Operation, OperationName, Workload};
+
+/// A driver thread that works this share of the time is the bottleneck itself.
+const BUSY_SHARE_MAX: f64 = 0.95;
+
+/// Seconds of all threads, merged as they come in.
+#[derive(Debug)]
+pub(crate) struct Seconds {
+    threads: usize,
+    keep_histograms: bool,
+    seconds: BTreeMap<u64, (usize, Second)>,
+    whole: Option<u64>,
+}
+
+impl Seconds {
+    pub(crate) fn new(threads: usize, keep_histograms: bool) -> Seconds {
+        Seconds { threads, keep_histograms, seconds: BTreeMap::new(), whole: None }
+    }
+
+    pub(crate) fn add(&mut self, second: Second) {
+        let number = second.second;
+        let (count, merged) =
+            self.seconds.entry(number).or_insert_with(|| (0, Second { second: number, ..Second::default() }));
+        // Both have histograms, so they merge.
+        let _ = merged.merge(&second);
+        *count += 1;
+        if *count == self.threads {
+            merged.set_percentiles();
+            // The first thread to come has found none.
+            if !self.keep_histograms {
+                merged.latency = None;
+            }
+            self.whole = self.whole.max(Some(number));
+        }
+    }
+
+    /// The last second that all threads have handed in.
+    pub(crate) fn last_whole(&self) -> Option<&Second> {
+        self.whole.and_then(|number| self.seconds.get(&number)).map(|(_, second)| second)
+    }
+
+    /// All, without holes, with what was seen of the server.
+    fn finish(self, of_server: Vec<Second>) -> Vec<Second> {
+        let last = self.seconds.keys().chain(of_server.iter().map(|second| &second.second)).max();
+        let Some(last) = last.copied() else { return Vec::new() };
+        let mut all: Vec<Second> =
+            (0..=last).map(|number| Second { second: number, ..Second::default() }).collect();
+        for (number, (_, mut second)) in self.seconds {
+            second.set_percentiles();
+            if !self.keep_histograms {
+                second.latency = None;
+            }
+            all[number as usize] = second;
+        }
+        for seen in of_server {
+            let second = &mut all[seen.second as usize];
+            second.server_cpu_micros = seen.server_cpu_micros;
+            second.rss_anon_bytes = seen.rss_anon_bytes;
+            second.rss_file_bytes = seen.rss_file_bytes;
+            second.disk_read_bytes = seen.disk_read_bytes;
+            second.disk_written_bytes = seen.disk_written_bytes;
+        }
+        all
+    }
+}
+
+/// What was counted.
+pub(crate) struct Collected {
+    kinds: BTreeMap<OperationKind, OperationTotals>,
+    seconds: Seconds,
+    schedule: Schedule,
+    observer: Observer,
+    pub(crate) added: Vec<u64>,
+    connections: u64,
+    connections_closed: u64,
+    unanswered: u64,
+    late: u64,
+    failures: Vec<String>,
+    busy: f64,
+    last: u64,
+    threads: u64,
+}
+
+impl Collected {
+    pub(crate) fn new(seconds: Seconds, schedule: Schedule, observer: Observer) -> Collected {
+        Collected {
+            kinds: BTreeMap::new(),
+            seconds,
+            schedule,
+            observer,
+            added: Vec::new(),
+            connections: 0,
+            connections_closed: 0,
+            unanswered: 0,
+            late: 0,
+            failures: Vec::new(),
+            busy: 0.0,
+            last: 0,
+            threads: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, finished: Finished) {
+        for (kind, totals) in &finished.tally.kinds {
+            self.kinds.entry(*kind).or_default().merge(totals);
+        }
+        self.added.extend(finished.added);
+        self.connections += finished.connections;
+        self.connections_closed += finished.tally.connections_closed;
+        self.unanswered += finished.tally.unanswered;
+        self.late += finished.late;
+        for failure in finished.tally.failures {
+            if !self.failures.contains(&failure) {
+                self.failures.push(failure);
+            }
+        }
+        self.busy = self.busy.max(finished.busy);
+        self.last = self.last.max(finished.last);
+        self.threads += 1;
+    }
+}
+
+/// The result of a run.
+pub(crate) fn result(
+    workload: &Workload,
+    plan: &Plan,
+    targets: &Targets,
+    options: &Options,
+    collected: Collected,
+) -> WorkloadResult {
+    let Schedule { start, warm_up_end, from, to } = collected.schedule;
+    let ended_early = is_used_up(plan) && collected.last < to && collected.last > from;
+    let measured_nanos = if ended_early { collected.last - from } else { to - from };
+    let (cost, of_server, failure) = collected.observer.finish();
+    let connections: usize =
+        plan.jobs.iter().map(|job| job.clients * usize::from(job.keeps(super::plan::On::Main)).max(1)).sum();
+    let mut result = WorkloadResult {
+        measured_seconds: measured_nanos as f64 / 1e9,
+        operations: collected.kinds,
+        seconds: collected.seconds.finish(of_server),
+        cost,
+        connections_closed: collected.connections_closed,
+        unanswered: collected.unanswered,
+        failures: collected.failures,
+        complete: true,
+        ..frame(workload, targets, options)
+    };
+    result.failures.extend(failure);
+    result.parameters.connections = collected.connections.max(connections as u64);
+    result.parameters.outstanding = plan.jobs.iter().map(|job| job.outstanding).max().unwrap_or(1) as u64;
+    result.parameters.warm_up_seconds = (warm_up_end - start) as f64 / 1e9;
+    result.parameters.duration_seconds = Some((to - from) as f64 / 1e9);
+    result.parameters.load_threads = Some(collected.threads);
+    result.parameters.connections_per_server_process =
+        Some(result.parameters.connections.div_ceil(targets.uris.len() as u64));
+    let rates: Vec<f64> = plan.jobs.iter().filter_map(|job| job.rate).collect();
+    if !rates.is_empty() {
+        result.parameters.load = Load::Open { per_second: rates.iter().sum() };
+    }
+    if collected.busy > BUSY_SHARE_MAX {
+        result.notes.push(format!(
+            "the load driver was busy {:.0}% of the time: the server may be able to do more; give the driver more threads or machines",
+            collected.busy * 100.0
+        ));
+    }
+    if collected.late > 0 {
+        result.failures.push(format!(
+            "{} requests were due and never sent: the server did not keep up with the rate",
+            collected.late
+        ));
+    }
+    result.notes.extend(rounds(plan));
+    if ended_early {
+        result.notes.push("the workload was used up before its time".to_owned());
+    }
+    result.set_rates();
+    result
+}
+
+/// Whether a workload can come to its end by itself: deletes of a number of entries.
+fn is_used_up(plan: &Plan) -> bool {
+    plan.jobs.iter().all(|job| {
+        job.operations
+            .iter()
+            .all(|operation| operation.weight == 0 || matches!(operation.keys, PlannedKeys::Added))
+    })
+}
+
+/// Says when keys that should come once came again.
+fn rounds(plan: &Plan) -> Option<String> {
+    let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
+        PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),
+        _ => None,
+    };
+    let all = plan.jobs.iter().flat_map(|job| &job.operations).filter_map(of);
+    let (rounds, count) = all.max()?;
+    (rounds > 0).then(|| {
+        format!("each of the {count} entries was asked for {rounds} times or more: the run was longer than the data")
+    })
+}
+
+/// Nothing was measured.
+pub(crate) fn unsupported(
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+    why: String,
+) -> WorkloadResult {
+    WorkloadResult { unsupported: Some(why), complete: true, ..frame(workload, targets, options) }
+}
+
+/// What is known before anything is measured.
+fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadResult {
+    let data = (!workload.data.template.is_empty()).then(|| DataSet {
+        template: workload.data.template.clone(),
+        seed: options.data_seed,
+        entry_bytes: None,
+    });
+    WorkloadResult {
+        workload: workload.name.clone(),
+        title: workload.title.clone(),
+        document: workload.document.as_ref().map(Into::into),
+        started: now_text(),
+        round: 1,
+        server: ServerDescription {
+            uris: targets.uris.clone(),
+            entries: Some(options.entries.unwrap_or(workload.data.entries)),
+            data,
+            bind_identity: options.bind.as_ref().map_or("anonymous", |(name, _)| name).to_owned(),
+            ..ServerDescription::default()
+        },
+        parameters: Parameters {
+            key_order: key_order(workload),
+            seed: options.seed,
+            request: request(workload),
+            ..Parameters::default()
+        },
+        notes: if workload.about.is_empty() { Vec::new() } else { vec![workload.about.clone()] },
+        ..WorkloadResult::default()
+    }
+}
+
+fn key_order(workload: &Workload) -> String {
+    let mut orders: Vec<String> = Vec::new();
+    for operation in workload.jobs.iter().flat_map(|job| &job.operations) {
+        if operation.keys != KeySource::Data || operation.weight == 0 {
+            continue;
+        }
+        let share = match operation.share {
+            Some(share) if share < 1.0 => format!("sparse {}%", share * 100.0),
+            _ => "exhaustive".to_owned(),
+        };
+        let text = match operation.order {
+            KeyOrder::Random => format!("random, {share}"),
+            order => format!("{}, no key twice, {share}", order.name()),
+        };
+        if !orders.contains(&text) {
+            orders.push(text);
+        }
+    }
+    orders.join("; ")
+}
+
+/// What is asked, in words.
+fn request(workload: &Workload) -> String {
+    let mut parts = Vec::new();
+    for job in &workload.jobs {
+        let total: u32 = job.operations.iter().map(|operation| operation.weight).sum();
+        for operation in job.operations.iter().filter(|operation| operation.weight > 0) {
+            let share = if operation.weight == total {
+                String::new()
+            } else {
+                format!("{}% ", (f64::from(operation.weight) * 100.0 / f64::from(total)).round())
+            };
+            parts.push(format!("{share}{}", describe(operation)));
+        }
+    }
+    parts.join("; ")
+}
+
+fn describe(operation: &Operation) -> String {
+    let text = |field: &Option<crate::workload::Text>| {
+        field.as_ref().map(|text| text.get_ref().clone()).unwrap_or_default()
+    };
+    let list = |texts: &[crate::workload::Text]| {
+        texts.iter().map(|text| text.get_ref().as_str()).collect::<Vec<_>>().join(", ")
+    };
+    if let Some(listed) = &operation.listed {
+        return format!("{} searches from {}", listed.searches.len(), listed.source);
+    }
+    let search = || {
+        let filter = operation.filter.as_ref().map_or("(objectClass=*)", |filter| filter.get_ref());
+        let attributes = if operation.attributes.is_empty() {
+            "all attributes".to_owned()
+        } else {
+            list(&operation.attributes)
+        };
+        format!("search {:?} {} {filter} for {attributes}", text(&operation.base), operation.scope.name())
+    };
+    match operation.kind.get_ref() {
+        OperationName::Search => search(),
+        OperationName::Authentication => format!("{}, then bind as {}", search(), text(&operation.dn)),
+        OperationName::Bind => {
+            let how = operation.mechanism.sasl_name().unwrap_or("simple");
+            let who = if operation.user.is_some() { text(&operation.user) } else { text(&operation.dn) };
+            format!("{} ({how}) as {who}", operation.kind().name())
+        }
+        OperationName::Compare => {
+            format!("compare {} of {}", text(&operation.attribute), text(&operation.dn))
+        }
+        OperationName::Modify => format!("modify {}: {}", text(&operation.dn), list(&operation.changes)),
+        OperationName::Add => format!("add {}", text(&operation.dn)),
+        OperationName::Delete => format!("delete {}", text(&operation.dn)),
+        OperationName::Rename => {
+            format!("rename {} to {} and back", text(&operation.dn), text(&operation.new_rdn))
+        }
+    }
+}

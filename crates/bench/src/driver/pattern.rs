@@ -1,0 +1,299 @@
+//! Text with places that every request fills anew: `uid=user.{n},ou=people`.
+//!
+//! Places are written as `{n}` (the key's number), `{dn}` or `{attribute}` (of the entry that the key names), `{attribute:4}`
+//! (its first four characters), and `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first
+//! [marked](Places::mark): each place becomes one character of Unicode's private use area, so that filters and whole
+//! requests can be parsed and encoded with the places in them; [`Places::split`] finds them again in the octets.
+
+use crate::Seeded;
+
+/// The first character that stands for a place.
+const MARK_FIRST: u32 = 0xe000;
+/// Places in one text or request: as many as the private use area has characters.
+const PLACES_MAX: usize = 6400;
+
+const ALPHANUMERIC: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What stands in a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The number of the key.
+    Number,
+    /// A column of the data (see [`ColumnNames`]): the attribute's value, or its first characters.
+    Column { column: usize, len_max: usize },
+    /// Characters drawn anew for each request.
+    Random { alphabet: &'static [u8], len: usize },
+}
+
+/// A place that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum PatternError {
+    /// A brace that is not closed.
+    #[error("a {{ without its }}")]
+    Unclosed,
+    /// A random place that is not understood.
+    #[error(
+        "{{{0}}} is not understood: write {{random:KIND:LENGTH}}, KIND one of alphanumeric, numeric, hex, base64"
+    )]
+    Random(String),
+    /// A length that is none.
+    #[error(
+        "{{{0}}} is not understood: write {{n}}, {{dn}}, {{ATTRIBUTE}}, {{ATTRIBUTE:LENGTH}} or {{random:KIND:LENGTH}}"
+    )]
+    Unknown(String),
+    /// Too many.
+    #[error("more than {PLACES_MAX} places")]
+    TooMany,
+}
+
+/// The attributes of the data that patterns name, in lower case; a column's number is its position. `dn` is one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ColumnNames(pub(crate) Vec<String>);
+
+impl ColumnNames {
+    fn number(&mut self, name: &str) -> usize {
+        let name = name.to_ascii_lowercase();
+        self.0.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.0.push(name);
+            self.0.len() - 1
+        })
+    }
+}
+
+/// The places of one text or request.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    places: Vec<Place>,
+    columns: &'a mut ColumnNames,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(columns: &'a mut ColumnNames) -> Places<'a> {
+        Places { places: Vec::new(), columns }
+    }
+
+    /// The text with a character for every place.
+    pub(crate) fn mark(&mut self, text: &str) -> Result<String, PatternError> {
+        let (mut marked, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some((before, behind)) = rest.split_once('{') {
+            let (name, after) = behind.split_once('}').ok_or(PatternError::Unclosed)?;
+            marked.push_str(before);
+            // A password in its stored form, as an entry may have it.
+            if name.bytes().all(|octet| octet.is_ascii_uppercase() || octet.is_ascii_digit() || octet == b'-')
+            {
+                marked.push_str(&format!("{{{name}}}"));
+            } else {
+                let place = self.place(name)?;
+                if self.places.len() == PLACES_MAX {
+                    return Err(PatternError::TooMany);
+                }
+                marked.extend(char::from_u32(MARK_FIRST + self.places.len() as u32));
+                self.places.push(place);
+            }
+            rest = after;
+        }
+        marked.push_str(rest);
+        Ok(marked)
+    }
+
+    fn place(&mut self, name: &str) -> Result<Place, PatternError> {
+        if name == "n" {
+            return Ok(Place::Number);
+        }
+        if let Some(random) = name.strip_prefix("random:") {
+            let unknown = || PatternError::Random(name.to_owned());
+            let (kind, len) = random.split_once(':').ok_or_else(unknown)?;
+            let alphabet = match kind {
+                "alphanumeric" => ALPHANUMERIC,
+                "numeric" => b"0123456789",
+                "hex" => b"0123456789abcdef",
+                "base64" => BASE64,
+                _ => return Err(unknown()),
+            };
+            return Ok(Place::Random { alphabet, len: len.parse().map_err(|_| unknown())? });
+        }
+        let unknown = || PatternError::Unknown(name.to_owned());
+        let (attribute, len_max) = match name.split_once(':') {
+            None => (name, usize::MAX),
+            Some((attribute, len)) => (attribute, len.parse().map_err(|_| unknown())?),
+        };
+        let is_description = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b';' | b'.');
+        if attribute.is_empty() || !attribute.bytes().all(is_description) {
+            return Err(unknown());
+        }
+        Ok(Place::Column { column: self.columns.number(attribute), len_max })
+    }
+
+    /// Whether there are marks in the octets.
+    pub(crate) fn are_in(&self, octets: &[u8]) -> bool {
+        (0..octets.len()).any(|at| self.at(&octets[at..]).is_some())
+    }
+
+    /// The place whose mark the octets begin with.
+    fn at(&self, octets: &[u8]) -> Option<Place> {
+        let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
+        let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);
+        self.places.get(index).copied()
+    }
+
+    /// The octets as a pattern.
+    pub(crate) fn split(&self, octets: &[u8]) -> Pattern {
+        let (mut pieces, mut text, mut at) = (Vec::new(), Vec::new(), 0);
+        while at < octets.len() {
+            if let Some(place) = self.at(&octets[at..]) {
+                if !text.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut text).into()));
+                }
+                pieces.push(Piece::Place(place));
+                at += 3;
+            } else {
+                text.push(octets[at]);
+                at += 1;
+            }
+        }
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text.into()));
+        }
+        Pattern { pieces: pieces.into() }
+    }
+
+    /// A text as a pattern.
+    pub(crate) fn pattern(&mut self, text: &str) -> Result<Pattern, PatternError> {
+        let marked = self.mark(text)?;
+        Ok(self.split(marked.as_bytes()))
+    }
+}
+
+/// A text with places, ready to be filled.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pieces: Box<[Piece]>,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(Box<[u8]>),
+    Place(Place),
+}
+
+/// What a key fills places with.
+pub(crate) trait Key {
+    /// The key's number.
+    fn number(&self) -> u64;
+    /// The value in a column.
+    fn column(&self, column: usize) -> &[u8];
+}
+
+impl Pattern {
+    /// Appends the text for this key.
+    pub(crate) fn fill(&self, key: &impl Key, random: &mut Seeded, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Place(Place::Number) => put_number(key.number(), out),
+                Piece::Place(Place::Column { column, len_max }) => {
+                    out.extend_from_slice(first_characters(key.column(*column), *len_max));
+                }
+                Piece::Place(Place::Random { alphabet, len }) => put_random(alphabet, *len, random, out),
+            }
+        }
+    }
+
+    /// Whether it is another text every time, so that nothing can be compared with it.
+    pub(crate) fn is_random(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Place(Place::Random { .. })))
+    }
+}
+
+fn first_characters(value: &[u8], len_max: usize) -> &[u8] {
+    if value.len() <= len_max {
+        return value;
+    }
+    // Not in the middle of a character.
+    let end = (0..=len_max).rev().find(|end| value[*end] & 0xc0 != 0x80).unwrap_or_default();
+    &value[..end]
+}
+
+fn put_number(mut number: u64, out: &mut Vec<u8>) {
+    let (mut digits, mut at) = ([0_u8; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Several characters from each random number: the alphabets have at most 64 of them.
+fn put_random(alphabet: &[u8], len: usize, random: &mut Seeded, out: &mut Vec<u8>) {
+    let mut left = len;
+    while left > 0 {
+        let mut bits = random.next_u64();
+        for _ in 0..left.min(8) {
+            out.push(alphabet[((bits & 0xff) as usize * alphabet.len()) >> 8]);
+            bits >>= 8;
+        }
+        left -= left.min(8);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A key whose columns all have one value.
+    pub(crate) struct Fixed(pub(crate) u64, pub(crate) &'static str);
+
+    impl Key for Fixed {
+        fn number(&self) -> u64 {
+            self.0
+        }
+
+        fn column(&self, _: usize) -> &[u8] {
+            self.1.as_bytes()
+        }
+    }
+
+    fn filled(text: &str, key: &Fixed) -> Result<String, PatternError> {
+        let mut columns = ColumnNames::default();
+        let pattern = Places::new(&mut columns).pattern(text)?;
+        let mut out = Vec::new();
+        pattern.fill(key, &mut Seeded::new(1), &mut out);
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn places_are_filled() {
+        let key = Fixed(1_000_017, "Jörg");
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("uid=user.{n},ou=x", "uid=user.1000017,ou=x"),
+            ("{cn}{cn:2}{cn:3}{sn:1}", "JörgJJöJ"),
+            ("{SSHA}abc{n}", "{SSHA}abc1000017"),
+        ] {
+            assert_eq!(filled(text, &key).as_deref(), Ok(expected), "{text}");
+        }
+        let random = filled("<{random:numeric:11}>", &key).unwrap();
+        assert!(random.len() == 13 && random[1..12].bytes().all(|octet| octet.is_ascii_digit()), "{random}");
+        assert_eq!(filled("{random:base64:2048}", &key).unwrap().len(), 2048);
+    }
+
+    #[test]
+    fn places_that_are_none_are_refused() {
+        for (text, error) in [
+            ("a{n", PatternError::Unclosed),
+            ("{random:digits:6}", PatternError::Random("random:digits:6".to_owned())),
+            ("{random:numeric:x}", PatternError::Random("random:numeric:x".to_owned())),
+            ("{cn:x}", PatternError::Unknown("cn:x".to_owned())),
+            ("{a b}", PatternError::Unknown("a b".to_owned())),
+        ] {
+            assert_eq!(filled(text, &Fixed(1, "")), Err(error), "{text}");
+        }
+    }
+}

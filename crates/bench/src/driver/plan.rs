@@ -1,0 +1,524 @@
+//! A workload made ready to run: requests as templates, answers as what to expect, keys as sequences.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use ldap::{
+    AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
+    DeleteRequest, FilterBuf, ModifyDnRequest, ModifyRequest, Request, ResultCode, SearchRequest,
+    SelectionBuf,
+};
+
+use super::data::KeyData;
+use super::keys::KeySequence;
+use super::pattern::{ColumnNames, Pattern, Places};
+use super::request::RequestTemplate;
+use crate::result::OperationKind;
+use crate::workload::{
+    BindConnection, BindMechanism, ExpectedEntries, KeySource, Operation, OperationName, Text, Workload,
+};
+
+/// An error at an octet of the workload file.
+pub(crate) type At<T> = Result<T, (usize, String)>;
+
+/// A workload, ready.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) data: KeyData,
+    pub(crate) jobs: Vec<PlannedJob>,
+    /// All kinds of operation, each once.
+    pub(crate) kinds: Vec<OperationKind>,
+    /// The next number of an entry to add, all threads together.
+    pub(crate) next_new: AtomicU64,
+}
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct PlannedJob {
+    pub(crate) clients: usize,
+    pub(crate) outstanding: usize,
+    pub(crate) rate: Option<f64>,
+    pub(crate) operations: Vec<PlannedOperation>,
+    pub(crate) weight: u64,
+}
+
+impl PlannedJob {
+    /// Whether a client has a connection of this use that it keeps.
+    pub(crate) fn keeps(&self, on: On) -> bool {
+        self.operations.iter().any(|operation| operation.weight > 0 && operation.uses(on))
+    }
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) struct PlannedOperation {
+    /// Which of the plan's kinds.
+    pub(crate) kind_index: usize,
+    pub(crate) weight: u64,
+    pub(crate) keys: PlannedKeys,
+    /// Requests with the same key, one after the other.
+    pub(crate) steps: Vec<PlannedStep>,
+    /// Whether the steps count as one operation.
+    pub(crate) is_one: bool,
+}
+
+impl PlannedOperation {
+    fn uses(&self, on: On) -> bool {
+        self.steps.iter().any(|step| step.on == on)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum PlannedKeys {
+    /// Of the data, or of the workload's own entries (then numbers from 1).
+    Sequence {
+        sequence: Arc<KeySequence>,
+        is_own: bool,
+    },
+    New,
+    Added,
+}
+
+/// Which of a client's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// The one that everything but binds goes over.
+    Main,
+    /// One that is bound again and again.
+    Bind,
+    /// A new one.
+    New,
+}
+
+/// A request and its answer.
+#[derive(Debug)]
+pub(crate) struct PlannedStep {
+    pub(crate) request: Requests,
+    pub(crate) on: On,
+    pub(crate) expected: Expected,
+    /// The operation's tag in the final answer.
+    pub(crate) answer: u8,
+}
+
+/// Where the octets of a request come from.
+#[derive(Debug)]
+pub(crate) enum Requests {
+    Template(RequestTemplate),
+    /// One for each key.
+    Listed(Arc<[RequestTemplate]>),
+    Sasl(Sasl),
+}
+
+/// A SASL bind, which is several messages.
+#[derive(Debug)]
+pub(crate) struct Sasl {
+    pub(crate) mechanism: BindMechanism,
+    pub(crate) user: Pattern,
+    pub(crate) password: Pattern,
+}
+
+/// What the answer must be.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) code: u32,
+    /// Other codes that are right.
+    pub(crate) entries: ExpectedEntries,
+    pub(crate) dn: Option<Pattern>,
+    pub(crate) attribute: Option<(Vec<u8>, Pattern)>,
+}
+
+/// What comes from outside the workload.
+#[derive(Clone, Debug)]
+pub(crate) struct PlanOptions {
+    pub(crate) clients: Option<usize>,
+    pub(crate) outstanding: Option<usize>,
+    pub(crate) rate: Option<f64>,
+    pub(crate) seed: u64,
+    /// Which part of keys that come in order: `index` of `count` load machines.
+    pub(crate) shard: (u64, u64),
+    /// Answers are those of the null responder.
+    pub(crate) canned: bool,
+}
+
+/// The columns of the data that a workload names.
+pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
+    let mut columns = ColumnNames::default();
+    for job in &workload.jobs {
+        for operation in &job.operations {
+            steps(operation, &mut columns)?;
+        }
+    }
+    place(&mut Places::new(&mut columns), &workload.data.dn)?;
+    Ok(columns)
+}
+
+/// Looks at everything that is wrong whatever the data are.
+pub(crate) fn check(workload: &Workload) -> At<()> {
+    columns(workload).map(drop)
+}
+
+/// Makes a workload ready for these data.
+pub(crate) fn plan(workload: &Workload, data: KeyData, options: &PlanOptions) -> At<Plan> {
+    let mut columns = columns(workload)?;
+    let own = workload.own_entries;
+    let mut kinds: Vec<OperationKind> =
+        workload.jobs.iter().flat_map(|job| &job.operations).map(Operation::kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut jobs = Vec::new();
+    for index in 0..workload.jobs.len() {
+        jobs.push(plan_job(workload, index, &data, options, &kinds, &mut columns)?);
+    }
+    let machine = options.shard.0 << 40;
+    Ok(Plan { data, jobs, kinds, next_new: AtomicU64::new(machine + own + 1) })
+}
+
+fn plan_job(
+    workload: &Workload,
+    index: usize,
+    data: &KeyData,
+    options: &PlanOptions,
+    kinds: &[OperationKind],
+    columns: &mut ColumnNames,
+) -> At<PlannedJob> {
+    let job = &workload.jobs[index];
+    // What the command line says is of the first job; the others keep their proportion to it.
+    let first = &workload.jobs[0];
+    let scaled = |given: Option<usize>, own: usize, first: usize| match given {
+        Some(given) => (given * own).div_ceil(first).max(1),
+        None => own,
+    };
+    let mut operations = Vec::new();
+    for (number, operation) in job.operations.iter().enumerate() {
+        let mut steps = steps(operation, columns)?;
+        if options.canned {
+            steps.iter_mut().for_each(expect_canned);
+        }
+        let count = match (operation.keys, &operation.listed) {
+            (_, Some(listed)) => listed.searches.len() as u64,
+            (KeySource::Data, None) => {
+                let share = operation.share.unwrap_or(1.0);
+                ((data.count as f64 * share).ceil() as u64).max(1)
+            }
+            _ => workload.own_entries.max(1),
+        };
+        let seed = options.seed.wrapping_add((index * 64 + number) as u64);
+        let sequence = || KeySequence::part(operation.order, part(count, options.shard), seed);
+        operations.push(PlannedOperation {
+            kind_index: kinds.iter().position(|kind| *kind == operation.kind()).unwrap_or_default(),
+            weight: u64::from(operation.weight),
+            keys: match operation.keys {
+                KeySource::Data => PlannedKeys::Sequence { sequence: Arc::new(sequence()), is_own: false },
+                KeySource::Own => PlannedKeys::Sequence { sequence: Arc::new(sequence()), is_own: true },
+                KeySource::New => PlannedKeys::New,
+                KeySource::Added => PlannedKeys::Added,
+            },
+            is_one: *operation.kind.get_ref() == OperationName::Authentication,
+            steps,
+        });
+    }
+    Ok(PlannedJob {
+        clients: scaled(options.clients, job.clients, first.clients),
+        outstanding: options.outstanding.unwrap_or(job.outstanding),
+        rate: if index == 0 { options.rate.or(job.rate) } else { job.rate },
+        weight: operations.iter().map(|operation| operation.weight).sum(),
+        operations,
+    })
+}
+
+/// The keys of one of several load machines.
+fn part(count: u64, (index, of): (u64, u64)) -> Range<u64> {
+    let start = |index: u64| (u128::from(count) * u128::from(index) / u128::from(of.max(1))) as u64;
+    let (from, to) = (start(index), start(index + 1));
+    if from < to { from..to } else { 0..count }
+}
+
+/// The null responder's answer to everything.
+pub(crate) const CANNED_DN: &str = "cn=null";
+
+fn expect_canned(step: &mut PlannedStep) {
+    let mut columns = ColumnNames::default();
+    let canned = Places::new(&mut columns).pattern(CANNED_DN).ok();
+    step.expected.dn = step.expected.dn.take().and(canned);
+    step.expected.attribute = None;
+    if step.answer == ldap::response::response_tag::SEARCH_DONE.0 {
+        step.expected.entries = ExpectedEntries::Exactly(1);
+    }
+}
+
+fn needed<'a>(field: &'a Option<Text>, operation: &Operation, name: &str) -> At<&'a Text> {
+    let kind = &operation.kind;
+    field.as_ref().ok_or_else(|| (kind.span().start, format!("the operation needs `{name}`")))
+}
+
+fn place(places: &mut Places<'_>, text: &Text) -> At<String> {
+    places.mark(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
+}
+
+/// A pattern that answers are compared with.
+fn comparable(places: &mut Places<'_>, text: &Text) -> At<Pattern> {
+    let pattern = places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))?;
+    if pattern.is_random() {
+        return Err((text.span().start, "an answer cannot be compared with something random".to_owned()));
+    }
+    Ok(pattern)
+}
+
+fn expected(code: ResultCode, operation: &Operation) -> Expected {
+    Expected {
+        code: operation.expect_code.unwrap_or(code.0),
+        entries: ExpectedEntries::Exactly(0),
+        dn: None,
+        attribute: None,
+    }
+}
+
+/// The requests of an operation.
+fn steps(operation: &Operation, columns: &mut ColumnNames) -> At<Vec<PlannedStep>> {
+    let mut places = Places::new(columns);
+    let places = &mut places;
+    match operation.kind.get_ref() {
+        OperationName::Search if operation.listed.is_some() => Ok(vec![listed(operation, places)?]),
+        OperationName::Search => Ok(vec![search(operation, places)?]),
+        OperationName::Authentication => {
+            Ok(vec![search(operation, places)?, simple_bind(operation, places)?])
+        }
+        OperationName::Bind if operation.mechanism == BindMechanism::Simple => {
+            Ok(vec![simple_bind(operation, places)?])
+        }
+        OperationName::Bind => Ok(vec![sasl_bind(operation, places)?]),
+        OperationName::Compare => Ok(vec![compare(operation, places)?]),
+        OperationName::Modify => modifies(operation, places),
+        OperationName::Add => Ok(vec![add(operation, places)?]),
+        OperationName::Delete => Ok(vec![delete(operation, places)?]),
+        OperationName::Rename => renames(operation, places),
+    }
+}
+
+fn step(
+    request: Request<'_>,
+    places: &Places<'_>,
+    answer: ldap::ResponseOp,
+    expected: Expected,
+) -> PlannedStep {
+    let request = Requests::Template(RequestTemplate::new(request, places));
+    PlannedStep { request, on: On::Main, expected, answer: answer.tag().0 }
+}
+
+fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let base = needed(&operation.base, operation, "base")?;
+    let base = place(places, base)?;
+    let (filter_at, filter_text) = match &operation.filter {
+        Some(text) => (text.span().start, place(places, text)?),
+        None => (0, "(objectClass=*)".to_owned()),
+    };
+    let filter = FilterBuf::parse(&filter_text).map_err(|error| (filter_at, format!("filter: {error}")))?;
+    let mut selection = SelectionBuf::new();
+    for attribute in &operation.attributes {
+        selection.push(attribute.get_ref());
+    }
+    let request = Request::Search(SearchRequest::new(
+        &base,
+        operation.scope.to_ldap(),
+        filter.as_filter(),
+        selection.as_selection(),
+    ));
+    let mut expected = expected(ResultCode::SUCCESS, operation);
+    if *operation.kind.get_ref() == OperationName::Authentication {
+        expected.code = ResultCode::SUCCESS.0;
+    }
+    expected.dn = operation.dn.as_ref().map(|text| comparable(places, text)).transpose()?;
+    expected.attribute = match &operation.expect_attribute {
+        None => None,
+        Some(text) => {
+            let (name, value) = attribute_line(text.get_ref())
+                .ok_or_else(|| (text.span().start, "expect_attribute is \"NAME: VALUE\"".to_owned()))?;
+            let value = places.pattern(value).map_err(|error| (text.span().start, error.to_string()))?;
+            Some((name.as_bytes().to_vec(), value))
+        }
+    };
+    let is_one = expected.dn.is_some() || expected.attribute.is_some();
+    let default = if is_one { ExpectedEntries::Exactly(1) } else { ExpectedEntries::Any };
+    expected.entries = operation.expect_entries.unwrap_or(default);
+    Ok(step(request, places, ldap::ResponseOp::SearchDone, expected))
+}
+
+fn listed(operation: &Operation, places: &Places<'_>) -> At<PlannedStep> {
+    let searches = operation.listed.as_deref().map(|listed| listed.searches.as_slice()).unwrap_or_default();
+    let mut requests = Vec::with_capacity(searches.len());
+    for search in searches {
+        let filter = FilterBuf::parse(&search.filter).map_err(|error| (0, format!("filter: {error}")))?;
+        let selection: SelectionBuf = search.attributes.iter().collect();
+        let request = Request::Search(SearchRequest::new(
+            &search.base,
+            search.scope.to_ldap(),
+            filter.as_filter(),
+            selection.as_selection(),
+        ));
+        requests.push(RequestTemplate::new(request, places));
+    }
+    let mut expected = expected(ResultCode::SUCCESS, operation);
+    expected.entries = operation.expect_entries.unwrap_or(ExpectedEntries::Any);
+    Ok(PlannedStep {
+        request: Requests::Listed(requests.into()),
+        on: On::Main,
+        expected,
+        answer: ldap::ResponseOp::SearchDone.tag().0,
+    })
+}
+
+fn bind_connection(operation: &Operation) -> On {
+    match operation.connection {
+        BindConnection::Kept => On::Bind,
+        BindConnection::New => On::New,
+    }
+}
+
+fn simple_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let name = place(places, needed(&operation.dn, operation, "dn")?)?;
+    let password = place(places, needed(&operation.password, operation, "password")?)?;
+    let authentication = Authentication::Simple(password.as_bytes());
+    let request = Request::Bind(BindRequest { version: 3, name: &name, authentication });
+    let expected = expected(ResultCode::SUCCESS, operation);
+    let mut step = step(request, places, ldap::ResponseOp::Bind, expected);
+    step.on = bind_connection(operation);
+    Ok(step)
+}
+
+fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let pattern = |places: &mut Places<'_>, text: &Text| {
+        places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
+    };
+    let sasl = Sasl {
+        mechanism: operation.mechanism,
+        user: pattern(places, needed(&operation.user, operation, "user")?)?,
+        password: pattern(places, needed(&operation.password, operation, "password")?)?,
+    };
+    Ok(PlannedStep {
+        request: Requests::Sasl(sasl),
+        on: bind_connection(operation),
+        expected: expected(ResultCode::SUCCESS, operation),
+        answer: ldap::ResponseOp::Bind.tag().0,
+    })
+}
+
+fn compare(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let entry = place(places, needed(&operation.dn, operation, "dn")?)?;
+    let description = needed(&operation.attribute, operation, "attribute")?.get_ref();
+    let value = place(places, needed(&operation.value, operation, "value")?)?;
+    let request = Request::Compare(CompareRequest { entry: &entry, description, value: value.as_bytes() });
+    let expected = expected(ResultCode::COMPARE_TRUE, operation);
+    Ok(step(request, places, ldap::ResponseOp::Compare, expected))
+}
+
+fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
+    let object = place(places, needed(&operation.dn, operation, "dn")?)?;
+    if operation.changes.is_empty() {
+        return Err((operation.kind.span().start, "a modify needs `changes`".to_owned()));
+    }
+    let mut steps = Vec::new();
+    for list in [&operation.changes, &operation.undo] {
+        if list.is_empty() {
+            continue;
+        }
+        let mut changes = ChangesBuf::new();
+        for text in list {
+            let wrong = || {
+                let message = "a change is \"add NAME: VALUE\", \"delete NAME: VALUE\", \"delete NAME\" or \"replace NAME: VALUE\"";
+                (text.span().start, message.to_owned())
+            };
+            let marked = place(places, text)?;
+            let (verb, rest) = marked.split_once(' ').ok_or_else(wrong)?;
+            let change = match verb {
+                "add" => ChangeOperation::Add,
+                "delete" => ChangeOperation::Delete,
+                "replace" => ChangeOperation::Replace,
+                _ => return Err(wrong()),
+            };
+            match attribute_line(rest) {
+                Some((name, value)) => changes.push(change, name, [value]),
+                None if change == ChangeOperation::Delete => changes.push::<&str>(change, rest.trim(), []),
+                None => return Err(wrong()),
+            }
+        }
+        let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
+        let expected = expected(ResultCode::SUCCESS, operation);
+        steps.push(step(request, places, ldap::ResponseOp::Modify, expected));
+    }
+    Ok(steps)
+}
+
+/// The request that adds an entry.
+pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
+    let text = needed(&operation.entry, operation, "entry")?;
+    let entry = place(places, text)?;
+    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in entry.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, value) = attribute_line(line)
+            .ok_or_else(|| (text.span().start, format!("entry: {line:?} is not \"NAME: VALUE\"")))?;
+        match values.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, list)) => list.push(value),
+            None => values.push((name, vec![value])),
+        }
+    }
+    let mut attributes = AttributesBuf::new();
+    for (name, list) in &values {
+        attributes.push(name, list);
+    }
+    let request = Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() });
+    let expected = expected(ResultCode::SUCCESS, operation);
+    Ok(step(request, places, ldap::ResponseOp::Add, expected))
+}
+
+fn delete(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
+    Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
+}
+
+/// The request that removes an entry whose DN is marked.
+fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep {
+    step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
+}
+
+/// The request that removes what an add operation adds.
+pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+    delete(operation, places)
+}
+
+/// There and back.
+fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
+    let text = needed(&operation.dn, operation, "dn")?;
+    let own = place(places, text)?;
+    let new_rdn = place(places, needed(&operation.new_rdn, operation, "new_rdn")?)?;
+    let comma = first_comma(&own)
+        .ok_or_else(|| (text.span().start, "the entry to rename has no entry above it".to_owned()))?;
+    let (old_rdn, above) = own.split_at(comma);
+    let renamed = format!("{new_rdn}{above}");
+    let there = ModifyDnRequest { entry: &own, new_rdn: &new_rdn, delete_old_rdn: true, new_superior: None };
+    let back =
+        ModifyDnRequest { entry: &renamed, new_rdn: old_rdn, delete_old_rdn: true, new_superior: None };
+    let made = [there, back].map(|request| {
+        let expected = expected(ResultCode::SUCCESS, operation);
+        step(Request::ModifyDn(request), places, ldap::ResponseOp::ModifyDn, expected)
+    });
+    Ok(made.into())
+}
+
+/// The comma behind the first RDN.
+fn first_comma(dn: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    dn.bytes().position(|octet| {
+        let is_end = octet == b',' && !is_escaped;
+        is_escaped = octet == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// `NAME: VALUE`
+fn attribute_line(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let name = name.trim();
+    (!name.is_empty() && !name.contains(' ')).then(|| (name, value.trim()))
+}

@@ -1,0 +1,214 @@
+//! Before and after: what the server can do, whether the data is there, and the workload's own entries.
+
+use std::collections::VecDeque;
+
+use client::{ClientError, Connection};
+use ldap::{ResultCode, Scope};
+
+use super::data::KeyData;
+use super::keys::DataKey;
+use super::pattern::{ColumnNames, Key, Pattern, Places};
+use super::plan::{self, PlannedStep, Requests};
+use super::request::Backward;
+use super::{DriveError, Options, Targets};
+use crate::Seeded;
+use crate::workload::{Operation, Workload};
+
+/// Entries that are looked for.
+const SAMPLES: u64 = 50;
+/// Requests of the preparation outstanding.
+const WINDOW: usize = 64;
+
+/// A connection as the run's identity.
+fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveError> {
+    let address = targets.addresses[0];
+    let failed =
+        |what: &str, source: ClientError| DriveError::Server { what: format!("{what} {address}"), source };
+    let mut connection = Connection::open(address).map_err(|error| failed("cannot connect to", error))?;
+    if let Some((name, password)) = &options.bind {
+        let outcome = connection.bind(name, password).map_err(|error| failed("cannot bind to", error))?;
+        if !outcome.is_success() {
+            let what = format!("binding as {name}");
+            return Err(DriveError::Refused { what, code: outcome.code.0, diagnostic: outcome.diagnostic });
+        }
+    }
+    Ok(connection)
+}
+
+/// What the server cannot do of what the workload needs, by what its root DSE says.
+pub(crate) fn unsupported(
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+) -> Result<Option<String>, DriveError> {
+    let Some(mechanism) = &workload.needs.sasl else { return Ok(None) };
+    if options.canned {
+        return Ok(Some(format!("the null responder has no {mechanism}")));
+    }
+    let mut connection = connect(targets, options)?;
+    let root = connection
+        .search("", Scope::BaseObject, "(objectClass=*)", &["supportedSASLMechanisms"])
+        .map_err(|source| DriveError::Server { what: "reading the root DSE".to_owned(), source })?;
+    let found: Vec<String> =
+        root.entries.iter().flat_map(|entry| entry.texts("supportedSASLMechanisms")).collect();
+    if found.iter().any(|found| found.eq_ignore_ascii_case(mechanism)) {
+        return Ok(None);
+    }
+    let list = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+    Ok(Some(format!("{mechanism} is not among the server's supportedSASLMechanisms ({list})")))
+}
+
+/// The pattern of the DNs of the data, as a run names them.
+fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
+    let mut columns = plan::columns(workload).ok()?;
+    let pattern = Places::new(&mut columns).pattern(workload.data.dn.get_ref()).ok()?;
+    Some((pattern, columns))
+}
+
+/// Looks for entries all over the data.
+pub(crate) fn look_for_data(
+    workload: &Workload,
+    data: &KeyData,
+    targets: &Targets,
+    options: &Options,
+) -> Result<(), DriveError> {
+    let Some((pattern, _)) = dn_pattern(workload) else { return Ok(()) };
+    let mut connection = connect(targets, options)?;
+    let (mut missing, mut example) = (0, String::new());
+    let samples = SAMPLES.min(data.count);
+    for sample in 0..samples {
+        // The first and the last are among them.
+        let position = if samples > 1 { (data.count - 1) * sample / (samples - 1) } else { 0 };
+        let mut dn = Vec::new();
+        pattern.fill(&DataKey { data, position }, &mut Seeded::new(1), &mut dn);
+        let dn = String::from_utf8_lossy(&dn).into_owned();
+        let found = connection.search(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"]);
+        let found =
+            found.map_err(|source| DriveError::Server { what: format!("looking for {dn}"), source })?;
+        if found.entries.len() != 1 {
+            missing += 1;
+            example = format!("{dn} ({})", found.outcome.code);
+        }
+    }
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(DriveError::MissingData {
+        missing,
+        sampled: samples as usize,
+        example,
+        identity: options.bind.as_ref().map_or("anonymous", |(name, _)| name).to_owned(),
+        hint: hint(workload, data.count, options),
+    })
+}
+
+fn hint(workload: &Workload, count: u64, options: &Options) -> String {
+    if workload.data.template.is_empty() {
+        return "load the data that the workload asks for; --entries says how much there is, -D who asks"
+            .to_owned();
+    }
+    let constants: String =
+        workload.data.constants.iter().map(|(name, value)| format!(" --constant {name}={value}")).collect();
+    format!(
+        "load it, `pando generate {} --entries {count} --seed {}{constants}` makes it; --entries says how much there is, -D who asks; --serve does all of it",
+        workload.data.template, options.data_seed
+    )
+}
+
+/// A number as a key.
+struct Number(u64);
+
+impl Key for Number {
+    fn number(&self) -> u64 {
+        self.0
+    }
+
+    fn column(&self, _: usize) -> &[u8] {
+        &[]
+    }
+}
+
+/// Adds the workload's own entries. Those that are there from a run before are right as well.
+pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options) -> Result<(), DriveError> {
+    let Some(operation) = workload.add_operation().filter(|_| workload.own_entries > 0) else {
+        return Ok(());
+    };
+    let numbers = 1..=workload.own_entries;
+    let right = [ResultCode::SUCCESS, ResultCode::ENTRY_ALREADY_EXISTS];
+    change_all(
+        "adding an entry of the workload's own",
+        operation,
+        plan::add,
+        numbers,
+        &right,
+        targets,
+        options,
+    )
+}
+
+/// Removes them, and those that the run has added.
+pub(crate) fn remove_own(
+    workload: &Workload,
+    added: &[u64],
+    targets: &Targets,
+    options: &Options,
+) -> Result<(), DriveError> {
+    let Some(operation) = workload.add_operation() else { return Ok(()) };
+    let numbers =
+        (1..=workload.own_entries).chain(added.iter().copied().filter(|n| *n > workload.own_entries));
+    let right = [ResultCode::SUCCESS, ResultCode::NO_SUCH_OBJECT];
+    change_all(
+        "removing an entry of the workload's own",
+        operation,
+        plan::removal,
+        numbers,
+        &right,
+        targets,
+        options,
+    )
+}
+
+fn change_all(
+    what: &str,
+    operation: &Operation,
+    compile: fn(&Operation, &mut Places<'_>) -> plan::At<PlannedStep>,
+    numbers: impl Iterator<Item = u64>,
+    right: &[ResultCode],
+    targets: &Targets,
+    options: &Options,
+) -> Result<(), DriveError> {
+    let mut columns = ColumnNames::default();
+    // It was compiled when the workload was read.
+    let Ok(step) = compile(operation, &mut Places::new(&mut columns)) else { return Ok(()) };
+    let Requests::Template(template) = step.request else { return Ok(()) };
+    let failed = |source| DriveError::Server { what: what.to_owned(), source };
+    let mut connection = connect(targets, options)?;
+    let (mut random, mut scratch) = (Seeded::new(options.seed ^ 0x6f77_6e00), Backward::default());
+    let mut outstanding: VecDeque<ldap::MessageId> = VecDeque::new();
+    let take = |connection: &mut Connection, outstanding: &mut VecDeque<ldap::MessageId>| {
+        let Some(id) = outstanding.pop_front() else { return Ok(()) };
+        let outcome = connection.reply(id).map_err(failed)?.outcome;
+        if right.contains(&outcome.code) {
+            return Ok(());
+        }
+        Err(DriveError::Refused {
+            what: what.to_owned(),
+            code: outcome.code.0,
+            diagnostic: outcome.diagnostic,
+        })
+    };
+    // Ids that the connection has not used itself.
+    for (id, number) in (1_000_i32..).zip(numbers) {
+        if outstanding.len() == WINDOW {
+            take(&mut connection, &mut outstanding)?;
+        }
+        scratch.clear();
+        template.write(id, &Number(number), &mut random, &mut scratch);
+        connection.send_bytes(scratch.written()).map_err(failed)?;
+        outstanding.push_back(ldap::MessageId(id));
+    }
+    while !outstanding.is_empty() {
+        take(&mut connection, &mut outstanding)?;
+    }
+    Ok(())
+}

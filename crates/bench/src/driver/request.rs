@@ -1,0 +1,234 @@
+//! Requests as templates: encoded once with marks where a key goes, then written again and again with the marks filled.
+//!
+//! BER puts lengths before contents, so a message is written from its end to its beginning: when a header is due, how
+//! long its content is has just been seen. What has no place in it is copied as one piece.
+
+use ber::{Reader, Tag};
+use ldap::{Controls, Message, MessageId, Request};
+
+use super::pattern::{Key, Pattern, Places};
+use crate::Seeded;
+
+/// A request without its message id.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestTemplate {
+    /// From the end to the beginning.
+    steps: Box<[Step]>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Octets as they are.
+    Literal(Box<[u8]>),
+    /// A primitive element whose content is a pattern.
+    Value(Tag, Pattern),
+    /// Here ends the content of a constructed element.
+    End,
+    /// Here begins the content of the one ended last.
+    Begin(Tag),
+}
+
+impl RequestTemplate {
+    /// A template of a request that has marks in it.
+    pub(crate) fn new(request: Request<'_>, places: &Places<'_>) -> RequestTemplate {
+        let mut message = Vec::new();
+        Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
+        let mut steps = Vec::new();
+        // What we have just encoded is a SEQUENCE of the id and the operation.
+        if let Ok(envelope) = Reader::new(&message).element(Tag::SEQUENCE) {
+            let mut envelope = Reader::new(envelope);
+            if envelope.integer().is_ok() {
+                compile(envelope.remaining(), places, &mut steps);
+            }
+        }
+        RequestTemplate { steps: steps.into() }
+    }
+
+    /// Writes the message for a key before what is in `out`.
+    pub(crate) fn write(&self, id: i32, key: &impl Key, random: &mut Seeded, out: &mut Backward) {
+        let message_end = out.position();
+        for step in &self.steps {
+            match step {
+                Step::Literal(octets) => out.put(octets),
+                Step::Value(tag, pattern) => {
+                    let mut text = std::mem::take(&mut out.text);
+                    text.clear();
+                    pattern.fill(key, random, &mut text);
+                    out.put(&text);
+                    out.put_header(*tag, text.len());
+                    out.text = text;
+                }
+                Step::End => out.ends.push(out.position()),
+                Step::Begin(tag) => {
+                    let end = out.ends.pop().unwrap_or(message_end);
+                    out.put_header(*tag, out.position() - end);
+                }
+            }
+        }
+        out.put_id(id);
+        out.put_header(Tag::SEQUENCE, out.position() - message_end);
+    }
+}
+
+/// Appends the steps that write a series of elements, the last first.
+fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
+    let mut elements = Vec::new();
+    let mut reader = Reader::new(octets);
+    while let Ok((tag, content)) = Reader::any(&mut reader.clone()) {
+        let Ok((_, whole)) = reader.any_whole() else { break };
+        elements.push((tag, content, whole));
+    }
+    let mut literal: Vec<u8> = Vec::new();
+    for (tag, content, whole) in elements.into_iter().rev() {
+        if !places.are_in(content) {
+            literal.splice(..0, whole.iter().copied());
+            continue;
+        }
+        if !literal.is_empty() {
+            steps.push(Step::Literal(std::mem::take(&mut literal).into()));
+        }
+        if tag.is_constructed() {
+            steps.push(Step::End);
+            compile(content, places, steps);
+            steps.push(Step::Begin(tag));
+        } else {
+            steps.push(Step::Value(tag, places.split(content)));
+        }
+    }
+    if !literal.is_empty() {
+        steps.push(Step::Literal(literal.into()));
+    }
+}
+
+/// Octets that grow at their beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Backward {
+    octets: Vec<u8>,
+    /// Where what was written begins.
+    start: usize,
+    /// Positions, from the end of everything, where open elements end.
+    ends: Vec<usize>,
+    /// A value in the making.
+    text: Vec<u8>,
+}
+
+impl Backward {
+    /// How much was written.
+    fn position(&self) -> usize {
+        self.octets.len() - self.start
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.start = self.octets.len();
+    }
+
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.octets[self.start..]
+    }
+
+    fn put(&mut self, octets: &[u8]) {
+        if self.start < octets.len() {
+            let more = (self.octets.len() + octets.len()).max(256);
+            self.octets.splice(..0, std::iter::repeat_n(0, more));
+            self.start += more;
+        }
+        let end = self.start;
+        self.start -= octets.len();
+        self.octets[self.start..end].copy_from_slice(octets);
+    }
+
+    fn put_header(&mut self, tag: Tag, content_len: usize) {
+        if content_len < 0x80 {
+            return self.put(&[tag.0, content_len as u8]);
+        }
+        let len = (content_len as u64).to_be_bytes();
+        let zeros = len.iter().take_while(|octet| **octet == 0).count();
+        self.put(&len[zeros..]);
+        self.put(&[tag.0, 0x80 | (len.len() - zeros) as u8]);
+    }
+
+    fn put_id(&mut self, id: i32) {
+        let octets = id.to_be_bytes();
+        let len = ber::integer_len(i64::from(id));
+        self.put(&octets[octets.len() - len..]);
+        self.put_header(Tag::INTEGER, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::ColumnNames;
+    use super::super::pattern::tests::Fixed;
+    use super::*;
+    use ldap::{
+        AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases,
+        FilterBuf, ModifyRequest, Scope, SearchRequest, SelectionBuf,
+    };
+
+    fn check(marked: Request<'_>, places: &Places<'_>, key: &Fixed, expected: Request<'_>) {
+        let template = RequestTemplate::new(marked, places);
+        let mut out = Backward::default();
+        for id in [1, 127, 128, 40_000, i32::MAX] {
+            out.clear();
+            template.write(id, key, &mut Seeded::new(1), &mut out);
+            let mut encoded = Vec::new();
+            let message = Message { id: MessageId(id), request: expected, controls: Controls::NONE };
+            message.encode(&mut encoded);
+            assert_eq!(out.written(), encoded, "{expected:?}");
+            assert_eq!(Message::decode(out.written(), &DecodeLimits::AUTHENTICATED), Ok(message));
+        }
+    }
+
+    #[test]
+    fn what_a_template_writes_is_what_the_encoder_writes() {
+        let mut columns = ColumnNames::default();
+        let mut places = Places::new(&mut columns);
+        let long = "x".repeat(300);
+        let long: &'static str = long.leak();
+        let key = Fixed(17, long);
+        let search =
+            |base, filter: &FilterBuf, selection: &SelectionBuf, out: &mut dyn FnMut(Request<'_>)| {
+                out(Request::Search(SearchRequest::new(
+                    base,
+                    Scope::WholeSubtree,
+                    filter.as_filter(),
+                    selection.as_selection(),
+                )));
+            };
+        let selection: SelectionBuf = ["1.1"].into_iter().collect();
+        let marked_filter =
+            FilterBuf::parse(&places.mark("(&(uid=user.{n})(|(cn={cn}*)(!(sn={n}))))").unwrap()).unwrap();
+        let filter = FilterBuf::parse(&format!("(&(uid=user.17)(|(cn={long}*)(!(sn=17))))")).unwrap();
+        search("dc=com", &marked_filter, &selection, &mut |marked| {
+            search("dc=com", &filter, &selection, &mut |expected| check(marked, &places, &key, expected));
+        });
+
+        let entry = places.mark("uid={n},dc=com").unwrap();
+        check(
+            Request::Delete(DeleteRequest { entry: &entry }),
+            &places,
+            &key,
+            Request::Delete(DeleteRequest { entry: "uid=17,dc=com" }),
+        );
+        let (mut marked, mut expected) = (AttributesBuf::new(), AttributesBuf::new());
+        marked.push("objectClass", ["top", "person"]);
+        marked.push("cn", [places.mark("{cn} {n}").unwrap(), "b".to_owned()]);
+        expected.push("objectClass", ["top", "person"]);
+        expected.push("cn", [format!("{long} 17"), "b".to_owned()]);
+        check(
+            Request::Add(AddRequest { entry: &entry, attributes: marked.as_attributes() }),
+            &places,
+            &key,
+            Request::Add(AddRequest { entry: "uid=17,dc=com", attributes: expected.as_attributes() }),
+        );
+        let (mut marked, mut expected) = (ChangesBuf::new(), ChangesBuf::new());
+        marked.push(ChangeOperation::Add, "member", [&entry]);
+        expected.push(ChangeOperation::Add, "member", ["uid=17,dc=com"]);
+        check(
+            Request::Modify(ModifyRequest { object: "cn=g", changes: marked.as_changes() }),
+            &places,
+            &key,
+            Request::Modify(ModifyRequest { object: "cn=g", changes: expected.as_changes() }),
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! What a thread counts: totals by kind of operation, and second by second.
+
+use std::sync::mpsc::Sender;
+
+use crate::result::{Latency, OperationKind, OperationTotals, Second};
+
+/// Examples of errors that are kept of each kind.
+const EXAMPLES_MAX: usize = 5;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// How an operation ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Ending<'a> {
+    Right,
+    /// A result code that was not expected, and what the server said.
+    Error(&'a [u8]),
+    /// The right code and the wrong content: what, in words.
+    Wrong(&'static str),
+}
+
+/// Counts of one thread.
+pub(crate) struct Tally {
+    kinds: Vec<(OperationKind, OperationTotals)>,
+    second: Second,
+    second_latency: Latency,
+    /// When measuring begins and ends, in nanoseconds since the run began.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) connections_closed: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) failures: Vec<String>,
+    seconds: Sender<Second>,
+    counts: Vec<u64>,
+    /// CPU time of this thread when the second began, and when measuring did.
+    cpu_second: u64,
+    cpu_from: Option<u64>,
+    cpu_to: u64,
+    handed_in: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(kinds: &[OperationKind], seconds: Sender<Second>) -> Tally {
+        Tally {
+            kinds: kinds.iter().map(|kind| (*kind, OperationTotals::default())).collect(),
+            counts: vec![0; kinds.len()],
+            second: Second::default(),
+            second_latency: Latency::new(),
+            from: u64::MAX,
+            to: u64::MAX,
+            connections_closed: 0,
+            unanswered: 0,
+            failures: Vec::new(),
+            seconds,
+            cpu_second: 0,
+            cpu_from: None,
+            cpu_to: 0,
+            handed_in: 0,
+        }
+    }
+
+    /// Measuring has begun; what is said again is not heard.
+    pub(crate) fn begin_once(&mut self) {
+        if self.cpu_from.is_none() {
+            let cpu = thread_cpu_micros();
+            self.cpu_from = Some(cpu);
+            self.cpu_second = cpu;
+        }
+    }
+
+    /// The share of the measured time that this thread was working.
+    pub(crate) fn busy(&self) -> f64 {
+        let Some(from) = self.cpu_from else { return 0.0 };
+        let seconds = self.handed_in.max(1);
+        (self.cpu_to.saturating_sub(from)) as f64 / 1e6 / seconds as f64
+    }
+
+    /// Whether a moment is measured.
+    pub(crate) fn is_measured(&self, at: u64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+
+    /// Counts an answered operation.
+    pub(crate) fn answered(&mut self, kind: usize, nanos: u64, code: u32, entries: u32, ending: &Ending<'_>) {
+        let micros = nanos.div_ceil(1000);
+        self.counts[kind] += 1;
+        self.second_latency.record_micros(micros);
+        let (_, totals) = &mut self.kinds[kind];
+        totals.operations += 1;
+        totals.entries += u64::from(entries);
+        *totals.result_codes.entry(code).or_default() += 1;
+        totals.latency.record_micros(micros);
+        let example = match ending {
+            Ending::Right => return,
+            Ending::Error(said) => {
+                totals.errors += 1;
+                format!("result code {code}: {}", String::from_utf8_lossy(said))
+            }
+            Ending::Wrong(what) => {
+                totals.wrong_answers += 1;
+                (*what).to_owned()
+            }
+        };
+        self.second.errors += 1;
+        if totals.examples.len() < EXAMPLES_MAX && !totals.examples.contains(&example) {
+            totals.examples.push(example);
+        }
+    }
+
+    /// Counts a connection that broke in use.
+    pub(crate) fn closed(&mut self, why: String) {
+        self.connections_closed += 1;
+        self.second.errors += 1;
+        self.fail(why);
+    }
+
+    /// Notes what went wrong; the same thing once.
+    pub(crate) fn fail(&mut self, why: String) {
+        if self.failures.len() < EXAMPLES_MAX && !self.failures.contains(&why) {
+            self.failures.push(why);
+        }
+    }
+
+    /// When the second that is being counted ends.
+    pub(crate) fn second_end(&self) -> u64 {
+        self.from.saturating_add((self.second.second + 1) * NANOS_PER_SECOND)
+    }
+
+    /// Hands in all seconds that are over.
+    pub(crate) fn hand_in(&mut self, now: u64) {
+        while now >= self.second_end() {
+            self.hand_in_one();
+        }
+    }
+
+    fn hand_in_one(&mut self) {
+        let next = Second { second: self.second.second + 1, ..Second::default() };
+        let mut second = std::mem::replace(&mut self.second, next);
+        for (count, (kind, _)) in self.counts.iter_mut().zip(&self.kinds) {
+            if *count > 0 {
+                *second.operations.entry(*kind).or_default() += std::mem::take(count);
+            }
+        }
+        let cpu = thread_cpu_micros();
+        second.load_cpu_micros = Some(cpu.saturating_sub(std::mem::replace(&mut self.cpu_second, cpu)));
+        if self.from.saturating_add(second.second * NANOS_PER_SECOND) < self.to {
+            self.cpu_to = cpu;
+            self.handed_in += 1;
+        }
+        second.latency = Some(self.second_latency.clone());
+        self.second_latency.clear();
+        // Nobody listens any more when the run is being given up.
+        let _ = self.seconds.send(second);
+    }
+
+    /// Hands in what is left, if anything was counted since.
+    pub(crate) fn finish(mut self) -> TallyTotals {
+        if self.second.errors > 0 || self.counts.iter().any(|count| *count > 0) {
+            self.hand_in_one();
+        }
+        TallyTotals {
+            kinds: self.kinds,
+            connections_closed: self.connections_closed,
+            unanswered: self.unanswered,
+            failures: self.failures,
+        }
+    }
+}
+
+/// What a thread counted, at its end.
+pub(crate) struct TallyTotals {
+    pub(crate) kinds: Vec<(OperationKind, OperationTotals)>,
+    pub(crate) connections_closed: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) failures: Vec<String>,
+}
+
+fn thread_cpu_micros() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}

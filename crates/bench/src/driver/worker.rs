@@ -1,0 +1,629 @@
+//! One thread of the driver: an event loop over its share of the clients.
+//!
+//! A client has one connection for everything but binds, one for binds, or both, and as many slots as it may have requests
+//! outstanding. A slot takes an operation and a key, sends the operation's requests one after the other, checks what comes back
+//! and counts. In a closed loop it starts again at once; in an open loop it waits for the next intended start, and when it
+//! comes late the latency counts from the intended one all the same.
+
+mod answering;
+mod asking;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+
+use super::keys::KeyStream;
+use super::line::{Line, State};
+use super::plan::{On, Plan, PlannedKeys, PlannedOperation};
+use super::request::Backward;
+use super::sasl::{Exchange, SaltedPasswords};
+use super::tally::{Tally, TallyTotals};
+use crate::Seeded;
+
+/// Octets read at a time.
+const READ_SIZE: usize = 64 * 1024;
+/// The longest message of a server that is read: larger entries than any here.
+const MESSAGE_LEN_MAX: usize = 64 << 20;
+/// Connections that are being made at the same time by one thread.
+const CONNECTING_MAX: usize = 128;
+/// How often in a row a connection may fail before it is given up.
+const ATTEMPTS_MAX: u32 = 6;
+/// How long until a second attempt; doubled for each further one.
+const RETRY_NANOS: u64 = 50_000_000;
+/// How long connecting may take altogether.
+const CONNECT_NANOS_MAX: u64 = 60_000_000_000;
+/// How long answers are waited for after the end.
+const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
+/// The longest wait for anything.
+const TICK: Duration = Duration::from_millis(50);
+/// The result code of a bind that goes on (RFC 4511 section 4.2.2).
+const SASL_BIND_IN_PROGRESS: u32 = 14;
+/// Draws of an operation before it is taken that none can be done.
+const DRAWS_MAX: usize = 64;
+
+const TIMER: Token = Token(usize::MAX);
+
+/// When what happens, in nanoseconds since the run began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) start: u64,
+    pub(crate) warm_up_end: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl Schedule {
+    fn is_open(&self, now: u64) -> bool {
+        (self.start..self.warm_up_end).contains(&now) || (self.from..self.to).contains(&now)
+    }
+}
+
+/// What all threads of a run have in common.
+pub(crate) struct Shared<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) targets: &'a [SocketAddr],
+    pub(crate) sources: &'a [IpAddr],
+    /// What connections that are not bound by the workload begin with.
+    pub(crate) identity: Option<(String, String)>,
+    pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    pub(crate) base: Instant,
+    pub(crate) connected: Barrier,
+    pub(crate) scheduled: Barrier,
+    pub(crate) schedule: OnceLock<Schedule>,
+}
+
+/// What a thread has to say at its end.
+pub(crate) struct Finished {
+    pub(crate) tally: TallyTotals,
+    /// Entries that it added and did not delete.
+    pub(crate) added: Vec<u64>,
+    pub(crate) connections: u64,
+    /// Share of the measured time in which the thread was working, 0 to 1.
+    pub(crate) busy: f64,
+    /// When the last operation that counts was done.
+    pub(crate) last: u64,
+    /// Intended starts that were never sent.
+    pub(crate) late: u64,
+}
+
+struct Client {
+    job: usize,
+    main: Option<usize>,
+    bind: Option<usize>,
+    /// Its first slot and how many there are.
+    slots: usize,
+    slot_count: usize,
+    next_sequence: i32,
+    /// Slots that wait until all connections are there.
+    parked: Vec<usize>,
+}
+
+struct Slot {
+    client: usize,
+    operation: usize,
+    step: usize,
+    key: u64,
+    id: i32,
+    /// The connection that the answer comes over; `None` while nothing is asked.
+    line: Option<usize>,
+    /// When the operation was, or was to be, started.
+    intended: u64,
+    entries: u32,
+    is_found: bool,
+    exchange: Option<Box<Exchange>>,
+}
+
+/// A job's part in this thread.
+struct JobState {
+    streams: Vec<Option<KeyStream>>,
+    /// Slots with nothing to do.
+    free: VecDeque<usize>,
+    /// Open loop: nanoseconds between starts of this thread, and the next intended one.
+    interval: Option<f64>,
+    sent: u64,
+    next_due: u64,
+}
+
+pub(crate) struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    index: usize,
+    poll: Poll,
+    timer: OwnedFd,
+    armed: u64,
+    lines: Vec<Line>,
+    clients: Vec<Client>,
+    slots: Vec<Slot>,
+    jobs: Vec<JobState>,
+    added: VecDeque<u64>,
+    random: Seeded,
+    salted: SaltedPasswords,
+    scratch: Backward,
+    text: Vec<u8>,
+    buffer: Vec<u8>,
+    tally: Tally,
+    schedule: Schedule,
+    connecting: usize,
+    next_source: usize,
+    active: usize,
+    last: u64,
+    is_draining: bool,
+    /// Lines that have something to write.
+    dirty: Vec<usize>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared<'a>,
+        index: usize,
+        tally: Tally,
+        added: VecDeque<u64>,
+    ) -> io::Result<Worker<'a>> {
+        let timer = rustix::time::timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
+        let poll = Poll::new()?;
+        poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+        let never = Schedule { start: u64::MAX, warm_up_end: u64::MAX, from: u64::MAX, to: u64::MAX };
+        let seed = Seeded::new(shared.seed ^ ((index as u64 + 1) << 32)).next_u64();
+        let mut worker = Worker {
+            shared,
+            index,
+            poll,
+            timer,
+            armed: 0,
+            lines: Vec::new(),
+            clients: Vec::new(),
+            slots: Vec::new(),
+            jobs: Vec::new(),
+            added,
+            random: Seeded::new(seed),
+            salted: SaltedPasswords::default(),
+            scratch: Backward::default(),
+            text: Vec::new(),
+            buffer: vec![0; READ_SIZE],
+            tally,
+            schedule: never,
+            connecting: 0,
+            next_source: index * 37,
+            active: 0,
+            last: 0,
+            is_draining: false,
+            dirty: Vec::new(),
+        };
+        worker.make_clients();
+        Ok(worker)
+    }
+
+    /// This thread's share of the clients of every job: every `threads`th.
+    fn make_clients(&mut self) {
+        let mut number = 0;
+        for (index, job) in self.shared.plan.jobs.iter().enumerate() {
+            let stream = |operation: &PlannedOperation| match &operation.keys {
+                PlannedKeys::Sequence { sequence, .. } => {
+                    Some(KeyStream::new(sequence.clone(), self.index as u64))
+                }
+                PlannedKeys::New | PlannedKeys::Added => None,
+            };
+            self.jobs.push(JobState {
+                streams: job.operations.iter().map(stream).collect(),
+                free: VecDeque::new(),
+                interval: job.rate.map(|rate| 1e9 * self.shared.threads as f64 / rate),
+                sent: 0,
+                next_due: 0,
+            });
+            for _ in 0..job.clients {
+                number += 1;
+                if number % self.shared.threads == self.index {
+                    self.make_client(index, number);
+                }
+            }
+        }
+    }
+
+    fn make_client(&mut self, job_index: usize, number: usize) {
+        let job = &self.shared.plan.jobs[job_index];
+        let client = self.clients.len();
+        let target = number % self.shared.targets.len();
+        let mut line = |wanted: bool, on: On| {
+            wanted.then(|| {
+                self.lines.push(Line::new(client, on, target));
+                self.lines.len() - 1
+            })
+        };
+        let main = line(job.keeps(On::Main), On::Main);
+        let on = if job.keeps(On::New) { On::New } else { On::Bind };
+        let bind = line(job.keeps(On::Bind) || job.keeps(On::New), on);
+        // A connection has one bind at a time, so a client that does nothing else has no more than one request.
+        let slot_count = if main.is_some() { job.outstanding } else { 1 };
+        let slots = self.slots.len();
+        self.slots.extend((0..slot_count).map(|_| Slot {
+            client,
+            operation: 0,
+            step: 0,
+            key: 0,
+            id: 0,
+            line: None,
+            intended: 0,
+            entries: 0,
+            is_found: false,
+            exchange: None,
+        }));
+        self.jobs[job_index].free.extend(slots..slots + slot_count);
+        let parked = Vec::new();
+        self.clients.push(Client { job: job_index, main, bind, slots, slot_count, next_sequence: 0, parked });
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.base.elapsed().as_nanos() as u64
+    }
+
+    /// From connecting to the last answer.
+    pub(crate) fn run(mut self) -> io::Result<Finished> {
+        let connected = self.connect_all();
+        // Whatever happened, the others must not wait for this one.
+        self.shared.connected.wait();
+        self.shared.scheduled.wait();
+        connected?;
+        if let Some(schedule) = self.shared.schedule.get() {
+            self.schedule = *schedule;
+            self.tally.from = schedule.from;
+            self.tally.to = schedule.to;
+            self.measure()?;
+        }
+        let connections = self.lines.iter().filter(|line| line.state != State::GivenUp).count() as u64;
+        let late = self.unsent();
+        self.tally.unanswered += late;
+        let busy = self.tally.busy();
+        Ok(Finished {
+            tally: self.tally.finish(),
+            added: self.added.into(),
+            connections,
+            busy,
+            last: self.last,
+            late,
+        })
+    }
+
+    fn connect_all(&mut self) -> io::Result<()> {
+        let end = self.now() + CONNECT_NANOS_MAX;
+        loop {
+            let is_waiting =
+                |line: &Line| line.on != On::New && !matches!(line.state, State::Ready | State::GivenUp);
+            if !self.lines.iter().any(is_waiting) {
+                return Ok(());
+            }
+            let now = self.now();
+            if now > end {
+                let waiting = self.lines.iter().filter(|line| is_waiting(line)).count();
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!(
+                        "{waiting} connections were not made within {} s",
+                        CONNECT_NANOS_MAX / 1_000_000_000
+                    ),
+                ));
+            }
+            self.reconnect(now)?;
+            self.turn(Some(TICK))?;
+        }
+    }
+
+    /// Begins to connect what is down, as far as may be at the same time.
+    fn reconnect(&mut self, now: u64) -> io::Result<()> {
+        for index in 0..self.lines.len() {
+            if self.connecting >= CONNECTING_MAX {
+                break;
+            }
+            let line = &self.lines[index];
+            if line.state == State::Down && line.on != On::New && line.retry_at <= now {
+                self.connect(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, index: usize) {
+        let sources = self.shared.sources;
+        let source = (!sources.is_empty()).then(|| sources[self.next_source % sources.len()]);
+        self.next_source += 1;
+        let line = &mut self.lines[index];
+        let address = self.shared.targets[line.target];
+        match line.connect(address, source, self.poll.registry(), Token(index)) {
+            Ok(()) => self.connecting += 1,
+            Err(error) => self.lost(index, &format!("cannot connect to {address}: {error}")),
+        }
+    }
+
+    fn measure(&mut self) -> io::Result<()> {
+        let Schedule { start, from, to, .. } = self.schedule;
+        let mut is_running = false;
+        for job in &mut self.jobs {
+            // Threads take turns.
+            let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
+            job.next_due = start + offset as u64;
+        }
+        let mut phase_from = start;
+        loop {
+            let now = self.now();
+            if now >= from {
+                self.tally.begin_once();
+                self.tally.hand_in(now.min(to));
+            }
+            if now >= to {
+                break;
+            }
+            let is_open = self.schedule.is_open(now);
+            if is_open && !is_running {
+                self.resume(phase_from.max(start), now);
+                phase_from = from;
+            }
+            is_running = is_open;
+            if is_open {
+                self.pump(now);
+                self.flush_dirty();
+                if self.is_used_up() {
+                    break;
+                }
+            } else if now >= self.schedule.warm_up_end {
+                phase_from = from;
+            }
+            self.reconnect(now)?;
+            self.wait(now)?;
+        }
+        self.drain()
+    }
+
+    /// Everything that waits is started again: the first time, and after a pause.
+    fn resume(&mut self, phase_start: u64, now: u64) {
+        for index in 0..self.jobs.len() {
+            if self.jobs[index].interval.is_some() {
+                let job = &mut self.jobs[index];
+                if job.next_due < phase_start {
+                    job.next_due = phase_start;
+                    job.sent = 0;
+                }
+                continue;
+            }
+            for slot in std::mem::take(&mut self.jobs[index].free) {
+                self.start(slot, now);
+            }
+        }
+    }
+
+    /// Open loop: starts what is due.
+    fn pump(&mut self, now: u64) {
+        for index in 0..self.jobs.len() {
+            let Some(interval) = self.jobs[index].interval else { continue };
+            loop {
+                let job = &mut self.jobs[index];
+                let due = job.next_due;
+                // In the pause nothing is due, and what is due after the end is not sent.
+                if due > now || due >= self.schedule.to {
+                    break;
+                }
+                let Some(slot) = job.free.pop_front() else { break };
+                job.sent += 1;
+                job.next_due = due + interval as u64;
+                // Fractions of nanoseconds add up over hours.
+                if job.sent.is_multiple_of(1024) {
+                    job.next_due += ((interval - interval.floor()) * 1024.0) as u64;
+                }
+                if (self.schedule.warm_up_end..self.schedule.from).contains(&due) {
+                    self.jobs[index].free.push_front(slot);
+                    self.jobs[index].next_due = self.schedule.from;
+                    break;
+                }
+                self.start(slot, due);
+            }
+        }
+    }
+
+    /// Intended starts before the end that were never sent.
+    fn unsent(&self) -> u64 {
+        let unsent = |job: &JobState| match job.interval {
+            Some(interval) if job.next_due < self.schedule.to && self.schedule.to != u64::MAX => {
+                ((self.schedule.to - job.next_due) as f64 / interval).ceil() as u64
+            }
+            _ => 0,
+        };
+        self.jobs.iter().map(unsent).sum()
+    }
+
+    /// No slot does anything and none ever will.
+    fn is_used_up(&self) -> bool {
+        self.active == 0
+            && self.jobs.iter().all(|job| job.interval.is_none())
+            && self.clients.iter().all(|client| client.parked.is_empty() || !self.may_return(client))
+    }
+
+    fn may_return(&self, client: &Client) -> bool {
+        [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
+    }
+
+    /// Waits for what is under way, sends what was due, and puts back what has to be put back.
+    fn drain(&mut self) -> io::Result<()> {
+        self.is_draining = true;
+        let began = self.now();
+        loop {
+            let now = self.now();
+            self.pump(now);
+            for index in 0..self.jobs.len() {
+                // Open loop: second steps that wait for their turn.
+                let waiting: Vec<usize> =
+                    self.jobs[index].free.iter().copied().filter(|slot| self.slots[*slot].step > 0).collect();
+                self.jobs[index].free.retain(|slot| !waiting.contains(slot));
+                for slot in waiting {
+                    self.start(slot, u64::MAX);
+                }
+            }
+            self.flush_dirty();
+            self.tally.hand_in(now);
+            if (self.active == 0 && self.unsent() == 0) || now > began + DRAIN_NANOS_MAX {
+                break;
+            }
+            self.wait(now)?;
+        }
+        let is_missing = |slot: &&Slot| {
+            let is_open = self.jobs[self.clients[slot.client].job].interval.is_some();
+            slot.line.is_some() && (!is_open || self.tally.is_measured(slot.intended))
+        };
+        self.tally.unanswered += self.slots.iter().filter(is_missing).count() as u64;
+        Ok(())
+    }
+
+    /// Waits for events, at most until the next thing that is to happen at a time.
+    fn wait(&mut self, now: u64) -> io::Result<()> {
+        let due = |job: &JobState| {
+            (job.interval.is_some() && !job.free.is_empty() && job.next_due < self.schedule.to)
+                .then_some(job.next_due)
+        };
+        let mut next = self.jobs.iter().filter_map(due).min().unwrap_or(u64::MAX);
+        for border in [self.schedule.start, self.schedule.from, self.schedule.to, self.tally.second_end()] {
+            if border > now {
+                next = next.min(border);
+            }
+        }
+        if next <= now {
+            return self.turn(Some(Duration::ZERO));
+        }
+        let left = Duration::from_nanos(next - now);
+        if left < TICK {
+            self.arm(next, left)?;
+        }
+        self.turn(Some(TICK))
+    }
+
+    /// Sets the timer, which is finer than the milliseconds of epoll.
+    fn arm(&mut self, at: u64, left: Duration) -> io::Result<()> {
+        if self.armed == at {
+            return Ok(());
+        }
+        self.armed = at;
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos().max(1)) };
+        let setting = Itimerspec { it_interval: zero, it_value: value };
+        rustix::time::timerfd_settime(self.timer.as_fd(), TimerfdTimerFlags::empty(), &setting)?;
+        Ok(())
+    }
+
+    /// One pass over what is ready.
+    fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        match self.poll.poll(&mut events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        for event in &events {
+            if event.token() == TIMER {
+                let mut count = [0; 8];
+                // Only to make it ready again.
+                let _ = rustix::io::read(self.timer.as_fd(), &mut count);
+                self.armed = 0;
+                continue;
+            }
+            self.serve(event.token().0);
+        }
+        self.flush_dirty();
+        Ok(())
+    }
+
+    fn flush_dirty(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            self.flush(index);
+        }
+    }
+
+    fn flush(&mut self, index: usize) {
+        if let Err(error) = self.lines[index].flush() {
+            self.lost(index, &format!("a connection broke while writing: {error}"));
+        }
+    }
+
+    /// A connection can be read, or written, or both, or is at its end.
+    fn serve(&mut self, index: usize) {
+        match self.lines[index].state {
+            State::Down | State::GivenUp => return,
+            State::Connecting => match self.lines[index].is_connected() {
+                Ok(false) => return,
+                Ok(true) => self.on_connected(index),
+                Err(error) => {
+                    let address = self.shared.targets[self.lines[index].target];
+                    self.lost(index, &format!("cannot connect to {address}: {error}"));
+                    return;
+                }
+            },
+            State::Binding | State::Ready => {}
+        }
+        self.receive(index);
+        self.flush(index);
+    }
+
+    fn on_connected(&mut self, index: usize) {
+        self.connecting -= 1;
+        let line = &mut self.lines[index];
+        match line.on {
+            On::Main if self.shared.identity.is_some() => {
+                line.state = State::Binding;
+                let mut message = Vec::new();
+                if let Some((name, password)) = &self.shared.identity {
+                    put_simple_bind(name, password, &mut message);
+                }
+                line.push(&message);
+                self.dirty.push(index);
+            }
+            On::New => {
+                line.state = State::Ready;
+                if let Some(slot) = line.queue.pop_front() {
+                    line.is_busy = true;
+                    self.send(slot, index);
+                }
+            }
+            On::Main | On::Bind => self.on_ready(index),
+        }
+    }
+
+    fn on_ready(&mut self, index: usize) {
+        let line = &mut self.lines[index];
+        line.state = State::Ready;
+        line.attempts = 0;
+        let client = line.client;
+        if !self.is_ready(client) {
+            return;
+        }
+        let now = self.now();
+        let is_open_loop = self.jobs[self.clients[client].job].interval.is_some();
+        for slot in std::mem::take(&mut self.clients[client].parked) {
+            if self.schedule.is_open(now) && !is_open_loop {
+                self.start(slot, now);
+            } else {
+                self.jobs[self.clients[client].job].free.push_back(slot);
+            }
+        }
+    }
+
+    /// Whether a client has all connections that it keeps.
+    fn is_ready(&self, client: usize) -> bool {
+        let Client { main, bind, .. } = self.clients[client];
+        [main, bind].into_iter().flatten().all(|line| {
+            let line = &self.lines[line];
+            line.on == On::New || line.state == State::Ready
+        })
+    }
+}
+
+fn put_simple_bind(name: &str, password: &str, out: &mut Vec<u8>) {
+    let authentication = ldap::Authentication::Simple(password.as_bytes());
+    let request = ldap::Request::Bind(ldap::BindRequest { version: 3, name, authentication });
+    ldap::Message { id: ldap::MessageId(1), request, controls: ldap::Controls::NONE }.encode(out);
+}

@@ -1,0 +1,182 @@
+//! What a responder does wrong, when it is told to.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Seeded;
+
+/// What to do wrong. Nothing by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// How long answers wait.
+    pub delay: Delay,
+    /// Standing still now and then.
+    pub stall: Option<Stall>,
+    /// Every so many requests, if it is a search, another entry than the one asked for.
+    pub wrong_every: Option<u64>,
+    /// Every so many requests, hang up instead of an answer.
+    pub close_every: Option<u64>,
+    /// Where random delays begin.
+    pub seed: u64,
+}
+
+/// A time to stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// For how long.
+    pub length: Duration,
+    /// From the beginning of one to that of the next.
+    pub every: Duration,
+}
+
+/// How long answers wait: a distribution.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Delay {
+    /// Not at all.
+    #[default]
+    None,
+    /// Always the same.
+    Constant(Duration),
+    /// Anything between two, alike.
+    Uniform(Duration, Duration),
+    /// Most one, some (a share, 0 to 1) the other.
+    Bimodal {
+        /// Most.
+        fast: Duration,
+        /// Some.
+        slow: Duration,
+        /// How many of them.
+        slow_share: f64,
+    },
+    /// Exponentially distributed with this mean.
+    Exponential(Duration),
+}
+
+impl Delay {
+    /// Whether answers go out at once.
+    pub fn is_none(&self) -> bool {
+        *self == Delay::None
+    }
+
+    /// One delay.
+    pub(super) fn draw(&self, random: &mut Seeded) -> Duration {
+        let mut share = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        match self {
+            Delay::None => Duration::ZERO,
+            Delay::Constant(delay) => *delay,
+            Delay::Uniform(from, to) => *from + to.saturating_sub(*from).mul_f64(share()),
+            Delay::Bimodal { fast, slow, slow_share } => {
+                if share() < *slow_share {
+                    *slow
+                } else {
+                    *fast
+                }
+            }
+            Delay::Exponential(mean) => mean.mul_f64(-(1.0 - share()).ln()),
+        }
+    }
+}
+
+/// A delay or stall that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not understood: {1}")]
+pub struct FaultError(String, &'static str);
+
+/// `500us`, `2ms`, `1.5s`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" => number,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+impl FromStr for Delay {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Delay, FaultError> {
+        let parse = || {
+            let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+            let parts: Vec<&str> = rest.split(',').collect();
+            Some(match (kind, parts.as_slice()) {
+                ("none", [""]) => Delay::None,
+                ("constant", [delay]) => Delay::Constant(duration(delay)?),
+                ("uniform", [from, to]) => Delay::Uniform(duration(from)?, duration(to)?),
+                ("exponential", [mean]) => Delay::Exponential(duration(mean)?),
+                ("bimodal", [fast, slow, percent]) => {
+                    let percent: f64 = percent.strip_suffix('%')?.parse().ok()?;
+                    let slow_share = (0.0..=100.0).contains(&percent).then_some(percent / 100.0)?;
+                    Delay::Bimodal { fast: duration(fast)?, slow: duration(slow)?, slow_share }
+                }
+                _ => return None,
+            })
+        };
+        const FORMS: &str =
+            "write none, constant:2ms, uniform:1ms,5ms, exponential:2ms or bimodal:1ms,50ms,5%";
+        parse().ok_or_else(|| FaultError(text.to_owned(), FORMS))
+    }
+}
+
+impl FromStr for Stall {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Stall, FaultError> {
+        let parse = || {
+            let (length, every) = text.split_once('/')?;
+            Some(Stall { length: duration(length)?, every: duration(every)? })
+        };
+        parse().ok_or_else(|| FaultError(text.to_owned(), "write LENGTH/EVERY, as 1s/10s"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_read() {
+        let millis = Duration::from_millis;
+        for (text, expected) in [
+            ("none", Some(Delay::None)),
+            ("constant:500us", Some(Delay::Constant(Duration::from_micros(500)))),
+            ("uniform:1ms,1.5s", Some(Delay::Uniform(millis(1), millis(1500)))),
+            ("exponential:2ms", Some(Delay::Exponential(millis(2)))),
+            (
+                "bimodal:1ms,50ms,5%",
+                Some(Delay::Bimodal { fast: millis(1), slow: millis(50), slow_share: 0.05 }),
+            ),
+            ("constant:5", None),
+            ("constant:-5ms", None),
+            ("bimodal:1ms,2ms,500%", None),
+            ("often", None),
+        ] {
+            assert_eq!(text.parse::<Delay>().ok(), expected, "{text}");
+        }
+        assert_eq!("1s/10s".parse(), Ok(Stall { length: millis(1000), every: millis(10_000) }));
+        assert!("1s".parse::<Stall>().is_err());
+    }
+
+    #[test]
+    fn delays_are_distributed_as_named() {
+        let millis = Duration::from_millis;
+        let mean = |delay: Delay| {
+            let mut random = Seeded::new(1);
+            (0..100_000).map(|_| delay.draw(&mut random).as_secs_f64() * 1e3).sum::<f64>() / 1e5
+        };
+        let bimodal = Delay::Bimodal { fast: millis(1), slow: millis(101), slow_share: 0.1 };
+        for (delay, expected) in [
+            (Delay::Constant(millis(3)), 3.0),
+            (Delay::Uniform(millis(2), millis(6)), 4.0),
+            (Delay::Exponential(millis(5)), 5.0),
+            (bimodal, 11.0),
+        ] {
+            let found = mean(delay.clone());
+            assert!((found / expected - 1.0).abs() < 0.02, "{delay:?}: {found} ms");
+        }
+    }
+}

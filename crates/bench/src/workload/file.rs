@@ -1,0 +1,533 @@
+//! The form of a workload file.
+
+use serde::Deserialize;
+
+use super::error::{WorkloadError, line_of};
+use crate::result::{DocumentFigure, DocumentRow, OperationKind};
+
+/// A text of the file, which knows where it stands. May have [places](crate::driver#places) that each request fills.
+pub type Text = toml::Spanned<String>;
+
+/// A workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What it is called on the command line: the file's name without `.toml`.
+    #[serde(skip)]
+    pub name: String,
+    /// Its title in reports.
+    pub title: String,
+    /// What a reader should know about it.
+    #[serde(default)]
+    pub about: String,
+    /// The row of a published table that it reruns.
+    #[serde(default)]
+    pub document: Option<Document>,
+    /// The entries that it asks for.
+    pub data: Data,
+    /// What the server must have and be able to do.
+    #[serde(default)]
+    pub needs: Needs,
+    /// How long to measure, in seconds, unless the command line says otherwise.
+    #[serde(default = "duration_default")]
+    pub duration_seconds: u64,
+    /// How long to run before that.
+    #[serde(default = "warm_up_default")]
+    pub warm_up_seconds: u64,
+    /// How long to wait, doing nothing, between warm-up and measuring.
+    #[serde(default)]
+    pub pause_seconds: u64,
+    /// How many entries of its own are added before and removed afterwards, for operations with `keys = "own"` and to
+    /// begin with for `keys = "added"`.
+    #[serde(default)]
+    pub own_entries: u64,
+    /// Bulk loading, which is no LDAP operation: what a server's own loader is to be measured with.
+    #[serde(default)]
+    pub load: Option<LoadNeed>,
+    /// Groups of clients that are at work at the same time.
+    #[serde(default, rename = "job")]
+    pub jobs: Vec<Job>,
+    /// The file's text, to find lines in.
+    #[serde(skip)]
+    pub(crate) text: String,
+}
+
+fn duration_default() -> u64 {
+    10
+}
+
+fn warm_up_default() -> u64 {
+    2
+}
+
+/// Where a workload comes from.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// The document: "OID", "Salford", "M-Vault", "Sun" or "eDirectory".
+    pub name: String,
+    /// The table in it.
+    #[serde(default)]
+    pub table: String,
+    /// The row there.
+    #[serde(default)]
+    pub row: String,
+    /// What it says.
+    #[serde(default)]
+    pub figures: Vec<DocumentFigure>,
+}
+
+impl From<&Document> for DocumentRow {
+    fn from(document: &Document) -> DocumentRow {
+        DocumentRow {
+            document: document.name.clone(),
+            table: document.table.clone(),
+            row: document.row.clone(),
+            figures: document.figures.clone(),
+        }
+    }
+}
+
+/// The entries that a workload asks for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// The template that makes them: a shipped one's name or a file; empty when they come from elsewhere.
+    #[serde(default)]
+    pub template: String,
+    /// The entries that are keys have an RDN of this attribute.
+    pub rdn: String,
+    /// How the DN of an entry is made, to check that the data is there; needs no template then.
+    pub dn: Text,
+    /// The number of the first entry.
+    #[serde(default = "first_default")]
+    pub first: u64,
+    /// How many there are unless the command line says otherwise.
+    #[serde(default = "entries_default")]
+    pub entries: u64,
+    /// Constants of the template that differ from what it says.
+    #[serde(default)]
+    pub constants: std::collections::BTreeMap<String, String>,
+}
+
+fn first_default() -> u64 {
+    1
+}
+
+fn entries_default() -> u64 {
+    100_000
+}
+
+/// What a server needs for a workload.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// Indexes: an attribute and its kinds, as `pando index add` takes them ("cn:eq,sub"). Others should not be there.
+    #[serde(default)]
+    pub indexes: Vec<String>,
+    /// A mechanism that must be in supportedSASLMechanisms.
+    #[serde(default)]
+    pub sasl: Option<String>,
+    /// Settings of the server, in words: they are stated in the result.
+    #[serde(default)]
+    pub settings: Vec<String>,
+    /// Passwords are stored in this form.
+    #[serde(default)]
+    pub password_scheme: Option<String>,
+    /// Whoever asks is not above access rules.
+    #[serde(default)]
+    pub access_control: bool,
+    /// A line is logged for every operation.
+    #[serde(default)]
+    pub operation_log: bool,
+}
+
+/// What bulk loading to measure.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadNeed {
+    /// Whether `needs.indexes` are kept while loading.
+    #[serde(default)]
+    pub indexed: bool,
+}
+
+/// Clients that do the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// How many.
+    pub clients: usize,
+    /// Requests outstanding on each connection.
+    #[serde(default = "one")]
+    pub outstanding: usize,
+    /// Requests a second of all of them together; as many as the server can where it is not given.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// What they ask: operations, drawn by weight.
+    #[serde(rename = "operation")]
+    pub operations: Vec<Operation>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// An operation, and what must come of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Which.
+    pub kind: toml::Spanned<OperationName>,
+    /// Its share among the job's operations.
+    #[serde(default = "weight_default")]
+    pub weight: u32,
+    /// Which entries.
+    #[serde(default)]
+    pub keys: KeySource,
+    /// In which order.
+    #[serde(default)]
+    pub order: KeyOrder,
+    /// Only the first entries of the data: this share of them (sparse).
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// Search base.
+    #[serde(default)]
+    pub base: Option<Text>,
+    /// Search scope.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Search filter.
+    #[serde(default)]
+    pub filter: Option<Text>,
+    /// Attributes that a search returns; none for all, `1.1` for the DN alone.
+    #[serde(default)]
+    pub attributes: Vec<Text>,
+    /// The entry that is bound as, compared with, added, changed or deleted; of a search, the one that must be among its results.
+    #[serde(default)]
+    pub dn: Option<Text>,
+    /// Entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
+    #[serde(default)]
+    pub expect_entries: Option<ExpectedEntries>,
+    /// An attribute and a value that the entry must have: "cn: user{n}".
+    #[serde(default)]
+    pub expect_attribute: Option<Text>,
+    /// The result code that is right.
+    #[serde(default)]
+    pub expect_code: Option<u32>,
+    /// Password of a bind.
+    #[serde(default)]
+    pub password: Option<Text>,
+    /// How to bind.
+    #[serde(default)]
+    pub mechanism: BindMechanism,
+    /// User name of a SASL bind.
+    #[serde(default)]
+    pub user: Option<Text>,
+    /// Whether a bind is made on a connection that is kept or a new one each time.
+    #[serde(default)]
+    pub connection: BindConnection,
+    /// Attribute of a compare.
+    #[serde(default)]
+    pub attribute: Option<Text>,
+    /// Value of a compare.
+    #[serde(default)]
+    pub value: Option<Text>,
+    /// Changes of a modify: "replace description: text", "add ...", "delete ...".
+    #[serde(default)]
+    pub changes: Vec<Text>,
+    /// A second modify of the same entry, so that it is again as it was. Counts as an operation of its own.
+    #[serde(default)]
+    pub undo: Vec<Text>,
+    /// The attributes of an entry to add, one "name: value" a line.
+    #[serde(default)]
+    pub entry: Option<Text>,
+    /// The RDN of a rename; the entry gets its own name back by a second one.
+    #[serde(default)]
+    pub new_rdn: Option<Text>,
+    /// Searches from a list instead of `base`, `scope` and `filter`.
+    #[serde(skip)]
+    pub listed: Option<std::sync::Arc<super::Listed>>,
+}
+
+fn weight_default() -> u32 {
+    1
+}
+
+/// Operations by their names in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum OperationName {
+    Search,
+    /// Search, then bind as what was found; counts as one.
+    Authentication,
+    Bind,
+    Compare,
+    Modify,
+    Add,
+    Delete,
+    Rename,
+}
+
+impl Operation {
+    /// What it counts as.
+    pub fn kind(&self) -> OperationKind {
+        match self.kind.get_ref() {
+            OperationName::Search => OperationKind::Search,
+            OperationName::Authentication => OperationKind::Authentication,
+            OperationName::Bind if self.connection == BindConnection::New => OperationKind::ConnectBind,
+            OperationName::Bind => OperationKind::Bind,
+            OperationName::Compare => OperationKind::Compare,
+            OperationName::Modify => OperationKind::Modify,
+            OperationName::Add => OperationKind::Add,
+            OperationName::Delete => OperationKind::Delete,
+            OperationName::Rename => OperationKind::ModifyDn,
+        }
+    }
+}
+
+/// Where keys come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeySource {
+    /// The data.
+    #[default]
+    Data,
+    /// The workload's own entries.
+    Own,
+    /// Numbers never used before: for adds.
+    New,
+    /// Entries that an add of this run has made, the oldest first, each once: for deletes.
+    Added,
+}
+
+/// The order of keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyOrder {
+    /// Uniformly at random.
+    #[default]
+    Random,
+    /// In order, shared out so that no two clients get the same.
+    Sequential,
+    /// Each once, in no order.
+    Shuffled,
+}
+
+impl KeyOrder {
+    /// As in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyOrder::Random => "random",
+            KeyOrder::Sequential => "sequential",
+            KeyOrder::Shuffled => "shuffled",
+        }
+    }
+}
+
+/// Search scopes, by the names that ldapsearch has for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Scope {
+    Base,
+    One,
+    #[default]
+    Sub,
+    Children,
+}
+
+impl Scope {
+    /// As a request has it.
+    pub fn to_ldap(self) -> ldap::Scope {
+        match self {
+            Scope::Base => ldap::Scope::BaseObject,
+            Scope::One => ldap::Scope::SingleLevel,
+            Scope::Sub => ldap::Scope::WholeSubtree,
+            Scope::Children => ldap::Scope::Subordinate,
+        }
+    }
+
+    /// As in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Base => "base",
+            Scope::One => "one",
+            Scope::Sub => "sub",
+            Scope::Children => "children",
+        }
+    }
+
+    /// By its name or its number in a request.
+    pub fn of_name(name: &str) -> Option<Scope> {
+        Some(match name {
+            "base" | "0" => Scope::Base,
+            "one" | "1" => Scope::One,
+            "sub" | "2" | "" => Scope::Sub,
+            "children" | "subord" | "3" => Scope::Children,
+            _ => return None,
+        })
+    }
+}
+
+/// How to bind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum BindMechanism {
+    /// Name and password.
+    #[default]
+    #[serde(rename = "simple")]
+    Simple,
+    /// RFC 2195.
+    #[serde(rename = "CRAM-MD5")]
+    CramMd5,
+    /// RFC 5802.
+    #[serde(rename = "SCRAM-SHA-1")]
+    ScramSha1,
+    /// RFC 7677.
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+}
+
+impl BindMechanism {
+    /// Its SASL name; `None` for a simple bind.
+    pub fn sasl_name(self) -> Option<&'static str> {
+        match self {
+            BindMechanism::Simple => None,
+            BindMechanism::CramMd5 => Some("CRAM-MD5"),
+            BindMechanism::ScramSha1 => Some("SCRAM-SHA-1"),
+            BindMechanism::ScramSha256 => Some("SCRAM-SHA-256"),
+        }
+    }
+}
+
+/// On what a bind is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BindConnection {
+    /// The same connection again and again.
+    #[default]
+    Kept,
+    /// A connection of its own, closed afterwards; the latency includes connecting.
+    New,
+}
+
+/// How many entries a search must return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "EntriesInFile")]
+pub enum ExpectedEntries {
+    /// Any number.
+    Any,
+    /// Just so many.
+    Exactly(u32),
+    /// So many or more.
+    AtLeast(u32),
+}
+
+impl ExpectedEntries {
+    /// Whether so many entries are right.
+    pub fn allows(self, entries: u32) -> bool {
+        match self {
+            ExpectedEntries::Any => true,
+            ExpectedEntries::Exactly(expected) => entries == expected,
+            ExpectedEntries::AtLeast(least) => entries >= least,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum EntriesInFile {
+    Number(u32),
+    Text(String),
+}
+
+impl TryFrom<EntriesInFile> for ExpectedEntries {
+    type Error = String;
+
+    fn try_from(written: EntriesInFile) -> Result<ExpectedEntries, String> {
+        let text = match written {
+            EntriesInFile::Number(number) => return Ok(ExpectedEntries::Exactly(number)),
+            EntriesInFile::Text(text) => text,
+        };
+        if text == "any" {
+            return Ok(ExpectedEntries::Any);
+        }
+        let number = text.strip_suffix('+').and_then(|number| number.parse().ok());
+        number
+            .map(ExpectedEntries::AtLeast)
+            .ok_or_else(|| format!("expect_entries is a number, \"1+\" or \"any\", not {text:?}"))
+    }
+}
+
+impl Workload {
+    /// Reads a workload. `name` is the file's, for messages; the workload's name is its last part without `.toml`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(name: &str, text: &str) -> Result<Workload, WorkloadError> {
+        let mut workload: Workload = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(0, |span| line_of(text, span.start));
+            WorkloadError::new(name, line, error.message())
+        })?;
+        let stem = std::path::Path::new(name).file_stem();
+        workload.name = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        workload.text = text.to_owned();
+        workload.check(name)?;
+        Ok(workload)
+    }
+
+    /// What serde cannot see; operations are looked at by compiling them.
+    fn check(&self, name: &str) -> Result<(), WorkloadError> {
+        let wrong = |message: &str| Err(WorkloadError::new(name, 0, message));
+        if self.jobs.is_empty() && self.load.is_none() {
+            return wrong("there is no [[job]]");
+        }
+        for job in &self.jobs {
+            if job.clients == 0 || job.outstanding == 0 {
+                return wrong("clients and outstanding are at least 1");
+            }
+            if job.operations.iter().all(|operation| operation.weight == 0) {
+                return wrong("a job has no operation with a weight above 0");
+            }
+            if job.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+                return wrong("a rate is above 0");
+            }
+            for operation in &job.operations {
+                self.check_operation(name, operation)?;
+            }
+        }
+        crate::driver::check(self)
+            .map_err(|(at, message)| WorkloadError::new(name, line_of(&self.text, at), message))
+    }
+
+    fn check_operation(&self, name: &str, operation: &Operation) -> Result<(), WorkloadError> {
+        let line = line_of(&self.text, operation.kind.span().start);
+        if operation.share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+            return Err(WorkloadError::new(name, line, "share is above 0 and at most 1"));
+        }
+        let has_own = self.own_entries > 0;
+        let is_adding = || self.jobs.iter().flat_map(|job| &job.operations).any(Operation::is_add);
+        match operation.keys {
+            KeySource::Own | KeySource::Added if !is_adding() => Err(WorkloadError::new(
+                name,
+                line,
+                "keys that are \"own\" or \"added\" need an add operation that says how entries are made (its weight may be 0)",
+            )),
+            KeySource::Own if !has_own => {
+                Err(WorkloadError::new(name, line, "keys = \"own\" needs own_entries"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How entries of its own are made.
+    pub(crate) fn add_operation(&self) -> Option<&Operation> {
+        self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
+    }
+}
+
+impl Operation {
+    fn is_add(&self) -> bool {
+        *self.kind.get_ref() == OperationName::Add
+    }
+}

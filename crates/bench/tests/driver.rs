@@ -1,0 +1,50 @@
+//! The load driver against the null responder.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use bench::driver::{self, Options, Targets};
+use bench::responder::{Faults, Responder};
+use bench::result::OperationKind;
+use bench::workload::{Workload, shipped};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+fn responder(faults: Faults) -> (Responder, Targets) {
+    let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
+    (responder, targets)
+}
+
+fn options() -> Options {
+    Options {
+        clients: Some(8),
+        threads: 2,
+        warm_up: Some(Duration::ZERO),
+        duration: Some(Duration::from_millis(300)),
+        canned: true,
+        ..Options::default()
+    }
+}
+
+fn search() -> Workload {
+    shipped("oid-search-sequential").unwrap()
+}
+
+#[test]
+fn every_answer_is_counted() {
+    let (responder, targets) = responder(Faults::default());
+    let result = driver::run(&search(), &targets, &options()).unwrap();
+    let report = responder.finish().unwrap();
+    let totals = &result.operations[&OperationKind::Search];
+    println!("{} operations, {:.0}/s", totals.operations, result.per_second);
+    assert!(result.is_clean(), "{result:?}");
+    assert!(totals.operations > 0 && totals.entries == totals.operations);
+    assert_eq!(totals.latency.count(), totals.operations);
+    assert_eq!(result.seconds.iter().map(|second| second.operations_total()).sum::<u64>(), totals.operations);
+    // Those answered after the end do not count: at most one for each client.
+    assert!(
+        (0..=8).contains(&(report.answered - totals.operations)),
+        "{} {}",
+        report.answered,
+        totals.operations
+    );
+}
