@@ -449,6 +449,11 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for: see [`View::remember_rows`].
+    pub fn remember_rows(&mut self, bytes_max: usize) {
+        self.view.remember_rows(bytes_max);
+    }
+
     /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
     pub fn park(&mut self) {
         self.view.park();

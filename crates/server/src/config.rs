@@ -117,6 +117,8 @@ pub struct Config {
     pub hash_threads: usize,
     /// Threads for long searches; with none, those run in slices on the event loops.
     pub scan_threads: usize,
+    /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
+    pub row_cache_bytes: usize,
     /// Suffixes to serve, besides those that the data directory knows.
     pub suffixes: Vec<DnText>,
     /// The administrator's DN.
@@ -195,6 +197,7 @@ impl Config {
             threads: cores,
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
+            row_cache_bytes: limits::ROW_CACHE_BYTES,
             suffixes: vec![DnText(DEFAULT_SUFFIX.to_owned())],
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
             admin_password: None,
@@ -244,6 +247,7 @@ impl Config {
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
             hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
             scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
+            row_cache_bytes: file.row_cache_bytes.unwrap_or(defaults.row_cache_bytes),
             suffixes: first_given([arguments.suffixes.clone(), file.suffixes], defaults.suffixes),
             admin_dn: arguments
                 .admin_dn
@@ -279,6 +283,7 @@ impl Config {
         self.threads = kept.threads;
         self.hash_threads = kept.hash_threads;
         self.scan_threads = kept.scan_threads;
+        self.row_cache_bytes = kept.row_cache_bytes;
         self.suffixes = kept.suffixes;
         self.schema_files = kept.schema_files;
     }
@@ -294,6 +299,7 @@ impl Config {
             ("threads", self.threads != new.threads, false),
             ("hash_threads", self.hash_threads != new.hash_threads, false),
             ("scan_threads", self.scan_threads != new.scan_threads, false),
+            ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("schema_files", self.schema_files != new.schema_files, false),
             ("integrity_attributes", self.integrity_attributes != new.integrity_attributes, true),

@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) hash_pool: HashPool,
     pub(crate) scan_pool: ScanPool,
+    /// Bytes that one event loop spends on remembering where rows are.
+    pub(crate) row_cache_bytes: usize,
 }
 
 /// What one event loop lends to the session that it runs.
@@ -51,7 +53,10 @@ impl Context {
         counters: Arc<Counters>,
         settings: Arc<OnlineSettings>,
     ) -> Result<Context, StoreError> {
-        let snapshot = shared.directory.snapshot()?;
+        let mut snapshot = shared.directory.snapshot()?;
+        if shared.row_cache_bytes > 0 {
+            snapshot.remember_rows(shared.row_cache_bytes);
+        }
         Ok(Context {
             event_loop,
             shared,

@@ -9,6 +9,10 @@ use std::time::Duration;
 /// Connections open at a time, by default. What comes above it is closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
+/// Bytes for remembering where rows are, all event loops together, by default: enough for the rows that look-ups by an
+/// indexed value need of some three million entries, taken only as they are asked for. See [`store::View::remember_rows`].
+pub const ROW_CACHE_BYTES: usize = 256 << 20;
+
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
 pub const OUTSTANDING_MAX: usize = 1_024;
 

@@ -25,6 +25,7 @@ pub(crate) struct NodeFile {
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
     pub(crate) scan_threads: Option<usize>,
+    pub(crate) row_cache_bytes: Option<usize>,
     #[serde(rename = "suffixes")]
     suffix_texts: Option<Vec<Spanned<String>>>,
     #[serde(skip)]

@@ -279,6 +279,7 @@ impl Opened {
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
+            row_cache_bytes: self.config.row_cache_bytes / threads,
         });
         self.monitor.attach(Sources {
             counters: Arc::clone(&counters),

@@ -15,10 +15,28 @@ pub struct IdCursor<'r> {
     read: &'r Read,
     /// `None` where the page holds all ids.
     pages: Option<Pages<'r>>,
-    page: &'r [IdBytes],
+    page: Page<'r>,
     /// How many ids of `page` are behind the cursor, at most all.
     passed: usize,
     count: u64,
+}
+
+/// The ids at hand.
+enum Page<'r> {
+    /// A page of the engine.
+    Whole(&'r [IdBytes]),
+    /// The one id that the key is known to have.
+    One([IdBytes; 1]),
+}
+
+impl Page<'_> {
+    #[inline]
+    fn ids(&self) -> &[IdBytes] {
+        match self {
+            Page::Whole(ids) => ids,
+            Page::One(id) => id,
+        }
+    }
 }
 
 /// The pages of a set that fills more than one.
@@ -28,18 +46,33 @@ struct Pages<'r> {
 }
 
 impl<'r> IdCursor<'r> {
-    pub(crate) fn new(read: &'r Read, mut cursor: Cursor<'r>, key: &[u8]) -> Result<IdCursor<'r>> {
+    /// The ids under `key` of the id set map numbered `map`.
+    pub(crate) fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<IdCursor<'r>> {
+        let new_key = match read.txn.known_id(map, key) {
+            Some(Ok(id)) => {
+                let page = Page::One([id.to_be_bytes()]);
+                return Ok(IdCursor { read, pages: None, page, passed: 0, count: 1 });
+            }
+            Some(Err(new_key)) => Some(new_key),
+            None => None,
+        };
         let opened = || -> std::result::Result<_, Failure> {
+            let mut cursor = read.txn.cursor(map)?;
             let Some((key, first)) = cursor.at_key(key)? else {
                 return Ok((None, &[][..], 0));
             };
             let count = cursor.value_count()?;
+            if count == 1
+                && let (Some(new_key), Ok(id)) = (&new_key, first.try_into())
+            {
+                read.txn.remember_id(new_key, u64::from_be_bytes(id));
+            }
             let page = ids_of(if count == 1 { first } else { cursor.block()? });
             let whole = page.len() as u64 == count;
             Ok(((!whole).then(|| Pages { cursor, key }), page, count))
         };
         let (pages, page, count) = opened().map_err(|failure| read.error(failure))?;
-        Ok(IdCursor { read, pages, page, passed: 0, count })
+        Ok(IdCursor { read, pages, page: Page::Whole(page), passed: 0, count })
     }
 
     /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
@@ -50,16 +83,17 @@ impl<'r> IdCursor<'r> {
         if !self.on_page(at_least)
             && let Some(pages) = &mut self.pages
         {
-            self.page = pages.page_with(at_least).map_err(|failure| self.read.error(failure))?;
+            let page = pages.page_with(at_least).map_err(|failure| self.read.error(failure))?;
+            self.page = Page::Whole(page);
             self.passed = 0;
         }
-        self.passed = first_at_least(self.page, self.passed, at_least);
-        Ok(id_at(self.page, self.passed))
+        self.passed = first_at_least(self.page.ids(), self.passed, at_least);
+        Ok(id_at(self.page.ids(), self.passed))
     }
 
     /// Whether the answer to a seek is on the page at hand whatever is on the others.
     fn on_page(&self, at_least: u64) -> bool {
-        match self.page {
+        match self.page.ids() {
             [] => false,
             [only] => u64::from_be_bytes(*only) == at_least,
             [lowest, .., highest] => {
@@ -75,7 +109,7 @@ impl<'r> IdCursor<'r> {
     pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit {
-            let left = &self.page[self.passed..];
+            let left = &self.page.ids()[self.passed..];
             if left.is_empty() {
                 if self.turn_page()? {
                     continue;
@@ -93,11 +127,11 @@ impl<'r> IdCursor<'r> {
     /// Goes to the page after the one at hand, if there is one.
     fn turn_page(&mut self) -> Result<bool> {
         let Some(pages) = &mut self.pages else { return Ok(false) };
-        if self.page.is_empty() {
+        if self.page.ids().is_empty() {
             return Ok(false);
         }
         let next = pages.cursor.next_block().map_err(|failure| self.read.error(failure))?;
-        self.page = ids_of(next.unwrap_or_default());
+        self.page = Page::Whole(ids_of(next.unwrap_or_default()));
         self.passed = 0;
         Ok(next.is_some())
     }

@@ -9,6 +9,7 @@
 //! - *The environment outlives its transactions.* A `Txn` holds an `Arc` of its [`Env`].
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
 //!   lets go of it after closing.
+//! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset; `known_rows`.
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
 //! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
@@ -18,7 +19,10 @@
 
 #![allow(unsafe_code)]
 
+mod known_rows;
+
 use std::any::Any;
+use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +31,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use lmdb_master_sys as ffi;
+
+use known_rows::Known;
+pub(crate) use known_rows::NewKey;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,6 +293,8 @@ pub(crate) struct Txn {
     raw: NonNull<ffi::MDB_txn>,
     ended: bool,
     env: Arc<Env>,
+    /// Only of a reading transaction: what a writing one has read does not stay where it is.
+    known: Option<RefCell<Known>>,
 }
 
 // SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`
@@ -301,7 +310,12 @@ impl Txn {
             ffi::mdb_txn_begin(env.raw.as_ptr(), ptr::null_mut(), flags, &mut raw)
         })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: ffi::MDB_PROBLEM })?;
-        Ok(Txn { raw, ended: false, env: Arc::clone(env) })
+        Ok(Txn { raw, ended: false, env: Arc::clone(env), known: None })
+    }
+
+    /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
+    pub(crate) fn remember_rows(&mut self, bytes_max: usize) {
+        self.known = Some(RefCell::new(Known::new(bytes_max, self.id())));
     }
 
     /// The id of the committed transaction that is read, or that a commit will give.
@@ -312,6 +326,9 @@ impl Txn {
 
     /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.get_mut().stand_by();
+        }
         // SAFETY: as in `id`; `&mut self` says that nothing borrows from the transaction.
         unsafe { ffi::mdb_txn_reset(self.raw.as_ptr()) }
     }
@@ -319,7 +336,12 @@ impl Txn {
     /// After [`reset`](Txn::reset): reads the newest committed state.
     pub(crate) fn renew(&mut self) -> Result<()> {
         // SAFETY: as in `reset`. LMDB refuses a transaction that is not reset.
-        check("mdb_txn_renew", unsafe { ffi::mdb_txn_renew(self.raw.as_ptr()) })
+        check("mdb_txn_renew", unsafe { ffi::mdb_txn_renew(self.raw.as_ptr()) })?;
+        let id = self.id();
+        if let Some(known) = &mut self.known {
+            known.get_mut().go_on(id);
+        }
+        Ok(())
     }
 
     /// Commits: durable when this returns. A failure aborts.
@@ -333,13 +355,54 @@ impl Txn {
         self.env.maps[map]
     }
 
-    /// The value of `key`; in a map of sets, the lowest.
+    /// The value of `key` in a map without sets.
+    #[inline]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (Some(known), Ok(number)) = (&self.known, key.try_into().map(u64::from_be_bytes)) else {
+            return self.get_from_tree(map, key);
+        };
+        let mut known = known.borrow_mut();
+        let Some(generation) = known.generation() else { return self.get_from_tree(map, key) };
+        // SAFETY: only what this transaction has read is remembered, just below. It stays where it is as long as the same committed state is read:
+        // until the transaction is reset, and on when it is renewed to that state, which has been the newest all the while; `stand_by` and
+        // `go_on` see to that. The value borrows from `self` as that of any read does.
+        unsafe {
+            if let Some(value) = known.rows.find(generation, map, number) {
+                return Ok(Some(bytes_of(value)));
+            }
+        }
+        let value = self.get_from_tree(map, key)?;
+        if let Some(value) = value {
+            known.rows.remember(generation, map, number, value);
+        }
+        Ok(value)
+    }
+
+    fn get_from_tree(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         let (mut key, mut value) = (value_of(key), EMPTY);
         // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending need more than `&self`.
         unsafe {
             let code = ffi::mdb_get(self.raw.as_ptr(), self.map(map), &mut key, &mut value);
             Ok(found("mdb_get", code)?.then(|| bytes_of(value)))
+        }
+    }
+
+    /// In a map of sets, the one value of `key` if it is known to have one only; or the key as [`remember_id`](Txn::remember_id) takes it, if it
+    /// would.
+    #[inline]
+    pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<std::result::Result<u64, NewKey>> {
+        let mut known = self.known.as_ref()?.borrow_mut();
+        let generation = known.generation()?;
+        known.ids.find(generation, map, key)
+    }
+
+    /// Remembers the one value of a key.
+    pub(crate) fn remember_id(&self, key: &NewKey, id: u64) {
+        if let Some(known) = &self.known {
+            let mut known = known.borrow_mut();
+            if let Some(generation) = known.generation() {
+                known.ids.remember(generation, key, id);
+            }
         }
     }
 

@@ -41,7 +41,7 @@ impl Read {
     pub fn ids(&self, map: MapId, key: &[u8]) -> Result<IdCursor<'_>> {
         let map = self.map(map).of_kind(MapKind::IdSet)?;
         map.check_key(key)?;
-        IdCursor::new(self, self.cursor(map)?, key)
+        IdCursor::open(self, map.index, key)
     }
 
     /// Whether `id` is under `key` of an id set map.

@@ -19,13 +19,24 @@ pub struct View {
     shared: Arc<Shared>,
     /// The engine's number of the transaction that is read.
     txn_id: u64,
+    /// How much memory may be spent on remembering where rows are.
+    remembered_bytes_max: Option<usize>,
 }
 
 impl View {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
         let txn = begin(shared)?;
         let txn_id = txn.id();
-        Ok(View { read: Read::new(txn, shared.maps), shared: Arc::clone(shared), txn_id })
+        let read = Read::new(txn, shared.maps);
+        Ok(View { read, shared: Arc::clone(shared), txn_id, remembered_bytes_max: None })
+    }
+
+    /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys that have one, 64 bytes each, and
+    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up while nothing has been committed;
+    /// every commit begins anew. For a view that answers many requests.
+    pub fn remember_rows(&mut self, bytes_max: usize) {
+        self.remembered_bytes_max = Some(bytes_max);
+        self.read.txn.remember_rows(bytes_max);
     }
 
     /// Moves to the newest durable position. Also wakes a parked view.
@@ -40,7 +51,12 @@ impl View {
         self.park();
         match self.read.txn.renew() {
             Ok(()) => {}
-            Err(failure) if failure.code == Failure::PANIC => self.read.txn = begin(&self.shared)?,
+            Err(failure) if failure.code == Failure::PANIC => {
+                self.read.txn = begin(&self.shared)?;
+                if let Some(bytes_max) = self.remembered_bytes_max {
+                    self.read.txn.remember_rows(bytes_max);
+                }
+            }
             Err(failure) => return Err(failure.into()),
         }
         self.txn_id = self.read.txn.id();

@@ -1,0 +1,84 @@
+//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small its table is.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod scratch;
+
+use fastrand::Rng;
+use scratch::{ROWS, SETS, Scratch};
+use store::{Read, StoreError, View};
+
+/// Look-ups in one state after which rows are remembered; see `lmdb::known_rows`.
+const PATIENCE: usize = 4096;
+
+const KEY_COUNT: u32 = 400;
+
+/// Numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the map tells them apart.
+fn key(number: u32) -> Vec<u8> {
+    if number.is_multiple_of(2) {
+        // Some far apart, which want the same places.
+        return (u64::from(number) << (number % 6 * 5)).to_be_bytes().to_vec();
+    }
+    let mut key = number.to_be_bytes().to_vec();
+    key.extend(std::iter::repeat_n(b'k', number as usize % 61));
+    key
+}
+
+type Answers = (Option<Vec<u8>>, Vec<u64>, u64, i64);
+
+fn ask(read: &Read, key: &[u8]) -> Answers {
+    let mut ids = Vec::new();
+    let mut cursor = read.ids(SETS, key).unwrap();
+    let count = cursor.estimate();
+    cursor.next_block(&mut ids, usize::MAX).unwrap();
+    (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
+}
+
+fn compare(plain: &View, remembering: &View, random: &mut Rng) {
+    for _ in 0..PATIENCE {
+        remembering.get(ROWS, b"patience").unwrap();
+    }
+    for _ in 0..2_000 {
+        let key = key(random.u32(0..KEY_COUNT));
+        assert_eq!(ask(remembering, &key), ask(plain, &key), "{key:?}");
+    }
+}
+
+#[test]
+fn remembered_rows_are_the_rows_of_the_view() {
+    for (seed, table_bytes) in [(1, 64), (2, 4 << 10), (3, 1 << 20)] {
+        let mut random = Rng::with_seed(seed);
+        let scratch = Scratch::new();
+        let (store, mut writer) = scratch.open();
+        let mut plain = store.view().unwrap();
+        let mut remembering = store.view().unwrap();
+        remembering.remember_rows(table_bytes);
+        for _ in 0..8 {
+            let mut batch = writer.begin().unwrap();
+            for _ in 0..KEY_COUNT {
+                let key = key(random.u32(0..KEY_COUNT));
+                match random.u32(0..5) {
+                    0 => _ = batch.delete(ROWS, &key).unwrap(),
+                    1 => {
+                        let len = if random.u32(0..8) == 0 { 9_000 } else { random.usize(0..300) };
+                        batch.put(ROWS, &key, &vec![random.u8(..); len]).unwrap();
+                    }
+                    2 => _ = batch.insert_id(SETS, &key, random.u64(0..4)).unwrap(),
+                    3 => _ = batch.remove_id(SETS, &key, random.u64(0..4)).unwrap(),
+                    _ => _ = batch.bump(&key, random.i64(-1..=1)).unwrap(),
+                }
+            }
+            batch.commit().unwrap();
+            // Before it moves, the view goes on in its own state.
+            compare(&plain, &remembering, &mut random);
+            plain.renew().unwrap();
+            remembering.renew().unwrap();
+            compare(&plain, &remembering, &mut random);
+            // Parked it knows nothing; waking in the same state it may know what it knew.
+            remembering.park();
+            assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
+            remembering.renew().unwrap();
+            compare(&plain, &remembering, &mut random);
+        }
+    }
+}
