@@ -167,7 +167,7 @@ struct Place {
 fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<Place> {
     let Deciding { state, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
-    let Some((_, suffix)) = state.catalog.suffix_above(&name.key) else {
+    let Some(suffix) = state.catalog.suffix_above(&name.key) else {
         return Err(missing(state, dn, name, None)?);
     };
     let nearest = match state.find(name)? {

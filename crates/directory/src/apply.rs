@@ -10,10 +10,9 @@ use std::sync::Arc;
 
 use store::Batch;
 
-use crate::attribute_index::maintenance;
 use crate::catalog::{
     Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
-    META_LAST_ENTRY, META_SUFFIX, last_csn, last_entry_id, meta_key,
+    META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
 };
 use crate::entry::{EntryRow, StoredEntry};
 use crate::links;
@@ -22,6 +21,8 @@ use crate::rows::{
     AttrId, CLASSES, ClassSetId, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
     class_key, decode_name_row, encode_name_row, id_key, name_key, subtree_counter,
 };
+use crate::settings::SettingsRecord;
+use crate::settings::apply::{apply_rest, apply_schema};
 use crate::stored_values;
 use crate::tree::{damaged_row, node, normal_dn_of};
 use crate::{OpenError, OperationError};
@@ -45,14 +46,20 @@ pub fn apply(
     position: u64,
     record: &Record,
 ) -> Result<()> {
+    if let Change::Settings(settings) = &record.change {
+        if position <= catalog.settings.position {
+            return stamp(batch, catalog, record);
+        }
+        apply_schema(batch, catalog, settings)?;
+    }
     allocate(batch, catalog, record)?;
     match &record.change {
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
         Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
         Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
-        Change::Suffix { dn } => apply_suffix(batch, catalog, dn)?,
-        Change::Index { attribute, kinds } => maintenance::define(batch, catalog, *attribute, *kinds)?,
+        Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
+        Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
         Change::Administrator { stored } => {
             batch.put(META, META_ADMINISTRATOR, stored)?;
             Arc::make_mut(catalog).administrator = Some(stored.clone());
@@ -63,13 +70,15 @@ pub fn apply(
 
 /// Numbers that the record gives out.
 fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) -> Result<()> {
-    for allocation in &record.attributes {
+    // Numbers given before are left alone: what stands behind one may have been changed by a later schema.
+    let (attributes, class_sets) = (catalog.attributes().len(), catalog.class_sets().len());
+    for allocation in record.attributes.iter().filter(|new| new.id.0 as usize >= attributes) {
         let mut bytes = Vec::new();
         allocation.encode(&mut bytes);
         batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
         Arc::make_mut(catalog).add_attribute(allocation).map_err(undefined)?;
     }
-    for allocation in &record.class_sets {
+    for allocation in record.class_sets.iter().filter(|new| new.id.0 as usize >= class_sets) {
         let mut bytes = Vec::new();
         allocation.encode(&mut bytes);
         batch.put(META, &meta_key(META_CLASS_SET, allocation.id.0), &bytes)?;
@@ -83,13 +92,18 @@ fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, dn: &str) -> Result<()> {
-    let number = catalog.suffixes.len() as u32;
-    if Arc::make_mut(catalog).add_suffix(dn).map_err(undefined)? {
-        let rendered = &catalog.suffixes[number as usize].dn;
-        batch.put(META, &meta_key(META_SUFFIX, number), rendered.as_bytes())?;
+/// As the first version of the program recorded a new suffix. An import still says so of a suffix that is there.
+fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
+    if position <= catalog.settings.position
+        || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
+    {
+        return Ok(());
     }
-    Ok(())
+    let mut suffixes: Vec<_> =
+        catalog.suffixes.iter().map(|known| (known.number, known.dn.clone())).collect();
+    suffixes.push((catalog.next_suffix_number(), catalog.suffix_of(dn).map_err(undefined)?.dn));
+    let record = SettingsRecord { suffixes: Some(suffixes), ..SettingsRecord::default() };
+    apply_rest(batch, catalog, position, &record)
 }
 
 /// The log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model; OpenLDAP's
@@ -105,15 +119,15 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::Modify(modify) => &modify.dn,
         Change::Delete(delete) => &delete.dn,
         Change::ModifyDn(rename) => &rename.old_dn,
-        Change::Suffix { .. } | Change::Index { .. } | Change::Administrator { .. } => return Ok(()),
+        Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } => return Ok(()),
     };
     // One suffix is the rule; only where there are more must the DN be looked at.
     let number = match catalog.suffixes.as_slice() {
-        [_] => Some(0),
+        [suffix] => Some(suffix.number),
         _ => {
             let parsed = ldap::Dn::parse(dn).map_err(|error| OperationError::Damaged(error.to_string()))?;
             let name = crate::tree::NormalName::of(&parsed, &catalog.schema);
-            catalog.suffix_above(&name.key).map(|(number, _)| number as u32)
+            catalog.suffix_above(&name.key).map(|suffix| suffix.number)
         }
     };
     if let Some(number) = number {

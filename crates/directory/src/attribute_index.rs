@@ -118,6 +118,18 @@ pub fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType)
     schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()
 }
 
+/// Those of some kinds that an index of the type can answer.
+pub fn possible_kinds(
+    attribute_type: &schema::AttributeType,
+    schema: &Schema,
+    kinds: IndexKinds,
+) -> IndexKinds {
+    let is_possible =
+        |kind: IndexKinds| kinds.contains(kind) && check_kinds(attribute_type, schema, kind).is_ok();
+    let possible = IndexKinds::ALL.iter().filter(|(kind, _)| is_possible(*kind));
+    possible.fold(IndexKinds::NONE, |all, (kind, _)| all.with(*kind))
+}
+
 /// The kinds that an index of the type cannot have, with the reason.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! and go: a snapshot whose rows have them in another state takes that from the rows.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
@@ -17,6 +17,9 @@ use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::entry::EntryRow;
 use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
+use crate::settings::check::schema_of;
+use crate::settings::{StoredSettings, SuffixNumber};
+use crate::virtual_entries::VirtualEntry;
 use crate::{OpenError, OperationError};
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
@@ -94,6 +97,8 @@ pub struct Suffix {
     pub key: Vec<u8>,
     /// Number of RDNs, at least 1.
     pub rdn_count: usize,
+    /// Its number in `meta`.
+    pub number: SuffixNumber,
 }
 
 /// The catalogue at one position of the log.
@@ -106,8 +111,12 @@ pub struct Catalog {
     by_type: HashMap<TypeId, Vec<AttrId>>,
     class_sets: Vec<ClassSet>,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
-    /// Naming contexts in the order of their definition; none lies below another.
+    /// Naming contexts by number; none lies below another.
     pub suffixes: Vec<Suffix>,
+    /// The other directory-wide settings.
+    pub(crate) settings: StoredSettings,
+    /// The subschema subentry, made when first asked for.
+    pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
     /// Stored form of the administrator's password, where one was ever set.
     pub administrator: Option<Vec<u8>>,
     /// Attributes without values whose definition is not the one in `meta` any more: to be written there.
@@ -123,6 +132,8 @@ pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
+pub(crate) const META_SETTINGS: &[u8] = b"settings";
+pub(crate) const META_SCHEMA: &[u8] = b"schema";
 
 /// The key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
@@ -225,18 +236,23 @@ impl Catalog {
             class_sets: Vec::new(),
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
+            settings: StoredSettings::default(),
+            subschema: Arc::default(),
             administrator: None,
             index_version: 0,
             changed: Vec::new(),
         }
     }
 
-    /// Reads the catalogue of a store.
+    /// Reads the catalogue of a store, whose schema is the shipped one with the texts kept there.
     ///
     /// # Errors
     /// A type or class in use is missing from the schema, or its syntax or rules changed; rows are damaged.
-    pub fn load(read: &Read, schema: Arc<Schema>) -> Result<Catalog, OpenError> {
-        let mut catalog = Catalog::new(schema);
+    pub fn load(read: &Read) -> Result<Catalog, OpenError> {
+        let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
+        let settings = settings.ok_or(OpenError::damaged("settings"))?;
+        let mut catalog = Catalog::new(schema_of(&settings.schema).map_err(|problem| vec![problem])?);
+        catalog.settings = settings;
         for row in meta_rows(read, META_ATTRIBUTE)? {
             let allocation =
                 AttributeAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("attribute"))?;
@@ -250,7 +266,7 @@ impl Catalog {
         }
         for row in meta_rows(read, META_SUFFIX)? {
             let dn = std::str::from_utf8(row.1).map_err(|_| OpenError::damaged("suffix"))?;
-            catalog.add_suffix(dn)?;
+            catalog.add_numbered_suffix(row.0, dn)?;
         }
         catalog.load_indexes(read)?;
         catalog.administrator = read.get(META, META_ADMINISTRATOR)?.map(<[u8]>::to_vec);
@@ -332,12 +348,64 @@ impl Catalog {
         Ok(())
     }
 
-    /// Adds a naming context. Does nothing where it is there already.
+    /// The same catalogue under another schema, and the attributes on whose rules normal forms depend otherwise than before.
+    ///
+    /// # Errors
+    /// The schema lacks a type or class that has a number; a suffix cannot be under it.
+    pub(crate) fn with_schema(
+        &self,
+        schema: Arc<Schema>,
+    ) -> Result<(Catalog, Vec<AttributeAllocation>), OpenError> {
+        let mut catalog = Catalog::new(schema);
+        let mut changed = Vec::new();
+        for def in &self.attributes {
+            let before = AttributeAllocation::of(def.id, &def.description, &self.schema);
+            catalog.add_attribute(&before)?;
+            let known = &mut catalog.attributes[def.id.0 as usize];
+            known.index = def.index;
+            let now = AttributeAllocation::of(def.id, &known.description, &catalog.schema);
+            if now != before {
+                changed.push(now);
+            }
+        }
+        for allocation in self.class_set_allocations(0) {
+            catalog.add_class_set(&allocation)?;
+        }
+        for suffix in &self.suffixes {
+            catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
+        }
+        catalog.settings = self.settings.clone();
+        catalog.administrator = self.administrator.clone();
+        catalog.index_version = self.index_version;
+        Ok((catalog, changed))
+    }
+
+    /// A number that no naming context has.
+    pub(crate) fn next_suffix_number(&self) -> SuffixNumber {
+        self.suffixes.iter().map(|suffix| suffix.number + 1).max().unwrap_or(0)
+    }
+
+    /// Makes these all the naming contexts.
+    ///
+    /// # Errors
+    /// As [`add_suffix`](Catalog::add_suffix).
+    pub(crate) fn set_suffixes(&mut self, suffixes: &[(SuffixNumber, String)]) -> Result<(), OpenError> {
+        self.suffixes.clear();
+        suffixes.iter().try_for_each(|(number, dn)| self.add_numbered_suffix(*number, dn).map(drop))
+    }
+
+    /// Adds a naming context and gives its number; `None` where it is there already.
     ///
     /// # Errors
     /// Not a DN, the empty DN, or one above or below another suffix.
-    pub fn add_suffix(&mut self, dn: &str) -> Result<bool, OpenError> {
-        let suffix = self.suffix_of(dn)?;
+    pub fn add_suffix(&mut self, dn: &str) -> Result<Option<SuffixNumber>, OpenError> {
+        let number = self.next_suffix_number();
+        let is_new = self.add_numbered_suffix(number, dn)?;
+        Ok(is_new.then_some(number))
+    }
+
+    fn add_numbered_suffix(&mut self, number: SuffixNumber, dn: &str) -> Result<bool, OpenError> {
+        let suffix = Suffix { number, ..self.suffix_of(dn)? };
         if let Some(other) =
             self.suffixes.iter().find(|s| s.key.starts_with(&suffix.key) || suffix.key.starts_with(&s.key))
         {
@@ -362,7 +430,7 @@ impl Catalog {
         let mut key = Vec::new();
         self.schema.normalize_dn(&dn, &mut key).map_err(|error| bad(error.to_string()))?;
         let rendered = crate::tree::render_dn(&self.schema, &dn);
-        Ok(Suffix { dn: rendered, key, rdn_count: dn.len() })
+        Ok(Suffix { dn: rendered, key, rdn_count: dn.len(), number: 0 })
     }
 
     /// Takes over the indexes as `read` has them.
@@ -466,9 +534,14 @@ impl Catalog {
         self.class_set_ids.get(classes).copied()
     }
 
+    /// Whether there is a naming context of this normal name.
+    pub(crate) fn has_suffix(&self, key: &[u8]) -> bool {
+        self.suffixes.iter().any(|suffix| suffix.key == key)
+    }
+
     /// The suffix at or above a normal DN.
-    pub fn suffix_above(&self, normal_dn: &[u8]) -> Option<(usize, &Suffix)> {
-        self.suffixes.iter().enumerate().find(|(_, suffix)| normal_dn.starts_with(&suffix.key))
+    pub fn suffix_above(&self, normal_dn: &[u8]) -> Option<&Suffix> {
+        self.suffixes.iter().find(|suffix| normal_dn.starts_with(&suffix.key))
     }
 }
 
@@ -530,10 +603,10 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
 }
 
 /// Whether any entry has the attribute. Looks at every entry: asked only when a definition has changed.
-fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OpenError> {
+pub(crate) fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OperationError> {
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for row in read.scan(ENTRIES, all, store::Direction::Forward) {
-        let row = EntryRow::decode(row?.1).ok_or(OpenError::damaged("an entry"))?;
+        let row = EntryRow::decode(row?.1).ok_or_else(|| OperationError::Damaged("an entry".to_owned()))?;
         if row.find(attribute).is_some() {
             return Ok(true);
         }

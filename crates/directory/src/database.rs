@@ -5,7 +5,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use ldap::{Request, ResultCode};
@@ -17,18 +17,18 @@ use crate::allocations::Allocations;
 use crate::apply::apply;
 use crate::attribute_index::maintenance::{self, IndexProgress, SliceBudget};
 use crate::attribute_index::{IndexKinds, check_kinds};
-use crate::catalog::{self, AttributeAllocation, Catalog, DEFAULT_INDEXES, META_FORMAT};
+use crate::catalog::{self, AttributeAllocation, Catalog, META_FORMAT};
 use crate::controls::RequestControls;
 use crate::csn::Csn;
 use crate::decide::decide;
-use crate::limits::{LOG_RECORDS_KEPT, LOG_TRIM_SLICE, UNINDEXED_EXAMINED_MAX};
+use crate::limits::LOG_TRIM_SLICE;
 use crate::name_cache::NameCache;
-use crate::password::StorageScheme;
 use crate::record::{Change, Record};
-use crate::rows::{AttrId, MAPS, META, NODES};
+use crate::rows::{MAPS, META, NODES};
+use crate::settings::{self, Difference, SettingsError, SettingsRecord};
 use crate::tree::State;
-use crate::virtual_entries::{MonitorSource, VirtualEntry};
-use crate::{OperationError, Outcome};
+use crate::virtual_entries::MonitorSource;
+use crate::{DirectorySettings, NodeSettings, OperationError, Outcome, Settings};
 
 /// Version of the rows. Another one is refused at open.
 const ROW_FORMAT_VERSION: u32 = 1;
@@ -38,12 +38,12 @@ pub(crate) const SERVER_NUMBER: u16 = 0;
 
 /// How to open a data directory.
 pub struct OpenOptions {
-    /// Definitions of types and classes.
-    pub schema: Arc<Schema>,
-    /// DNs of the naming contexts to serve besides those that the data directory has already.
+    /// The directory-wide settings of a new directory. One that exists has its own.
+    pub initial: DirectorySettings,
+    /// DNs of the naming contexts to serve besides.
     pub suffixes: Vec<String>,
-    /// Directory-wide settings.
-    pub settings: Settings,
+    /// What this node adds to the settings.
+    pub node: NodeSettings,
     /// Who makes the entries at and below `cn=monitor`.
     pub monitor: Arc<dyn MonitorSource>,
     /// `vendorVersion` of the root DSE (RFC 3045).
@@ -52,45 +52,6 @@ pub struct OpenOptions {
     pub store: store::Options,
     /// Time and random bits for what a first start writes.
     pub stamp: Stamp,
-}
-
-/// Directory-wide settings.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// DN of the administrator; it needs no entry.
-    pub admin_dn: String,
-    /// The administrator's password in stored form; `None` means the one kept in the data directory.
-    pub admin_password: Option<Vec<u8>>,
-    /// Whether anonymous clients read the tree (never userPassword).
-    pub anonymous_read: bool,
-    /// How passwords that arrive in clear are stored.
-    pub password_scheme: StorageScheme,
-    /// Most entries a search returns to others than the administrator; 0 = no limit.
-    pub size_limit: u32,
-    /// Most seconds a search of others than the administrator takes; 0 = no limit.
-    pub time_limit_seconds: u32,
-    /// Most entries that a search of others than the administrator looks at without an index; 0 = no limit.
-    pub unindexed_examined_max: u64,
-    /// Records of the log that are kept, at least 1; older ones are trimmed.
-    pub log_records_kept: u64,
-    /// Link attributes whose values vanish with the entry they name instead of staying as text.
-    pub integrity_attributes: Vec<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            admin_dn: "cn=admin".to_owned(),
-            admin_password: None,
-            anonymous_read: false,
-            password_scheme: StorageScheme::default(),
-            size_limit: 1_000,
-            time_limit_seconds: 60,
-            unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
-            log_records_kept: LOG_RECORDS_KEPT,
-            integrity_attributes: Vec::new(),
-        }
-    }
 }
 
 /// What the clock and the random source gave to one operation.
@@ -160,10 +121,13 @@ pub enum OpenError {
     #[error("setting {setting}: {reason}")]
     Setting {
         /// Its name.
-        setting: &'static str,
+        setting: String,
         /// Why not.
         reason: String,
     },
+    /// There is a data file, but nothing has been written to it: a first start was killed before.
+    #[error("there is a data file, but no directory in it yet")]
+    Empty,
     /// Rows of the catalogue are damaged.
     #[error("the data is damaged: {0}")]
     Damaged(String),
@@ -189,33 +153,33 @@ pub struct Directory {
     store: Store,
     catalog: ArcSwap<Catalog>,
     settings: ArcSwap<Settings>,
+    /// The node's part of the settings. Held while those in force are made anew.
+    node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
-    /// The subschema subentry, made when first asked for.
-    pub(crate) subschema: OnceLock<VirtualEntry>,
 }
 
 impl Directory {
-    /// Opens the data directory `path`, creating it with the default indexes where there is none.
+    /// Opens the data directory `path`, creating it where there is none.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing was changed then, but for a directory newly created.
     pub fn open(path: &Path, options: OpenOptions) -> Result<(Arc<Directory>, Writer), OpenError> {
-        check_settings(&options.settings, &options.schema)?;
         let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
         let view = store.view()?;
         let is_new = check_versions(&view)?;
-        let loaded = Catalog::load(&view, options.schema.clone())?;
+        let loaded = Catalog::load(&view)?;
         drop(view);
+        check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);
         prepare(&mut store_writer, &mut catalog, &options, is_new)?;
         let directory = Arc::new(Directory {
             store,
+            settings: ArcSwap::from_pointee(Settings::of(&options.node, &catalog.settings.general)),
             catalog: ArcSwap::new(catalog.clone()),
-            settings: ArcSwap::from_pointee(options.settings),
+            node: Mutex::new(options.node),
             monitor: options.monitor,
             vendor_version: options.vendor_version,
-            subschema: OnceLock::new(),
         });
         let writer = Writer { directory: directory.clone(), store: store_writer, catalog };
         Ok((directory, writer))
@@ -244,14 +208,30 @@ impl Directory {
         self.settings.load_full()
     }
 
-    /// Puts other settings in force; snapshots take them at their next renewal.
+    /// Puts other settings of this node in force; snapshots take them at their next renewal.
     ///
     /// # Errors
     /// A setting cannot be.
-    pub fn set_settings(&self, settings: Settings) -> Result<(), OpenError> {
-        check_settings(&settings, &self.catalog.load().schema)?;
-        self.settings.store(Arc::new(settings));
+    pub fn set_node_settings(&self, settings: NodeSettings) -> Result<(), OpenError> {
+        check_node(&settings, &self.catalog.load().schema)?;
+        *self.lock_node() = settings;
+        self.refresh_settings();
         Ok(())
+    }
+
+    /// Puts in force what directory and node say by now.
+    fn refresh_settings(&self) {
+        let node = self.lock_node();
+        self.settings.store(Arc::new(Settings::of(&node, &self.catalog.load().settings.general)));
+    }
+
+    fn lock_node(&self) -> MutexGuard<'_, NodeSettings> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The directory-wide settings.
+    pub fn directory_settings(&self) -> DirectorySettings {
+        DirectorySettings::of(&self.catalog.load())
     }
 
     /// Whether the administrator can bind: a password is set or kept.
@@ -318,27 +298,17 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     Ok(false)
 }
 
-fn check_settings(settings: &Settings, schema: &Schema) -> Result<(), OpenError> {
-    let bad = |setting, reason: String| Err(OpenError::Setting { setting, reason });
-    match ldap::Dn::parse(&settings.admin_dn) {
-        Err(error) => return bad("admin_dn", format!("{:?}: {error}", settings.admin_dn)),
-        Ok(dn) if dn.is_empty() => return bad("admin_dn", "the empty DN stands for anonymous".to_owned()),
-        Ok(dn) => {
-            if let Err(error) = schema.normalize_dn(&dn, &mut Vec::new()) {
-                return bad("admin_dn", error.to_string());
-            }
-        }
+/// The administrator's name must be one.
+fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
+    let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
+    match ldap::Dn::parse(&node.admin_dn) {
+        Err(error) => bad(format!("{:?}: {error}", node.admin_dn)),
+        Ok(dn) if dn.is_empty() => bad("the empty DN stands for anonymous".to_owned()),
+        Ok(dn) => match schema.normalize_dn(&dn, &mut Vec::new()) {
+            Err(error) => bad(error.to_string()),
+            Ok(()) => Ok(()),
+        },
     }
-    for name in &settings.integrity_attributes {
-        match schema.attribute_type(name) {
-            None => return bad("integrity_attributes", format!("attribute type {name:?} is not defined")),
-            Some(attribute_type) if !catalog::is_link_type(attribute_type) => {
-                return bad("integrity_attributes", format!("values of {name} are not links to entries"));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
 }
 
 /// Writes what a first start needs, and naming contexts that are new.
@@ -348,29 +318,25 @@ fn prepare(
     options: &OpenOptions,
     is_new: bool,
 ) -> Result<(), OpenError> {
-    let mut changes = Vec::new();
-    // Asked of a copy, so that a bad suffix changes nothing; one for all, because they may exclude each other.
-    let mut with_new_suffixes = Catalog::clone(catalog);
+    let mut proposal = if is_new { options.initial.clone() } else { DirectorySettings::of(catalog) };
     for dn in &options.suffixes {
-        if with_new_suffixes.add_suffix(dn)? {
-            changes.push((Vec::new(), Change::Suffix { dn: dn.clone() }));
-        }
-    }
-    if is_new {
-        for (number, name) in DEFAULT_INDEXES.iter().enumerate() {
-            let Some(attribute_type) = options.schema.attribute_type(name) else { continue };
-            let id = AttrId(number as u32);
-            let description = AttributeDescription::of(attribute_type.id);
-            let allocation = AttributeAllocation::of(id, &description, &options.schema);
-            let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
-            changes.push((vec![allocation], Change::Index { attribute: id, kinds }));
+        let suffix = catalog.suffix_of(dn)?;
+        let is_this = |known: &String| catalog.suffix_of(known).is_ok_and(|known| known.key == suffix.key);
+        if !proposal.suffixes.iter().any(is_this) {
+            proposal.suffixes.push(dn.clone());
         }
     }
     let changed = std::mem::take(&mut Arc::make_mut(catalog).changed);
-    if changes.is_empty() && changed.is_empty() && !is_new {
+    if !is_new && changed.is_empty() && proposal.suffixes.len() == catalog.suffixes.len() {
         return Ok(());
     }
     let mut batch = writer.begin()?;
+    let settings = Settings::of(&options.node, &catalog.settings.general);
+    let decided = settings::decide(State { read: &batch, catalog, settings: &settings }, &proposal);
+    let decided = decided.map_err(|error| match error {
+        SettingsError::Problems(problems) => OpenError::from(problems),
+        SettingsError::Operation(error) => OpenError::from(error),
+    })?;
     for allocation in &changed {
         let mut bytes = Vec::new();
         allocation.encode(&mut bytes);
@@ -383,8 +349,9 @@ fn prepare(
     if is_new {
         batch.put(META, catalog::META_GENERATION, &options.stamp.uuid)?;
     }
-    for (attributes, change) in changes {
+    if !decided.record.is_empty() {
         let csn = Csn::after(catalog::last_csn(&batch)?, options.stamp.now_micros, SERVER_NUMBER);
+        let (attributes, change) = (decided.attributes, Change::Settings(decided.record));
         let record = Record { csn, requester: String::new(), attributes, class_sets: Vec::new(), change };
         let position = batch.append_record(&record.encode())?;
         apply(&mut batch, catalog, position, &record)?;
@@ -574,6 +541,22 @@ impl Writer {
         Ok(self.maintenance_pending())
     }
 
+    /// As [`WriteBatch::change_settings`], in a batch of its own: durable when it returns.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_settings(
+        &mut self,
+        requester: &str,
+        proposal: &DirectorySettings,
+        stamp: &Stamp,
+    ) -> Result<Vec<Difference>, SettingsError> {
+        let mut batch = self.begin()?;
+        let differences = batch.change_settings(requester, proposal, stamp)?;
+        batch.commit()?;
+        Ok(differences)
+    }
+
     /// Sets the administrator's password (in stored form), durably.
     ///
     /// # Errors
@@ -584,7 +567,7 @@ impl Writer {
         stamp: &Stamp,
     ) -> Result<(), OperationError> {
         let mut batch = self.begin()?;
-        batch.record(Change::Administrator { stored }, stamp)?;
+        batch.record_with("", Change::Administrator { stored }, Vec::new(), stamp)?;
         batch.commit()
     }
 }
@@ -668,24 +651,43 @@ impl WriteBatch<'_> {
         if known.map_or(kinds.is_none(), |def| def.index.kinds == kinds) {
             return Ok(false);
         }
-        self.record_with(Change::Index { attribute: id, kinds }, allocations, stamp)?;
+        let change = SettingsRecord { indexes: vec![(id, kinds)], ..SettingsRecord::default() };
+        self.record_with("", Change::Settings(change), allocations.into_parts().0, stamp)?;
         Ok(true)
     }
 
-    fn record(&mut self, change: Change, stamp: &Stamp) -> Result<(), OperationError> {
-        let catalog = Arc::clone(&self.catalog);
-        self.record_with(change, Allocations::new(&catalog), stamp)
+    /// Puts these directory-wide settings in force, all of them or none, with one record. Returns what changed, nothing
+    /// where they are in force already.
+    ///
+    /// # Errors
+    /// What is wrong with them, or stands against them; then nothing changes.
+    pub fn change_settings(
+        &mut self,
+        requester: &str,
+        proposal: &DirectorySettings,
+        stamp: &Stamp,
+    ) -> Result<Vec<Difference>, SettingsError> {
+        self.check_failure()?;
+        if let Some(full) = &self.full {
+            return Err(OperationError::from(full.clone()).into());
+        }
+        let decided = settings::decide(self.state(), proposal)?;
+        if !decided.record.is_empty() {
+            self.record_with(requester, Change::Settings(decided.record), decided.attributes, stamp)?;
+        }
+        Ok(decided.differences)
     }
 
     fn record_with(
         &mut self,
+        requester: &str,
         change: Change,
-        allocations: Allocations<'_>,
+        attributes: Vec<AttributeAllocation>,
         stamp: &Stamp,
     ) -> Result<(), OperationError> {
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
-        let (attributes, class_sets) = allocations.into_parts();
-        self.append(&Record { csn, requester: String::new(), attributes, class_sets, change })
+        let requester = requester.to_owned();
+        self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), change })
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
@@ -695,6 +697,10 @@ impl WriteBatch<'_> {
         };
         if let Err(error) = &written {
             self.failure = Some(error.to_string());
+        } else if let Change::Settings(_) = record.change {
+            // Operations behind it in the batch go by the new settings.
+            let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
+            self.settings = Arc::new(settings);
         }
         written
     }
@@ -710,13 +716,22 @@ impl WriteBatch<'_> {
     /// Nothing of the batch holds: every operation in it failed.
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
+        self.trim_log()?;
         // Published first: whoever sees the new rows must know their numbers. Numbers nobody uses do no harm.
-        if !Arc::ptr_eq(&self.catalog, self.committed) {
+        let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
+        if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
-        self.trim_log()?;
-        self.batch.commit()?;
+        if let Err(error) = self.batch.commit() {
+            // Settings that are not there must not be seen any longer.
+            self.directory.catalog.store(self.committed.clone());
+            return Err(error.into());
+        }
+        let is_other = self.catalog.settings != self.committed.settings;
         *self.committed = self.catalog;
+        if is_other {
+            self.directory.refresh_settings();
+        }
         Ok(())
     }
 

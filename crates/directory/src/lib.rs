@@ -41,6 +41,7 @@ pub mod passwords;
 pub mod record;
 pub mod rows;
 pub mod search;
+pub mod settings;
 pub mod stored_values;
 pub mod target;
 pub mod tree;
@@ -65,6 +66,7 @@ mod testing;
 mod working_entry;
 
 pub use access::Requester;
-pub use database::{Directory, OpenError, OpenOptions, Settings, Snapshot, Stamp, WriteBatch, Writer};
+pub use database::{Directory, OpenError, OpenOptions, Snapshot, Stamp, WriteBatch, Writer};
 pub use outcome::{OperationError, Outcome};
 pub use read_only::ReadOnlyDirectory;
+pub use settings::{DirectorySettings, NodeSettings, Settings};

@@ -86,6 +86,12 @@ pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
 /// Spellings of object classes whose meaning a thread of an import keeps.
 pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
 
+/// Octets of all schema texts of the settings together; the shipped schema has some 100,000.
+pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
+
+/// Letters in the name of a schema text.
+pub const SCHEMA_NAME_MAX: usize = 64;
+
 /// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 

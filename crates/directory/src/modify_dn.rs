@@ -100,8 +100,8 @@ fn find_superior(state: State<'_>, target: &Target, name: &NormalName, superior:
     let superior_name = NormalName::of(superior, &state.catalog.schema);
     let several_servers = |why: String| OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, why);
     let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
-    let own_suffix = suffix_of(name).map_or("", |(_, suffix)| suffix.dn.as_str());
-    let Some((_, suffix)) = suffix_of(&superior_name).filter(|(_, suffix)| suffix.dn == own_suffix) else {
+    let own_suffix = suffix_of(name).map_or("", |suffix| suffix.dn.as_str());
+    let Some(suffix) = suffix_of(&superior_name).filter(|suffix| suffix.dn == own_suffix) else {
         let superior = superior.text();
         return Err(several_servers(format!(
             "the new superior {superior:?} is not in the suffix {own_suffix:?}"

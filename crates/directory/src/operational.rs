@@ -167,10 +167,10 @@ fn context_csn<'a>(state: State<'a>, node: &NodeRow<'_>) -> Result<Option<&'a [u
         return Ok(None);
     }
     // The RDN of a suffix entry is the suffix's DN, both rendered by the same function.
-    let number = match state.catalog.suffixes.as_slice() {
-        [_] => Some(0),
-        suffixes => suffixes.iter().position(|suffix| suffix.dn.eq_ignore_ascii_case(node.rdn)),
+    let suffix = match state.catalog.suffixes.as_slice() {
+        [suffix] => Some(suffix),
+        suffixes => suffixes.iter().find(|suffix| suffix.dn.eq_ignore_ascii_case(node.rdn)),
     };
-    let Some(number) = number else { return Ok(None) };
-    Ok(state.read.get(META, &meta_key(META_CONTEXT_CSN, number as u32))?)
+    let Some(suffix) = suffix else { return Ok(None) };
+    Ok(state.read.get(META, &meta_key(META_CONTEXT_CSN, suffix.number))?)
 }

@@ -4,9 +4,7 @@
 //! away; the position read is the newest durable one, and stays until the reader is dropped.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use schema::Schema;
 use store::{Store, View};
 
 use crate::attribute_index::IndexKinds;
@@ -15,7 +13,7 @@ use crate::catalog::Catalog;
 use crate::database::check_versions;
 use crate::rows::MAPS;
 use crate::tree::State;
-use crate::{OpenError, OperationError, Settings};
+use crate::{NodeSettings, OpenError, OperationError, Settings};
 
 /// A data directory at one position.
 pub struct ReadOnlyDirectory {
@@ -30,16 +28,17 @@ impl ReadOnlyDirectory {
     ///
     /// # Errors
     /// See [`OpenError`]. There must be data.
-    pub fn open(path: &Path, schema: Arc<Schema>) -> Result<ReadOnlyDirectory, OpenError> {
+    pub fn open(path: &Path) -> Result<ReadOnlyDirectory, OpenError> {
         let view = Store::open_read_only(path, MAPS)?.view()?;
         if check_versions(&view)? {
-            return Err(OpenError::damaged("there is a data file, but no directory in it"));
+            return Err(OpenError::Empty);
         }
-        let catalog = Catalog::load(&view, schema)?;
-        Ok(ReadOnlyDirectory { view, catalog, settings: Settings::default() })
+        let catalog = Catalog::load(&view)?;
+        let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
+        Ok(ReadOnlyDirectory { view, catalog, settings })
     }
 
-    /// What is read: rows, their meaning, and default settings.
+    /// What is read: rows, their meaning, and the settings but for those of a node.
     pub fn state(&self) -> State<'_> {
         State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
     }

@@ -12,6 +12,7 @@ use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
+use crate::settings::SettingsRecord;
 
 /// Version of the bytes. A reader refuses versions that it does not know.
 pub const RECORD_VERSION: u8 = 1;
@@ -47,14 +48,9 @@ pub enum Change {
         /// Its DN as rendered.
         dn: String,
     },
-    /// The index of an attribute is this from here on: rows follow changes at once, those of entries that exist are made
-    /// in slices; see [`crate::attribute_index::maintenance`].
-    Index {
-        /// The attribute without options.
-        attribute: AttrId,
-        /// Everything that it is to answer; nothing, to have no index.
-        kinds: IndexKinds,
-    },
+    /// Directory-wide settings. The rows of an index follow changes of entries at once, those of entries that exist are
+    /// made in slices; see [`crate::attribute_index::maintenance`].
+    Settings(SettingsRecord),
     /// The administrator's password.
     Administrator {
         /// In stored form.
@@ -201,7 +197,7 @@ impl Change {
             Change::Delete(_) => 3,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
-            Change::Index { .. } => 8,
+            Change::Settings(_) => 9,
             Change::Administrator { .. } => 7,
         }
     }
@@ -240,10 +236,7 @@ impl Change {
                 put_list(out, &rename.changes, put_value_change);
             }
             Change::Suffix { dn } => put_bytes(out, dn.as_bytes()),
-            Change::Index { attribute, kinds } => {
-                put_varint(out, u64::from(attribute.0));
-                out.push(kinds.bits());
-            }
+            Change::Settings(settings) => settings.encode(out),
             Change::Administrator { stored } => put_bytes(out, stored),
         }
     }
@@ -279,19 +272,18 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             5 => Change::Suffix { dn: decoder.string()? },
-            // As the first version of the program wrote it.
-            6 => Change::Index {
-                attribute: AttrId(decoder.number()?),
-                kinds: IndexKinds::EQUALITY.with(IndexKinds::ORDERING),
-            },
+            // One index, as the first versions of the program wrote it.
+            6 => index(AttrId(decoder.number()?), IndexKinds::EQUALITY.with(IndexKinds::ORDERING)),
+            8 => index(AttrId(decoder.number()?), IndexKinds::from_bits(decoder.byte()?)?),
+            9 => Change::Settings(SettingsRecord::decode(decoder)?),
             7 => Change::Administrator { stored: decoder.bytes()?.to_vec() },
-            8 => Change::Index {
-                attribute: AttrId(decoder.number()?),
-                kinds: IndexKinds::from_bits(decoder.byte()?)?,
-            },
             _ => return None,
         })
     }
+}
+
+fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
+    Change::Settings(SettingsRecord { indexes: vec![(attribute, kinds)], ..SettingsRecord::default() })
 }
 
 fn put_value(out: &mut Vec<u8>, value: &Value) {
@@ -341,6 +333,7 @@ fn take_value_change(decoder: &mut Decoder<'_>) -> Option<ValueChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::GeneralSettings;
 
     fn records() -> Vec<Record> {
         let values = vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9)), Value::Bytes(Vec::new())];
@@ -377,7 +370,13 @@ mod tests {
                 changes,
             }),
             Change::Suffix { dn },
-            Change::Index { attribute: AttrId(7), kinds: IndexKinds::SUBSTRING },
+            index(AttrId(7), IndexKinds::SUBSTRING),
+            Change::Settings(SettingsRecord {
+                schema: Some([("local".to_owned(), "# nothing".to_owned())].into()),
+                suffixes: Some(vec![(0, "dc=b".to_owned()), (300, "o=c".to_owned())]),
+                indexes: Vec::new(),
+                general: Some(GeneralSettings { size_limit: 7, ..GeneralSettings::default() }),
+            }),
             Change::Administrator { stored: b"{SSHA}x".to_vec() },
         ];
         let record = |change| Record {
@@ -396,15 +395,18 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_the_first_version_is_for_equality_and_ordering() {
-        let is_index = |record: &Record| matches!(record.change, Change::Index { .. });
-        let mut bytes = records().into_iter().find(is_index).unwrap().encode();
-        // It had no kinds, and a number of its own.
-        bytes[1] = 6;
-        bytes.pop();
-        let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
-        let found = Record::decode(&bytes).unwrap().change;
-        assert_eq!(found, Change::Index { attribute: AttrId(7), kinds });
+    fn indexes_of_the_first_versions_are_settings() {
+        // A record of its own, first for equality and ordering only, then with kinds.
+        let both = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
+        for (kind, tail, kinds) in [(6, &[7][..], both), (8, &[7, 8], IndexKinds::SUBSTRING)] {
+            let record =
+                Record { change: Change::Administrator { stored: Vec::new() }, ..records().remove(0) };
+            let mut bytes = record.encode();
+            bytes[1] = kind;
+            bytes.pop();
+            bytes.extend_from_slice(tail);
+            assert_eq!(Record::decode(&bytes).unwrap().change, index(AttrId(7), kinds));
+        }
     }
 
     #[test]

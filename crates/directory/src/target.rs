@@ -92,7 +92,7 @@ pub(crate) fn missing(
 
 /// What to say of a name under which not even a suffix entry exists.
 fn outside(state: State<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
-    if let Some((_, suffix)) = state.catalog.suffix_above(&name.key) {
+    if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!("{:?} does not exist: its suffix {:?} has no entry yet", dn.text(), suffix.dn);
     }
     let suffixes: Vec<_> = state.catalog.suffixes.iter().map(|suffix| format!("{:?}", suffix.dn)).collect();

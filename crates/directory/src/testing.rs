@@ -10,14 +10,17 @@ use directory::attribute_index::IndexKinds;
 use directory::attribute_index::maintenance::SliceBudget;
 use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
+use directory::settings::GeneralSettings;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
-use directory::{Directory, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp, Writer};
+use directory::{
+    Directory, DirectorySettings, NodeSettings, OpenError, OpenOptions, Outcome, Requester, Settings,
+    Snapshot, Stamp, Writer,
+};
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, FilterBuf,
     MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode, Scope,
     SearchRequest, SelectionBuf,
 };
-use schema::Schema;
 
 /// Suffix of the directories made here.
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
@@ -104,7 +107,6 @@ pub(crate) struct TestDirectory {
     pub(crate) use_indexes: bool,
     clock: u64,
     settings: Settings,
-    schema: Arc<Schema>,
     // Last, so that the files are closed before the folder goes.
     folder: Arc<TemporaryFolder>,
 }
@@ -116,8 +118,7 @@ impl TestDirectory {
     }
 
     pub(crate) fn with_settings(settings: Settings) -> TestDirectory {
-        TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, Schema::shipped(), &[SUFFIX], 0)
-            .unwrap()
+        TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0).unwrap()
     }
 
     /// A directory with the suffix entry.
@@ -130,32 +131,41 @@ impl TestDirectory {
 
     /// An empty directory whose `cn=monitor` is made by `monitor`.
     pub(crate) fn with_monitor(monitor: Arc<dyn MonitorSource>) -> TestDirectory {
-        let (folder, schema) = (Arc::new(TemporaryFolder::new()), Schema::shipped());
-        TestDirectory::open_with(folder, Settings::default(), schema, &[SUFFIX], 0, monitor).unwrap()
+        let folder = Arc::new(TemporaryFolder::new());
+        TestDirectory::open_with(folder, Settings::default(), &[SUFFIX], 0, monitor).unwrap()
     }
 
     pub(crate) fn open(
         folder: Arc<TemporaryFolder>,
         settings: Settings,
-        schema: Arc<Schema>,
         suffixes: &[&str],
         clock: u64,
     ) -> Result<TestDirectory, OpenError> {
-        TestDirectory::open_with(folder, settings, schema, suffixes, clock, no_monitor())
+        TestDirectory::open_with(folder, settings, suffixes, clock, no_monitor())
     }
 
     fn open_with(
         folder: Arc<TemporaryFolder>,
         settings: Settings,
-        schema: Arc<Schema>,
         suffixes: &[&str],
         clock: u64,
         monitor: Arc<dyn MonitorSource>,
     ) -> Result<TestDirectory, OpenError> {
+        let suffixes: Vec<String> = suffixes.iter().map(|suffix| suffix.to_string()).collect();
+        let general = GeneralSettings { anonymous_read: false, ..settings.general() };
+        let node = NodeSettings {
+            admin_dn: settings.admin_dn.clone(),
+            admin_password: settings.admin_password.clone(),
+            anonymous_read: settings.anonymous_read,
+        };
         let options = OpenOptions {
-            schema: schema.clone(),
-            suffixes: suffixes.iter().map(|suffix| suffix.to_string()).collect(),
-            settings: settings.clone(),
+            initial: DirectorySettings {
+                suffixes: suffixes.clone(),
+                general,
+                ..DirectorySettings::default()
+            },
+            suffixes,
+            node,
             monitor,
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
@@ -172,17 +182,15 @@ impl TestDirectory {
             use_indexes: true,
             clock,
             settings,
-            schema,
             folder,
         })
     }
 
     /// Closes the directory and opens it again.
     pub(crate) fn reopen(self) -> TestDirectory {
-        let (folder, settings, schema, clock) =
-            (self.folder.clone(), self.settings.clone(), self.schema.clone(), self.clock);
+        let (folder, settings, clock) = (self.folder.clone(), self.settings.clone(), self.clock);
         drop(self);
-        TestDirectory::open(folder, settings, schema, &[SUFFIX], clock).unwrap()
+        TestDirectory::open(folder, settings, &[], clock).unwrap()
     }
 
     pub(crate) fn folder(&self) -> Arc<TemporaryFolder> {

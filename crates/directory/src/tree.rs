@@ -131,7 +131,7 @@ impl State<'_> {
 
 /// Looks for the entry of a name.
 pub fn find(read: &Read, catalog: &Catalog, name: &NormalName) -> Result<Found, OperationError> {
-    let Some((_, suffix)) = catalog.suffix_above(&name.key) else {
+    let Some(suffix) = catalog.suffix_above(&name.key) else {
         return Ok(Found::Missing { nearest: None });
     };
     let Some((mut id, mut flags)) = child(read, EntryId::ROOT, &suffix.key)? else {

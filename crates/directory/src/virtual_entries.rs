@@ -13,6 +13,9 @@ use crate::operational::SUBSCHEMA_DN;
 /// DN of the root of the entries that a [`MonitorSource`] makes.
 pub const MONITOR_DN: &str = "cn=monitor";
 
+/// DN of the root of the directory-wide settings; see [`crate::settings::entries`].
+pub const CONFIG_DN: &str = "cn=config";
+
 /// OID of "who am I?" (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 

@@ -15,7 +15,6 @@ use directory::import::{
     SortedRows, Sorters, Text, resolve,
 };
 use ldap::{ResultCode, Scope};
-use schema::Schema;
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
 /// Little memory, so that the sorters spill.
@@ -50,7 +49,7 @@ fn options() -> ImportOptions {
 fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> Result<Done, ImportError> {
     let mut builder = Builder::create(folder.path(), &store_options())?;
     let now = options.now_micros;
-    let job = Job::begin(builder.old(), Schema::shipped(), options)?;
+    let job = Job::begin(builder.old(), options)?;
     let mut sorters = Sorters::new(folder.path(), MEMORY);
     let mut done = Done { carried_over: builder.carry_over(&job, &mut sorters)?, ..Done::default() };
     let mut counter = 0u64;
@@ -101,7 +100,7 @@ fn store_options() -> store::Options {
 }
 
 fn open(folder: Arc<TemporaryFolder>, suffixes: &[&str]) -> TestDirectory {
-    TestDirectory::open(folder, Settings::default(), Schema::shipped(), suffixes, 1_000_000).unwrap()
+    TestDirectory::open(folder, Settings::default(), suffixes, 1_000_000).unwrap()
 }
 
 /// A data directory with no entries.
@@ -436,7 +435,7 @@ fn a_record_too_long_to_be_held_is_read_in_parts() {
     let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");
     let text = format!("{BASE}{person}");
     let mut builder = Builder::create(folder.path(), &store_options()).unwrap();
-    let job = Job::begin(builder.old(), Schema::shipped(), options()).unwrap();
+    let job = Job::begin(builder.old(), options()).unwrap();
     let mut preparer = Preparer::new(&job, folder.path(), MEMORY, Box::new(|| Ok([3; 16]))).unwrap();
     let id = job.first_id();
     let piece = Text { source: 0, offset: 0, line: 0, first_id: id, bytes: text.as_bytes() };

@@ -10,76 +10,14 @@ use std::sync::Arc;
 use directory::csn::Csn;
 use directory::{OpenError, Settings};
 use ldap::{ChangeOperation, ResultCode, Scope};
-use schema::{Schema, SchemaBuilder};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
-/// The shipped schema and one type more.
-fn schema_with(definition: &str) -> Arc<Schema> {
-    let mut builder = SchemaBuilder::shipped();
-    builder.add_text("extra.schema", definition).unwrap();
-    builder.build().unwrap()
-}
-
-const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.99999.7.1 NAME 'colour' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
-const EXACT: &str = "attributetype ( 1.3.6.1.4.1.99999.7.1 NAME 'colour' EQUALITY caseExactMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
-
-fn open(
-    folder: &Arc<TemporaryFolder>,
-    schema: Arc<Schema>,
-    suffixes: &[&str],
-) -> Result<TestDirectory, OpenError> {
-    TestDirectory::open(folder.clone(), Settings::default(), schema, suffixes, 0)
-}
-
-/// A folder with one entry that has a colour.
-fn coloured() -> Arc<TemporaryFolder> {
-    let folder = Arc::new(TemporaryFolder::new());
-    let mut directory = open(&folder, schema_with(COLOUR), &[SUFFIX]).unwrap();
-    let attributes: &[(&str, &[&str])] =
-        &[("objectClass", &["domain", "extensibleObject"]), ("colour", &["Red"])];
-    let outcome = directory.add(SUFFIX, attributes);
-    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-    folder
+fn open(folder: &Arc<TemporaryFolder>, suffixes: &[&str]) -> Result<TestDirectory, OpenError> {
+    TestDirectory::open(folder.clone(), Settings::default(), suffixes, 0)
 }
 
 fn refusal(opened: Result<TestDirectory, OpenError>) -> String {
     opened.map(drop).unwrap_err().to_string()
-}
-
-#[test]
-fn a_definition_may_not_change_its_rules_while_values_exist() {
-    let folder = coloured();
-    let message = refusal(open(&folder, schema_with(EXACT), &[SUFFIX]));
-    assert!(message.contains("attribute type colour has values stored under"), "{message}");
-    // The old definition still opens it.
-    open(&folder, schema_with(COLOUR), &[SUFFIX]).unwrap();
-}
-
-#[test]
-fn a_definition_may_change_its_rules_once_no_entry_has_the_attribute() {
-    let folder = coloured();
-    let mut directory = open(&folder, schema_with(COLOUR), &[SUFFIX]).unwrap();
-    assert_eq!(
-        directory.modify(SUFFIX, &[(ChangeOperation::Delete, "colour", &[])]).code,
-        ResultCode::SUCCESS
-    );
-    drop(directory);
-    let mut directory = open(&folder, schema_with(EXACT), &[SUFFIX]).unwrap();
-    assert_eq!(
-        directory.modify(SUFFIX, &[(ChangeOperation::Add, "colour", &["Red"])]).code,
-        ResultCode::SUCCESS
-    );
-    drop(directory);
-    let mut directory = open(&folder, schema_with(EXACT), &[SUFFIX]).unwrap();
-    assert_eq!(directory.search(SUFFIX, Scope::BaseObject, "(colour=red)", &["1.1"]).entries.len(), 0);
-    drop(directory);
-    refusal(open(&folder, schema_with(COLOUR), &[SUFFIX]));
-}
-
-#[test]
-fn a_definition_in_use_may_not_go() {
-    let message = refusal(open(&coloured(), Schema::shipped(), &[SUFFIX]));
-    assert!(message.contains("1.3.6.1.4.1.99999.7.1 is used by entries but not defined"), "{message}");
 }
 
 #[test]
@@ -90,7 +28,7 @@ fn each_impossible_suffix_has_its_message() {
         (&["nonsense"], "suffix \"nonsense\""),
         (&["unknownType=x"], "is not defined"),
     ] {
-        let message = refusal(open(&Arc::new(TemporaryFolder::new()), Schema::shipped(), suffixes));
+        let message = refusal(open(&Arc::new(TemporaryFolder::new()), suffixes));
         assert!(message.contains(part), "{suffixes:?}: {message}");
     }
 }
@@ -110,8 +48,7 @@ fn each_impossible_setting_has_its_message() {
             "not links to entries",
         ),
     ] {
-        let opened =
-            TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, Schema::shipped(), &[SUFFIX], 0);
+        let opened = TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0);
         let message = refusal(opened);
         assert!(message.contains(part), "{message}");
     }
@@ -120,12 +57,11 @@ fn each_impossible_setting_has_its_message() {
 #[test]
 fn a_second_owner_is_refused() {
     let directory = TestDirectory::new();
-    let settings = Settings::default();
     // Opened by its path, as another process would.
     let options = directory::OpenOptions {
-        schema: Schema::shipped(),
+        initial: directory::DirectorySettings::default(),
         suffixes: Vec::new(),
-        settings,
+        node: directory::NodeSettings::default(),
         monitor: testing::no_monitor(),
         vendor_version: String::new(),
         store: store::Options::default(),
@@ -143,8 +79,7 @@ fn csns_increase_in_log_order_across_restarts_and_clock_steps_back() {
         // Each restart begins with the clock at its start again.
         let folder = directory.folder();
         drop(directory);
-        directory =
-            TestDirectory::open(folder, Settings::default(), Schema::shipped(), &[SUFFIX], 0).unwrap();
+        directory = TestDirectory::open(folder, Settings::default(), &[SUFFIX], 0).unwrap();
         let text = format!("round {round}");
         let outcome = directory.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &[&text])]);
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
@@ -163,7 +98,7 @@ fn csn(directory: &mut TestDirectory) -> Csn {
 #[test]
 fn several_suffixes_are_searched_from_the_empty_dn_and_have_their_own_context_csn() {
     let folder = Arc::new(TemporaryFolder::new());
-    let mut directory = open(&folder, Schema::shipped(), &["dc=a", "o=b c,c=DE"]).unwrap();
+    let mut directory = open(&folder, &["dc=a", "o=b c,c=DE"]).unwrap();
     directory.add("dc=a", &[("objectClass", &["domain"])]);
     let first = directory.read("dc=a").unwrap().texts("contextCSN");
     let outcome = directory.add("o=B  C, c=de", &[("objectClass", &["organization"])]);

@@ -17,6 +17,7 @@ use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
+use crate::settings::{self, SettingsArguments};
 use crate::verify::{self, VerifyArguments};
 
 /// An LDAP v3 directory server.
@@ -55,6 +56,12 @@ pub(crate) enum Verb {
     /// Generate LDIF of any size from a template
     #[command(after_help = generate::HELP)]
     Generate(GenerateArguments),
+    /// Say what a settings file would change
+    #[command(after_help = settings::PLAN_HELP)]
+    Plan(SettingsArguments),
+    /// Put the settings of a file in force: suffixes, indexes, schema, limits, access
+    #[command(after_help = settings::APPLY_HELP)]
+    Apply(SettingsArguments),
     /// List indexes of a directory; add and drop them while it is not being served
     #[command(after_help = index::HELP)]
     Index(IndexArguments),
@@ -79,7 +86,8 @@ pub(crate) struct ServeArguments {
     /// [default: ldap://127.0.0.1:1389]
     #[arg(long, value_name = "URL", env = "PANDO_LISTEN", value_delimiter = ' ')]
     listen: Vec<ServerUrl>,
-    /// Name of a tree to hold; may be given several times [default: dc=example,dc=com]
+    /// Name of a tree to hold besides those that the directory has; may be given several times [default, for a new one:
+    /// dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Vec<DnText>,
     /// The administrator's DN; needs no entry [default: cn=admin]
@@ -88,10 +96,10 @@ pub(crate) struct ServeArguments {
     /// File with the administrator's password; one newline at its end is ignored
     #[arg(long, value_name = "FILE", env = "PANDO_ADMIN_PASSWORD_FILE")]
     admin_password_file: Option<PathBuf>,
-    /// Let anonymous clients read the tree (never userPassword)
+    /// Let anonymous clients of this node read the tree (never userPassword), whatever the directory's settings say
     #[arg(long)]
     anonymous_read: bool,
-    /// Node file (TOML) with these and more settings
+    /// Node file (TOML) with these and more settings of this machine
     #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
     config: Option<PathBuf>,
     /// Load a sample organisation of about 1,000 people below the first suffix, if the directory is empty
@@ -111,7 +119,7 @@ pub(crate) struct DataArguments {
     /// The data directory
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
-    /// The node file, if it names schema files
+    /// The node file, if it names the data directory
     #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -166,7 +174,8 @@ Look after it: each of these has examples in `pando help`
   pando verify --data /tmp/pando";
 
 const SERVE_HELP: &str = "\
-Command line wins over environment, environment over node file, node file over default.
+Command line wins over environment, environment over node file, node file over default. What is the same on all nodes of a
+directory (indexes, schema, limits ...) is changed by `pando apply`.
 SIGTERM finishes what is under way and ends; SIGHUP reads the node file again and says what needs a restart.
 
 When it serves it says so in one line on standard output, with the real ports and, last, the socket in the data directory:

@@ -13,9 +13,8 @@ use directory::operational::VirtualAttribute;
 use directory::{OperationError, ReadOnlyDirectory};
 use ldap::{FilterBuf, ServerUrl};
 use schema::{AttributeUsage, Schema, SchemaBuilder};
-use server::{Config, ServeError};
+use server::{Arguments, Config, ServeError};
 
-use crate::arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 use crate::output::{Background, Compression, Output};
@@ -23,8 +22,12 @@ use crate::output::{Background, Compression, Output};
 /// The options of `pando export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    #[command(flatten)]
-    data: DataArguments,
+    /// The data directory
+    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
+    data: Option<PathBuf>,
+    /// Write the directory's settings instead of its entries: a file for `pando apply`
+    #[arg(long, conflicts_with_all = ["base", "filter", "attributes", "operational", "url", "online"])]
+    config: bool,
     #[command(flatten)]
     server: ServerArguments,
     /// Export the entry of this name and everything below it, instead of everything
@@ -53,16 +56,20 @@ fn parse_filter(text: &str) -> Result<FilterBuf, ldap::FilterError> {
 
 pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     let started = Instant::now();
-    if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
+    if let Some(url) = arguments.server.server(arguments.data.as_deref()) {
         return match arguments.server.connect(&url) {
             Ok(connection) => online(arguments, connection, &url, started),
             Err(error) => exit::failure(&error.to_string()),
         };
     }
-    let config = match Config::load(&arguments.data.to_server()).map_err(ServeError::from) {
+    let server_arguments = Arguments { data: arguments.data.clone(), ..Arguments::default() };
+    let config = match Config::load(&server_arguments).map_err(ServeError::from) {
         Ok(config) => config,
         Err(error) => return exit::failed(&error),
     };
+    if arguments.config {
+        return export_settings(arguments, &config);
+    }
     match server::open_read_only(&config) {
         Ok(directory) => offline(arguments, &directory, started),
         Err(error @ ServeError::Open { .. }) => {
@@ -151,6 +158,22 @@ fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
     Ok(built.unwrap_or_else(|_| Schema::shipped()))
 }
 
+fn export_settings(arguments: &ExportArguments, config: &Config) -> ExitCode {
+    let text = match server::settings::export(config) {
+        Ok(text) => text,
+        Err(error) => return exit::failed(&error),
+    };
+    let compression = arguments.compress.or_else(|| Compression::of_name(&arguments.output));
+    let written = Output::create(Some(&arguments.output), compression).and_then(|mut output| {
+        output.write_all(text.as_bytes())?;
+        output.finish()
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&format!("cannot write {}: {error}", arguments.output.display())),
+    }
+}
+
 impl ExportArguments {
     fn request(&self) -> ExportRequest<'_> {
         ExportRequest {
@@ -230,6 +253,7 @@ change meanwhile then show before or after, and the export is as fast as the ser
 Examples:
   pando export --data /var/lib/pando --operational -o backup.ldif.zst
   pando export --data /var/lib/pando --base ou=people,dc=example,dc=com --attributes cn,mail
+  pando export --data /var/lib/pando --config -o settings.toml
   pando export --data /var/lib/pando --filter '(objectClass=groupOfNames)' | less
   pando export --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret -o copy.ldif
 

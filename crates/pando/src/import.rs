@@ -20,10 +20,10 @@ pub(crate) struct ImportArguments {
     /// The data directory; made if it is not there. Nobody may have it open
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
-    /// The node file, if it names schema files or suffixes
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
+    /// Settings file for a new data directory, as for `pando apply`: suffixes, indexes, schema
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Name of the tree to load [default: all that the directory has; for a new one that of the node file, or
+    /// Name of the tree to load [default: all that the directory has; for a new one those of --config, or
     /// dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Option<DnText>,
@@ -58,15 +58,12 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
 }
 
 fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
-    let mut config = Config::load(&Arguments {
-        config: arguments.config,
+    let config = Config::load(&Arguments {
         data: arguments.data,
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..Arguments::default()
     })?;
-    if arguments.suffix.is_none() && config.data.join("data.mdb").exists() {
-        config.suffixes.clear();
-    }
+    let settings = arguments.config.as_deref().map(server::settings::read).transpose()?;
     // Before anything is made of the data directory.
     let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
     let how = Importing {
@@ -75,7 +72,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         rejects: arguments.rejects,
         memory: arguments.memory.saturating_mul(1 << 20),
     };
-    server::import::import(config, inputs, &how)
+    server::import::import(config, settings.as_ref(), inputs, &how)
 }
 
 /// Opens a text, and unpacks it by the end of its name.
@@ -149,6 +146,7 @@ the file has them.
 Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif
   pando import --data /var/lib/pando --suffix dc=example,dc=org --replace backup.ldif.zst
+  pando import --data /var/lib/pando --config settings.toml people.ldif
   slapcat | pando import --data /var/lib/pando --suffix dc=example,dc=org --rejects rejects.ldif -
 
 Exit codes:

@@ -1,5 +1,6 @@
 //! `pando ldif`: what can be done with LDIF files without a directory.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use directory::ldif_diff::{DiffError, diff};
 use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader};
 use schema::Schema;
 use server::import::InputData;
-use server::{Arguments, Config, ServeError};
+use server::{Config, ServeError};
 
 use crate::{exit, import};
 
@@ -39,7 +40,7 @@ enum LdifVerb {
         #[command(flatten)]
         schema: SchemaArguments,
         /// Look at the text and the names only, not at attributes, values and classes
-        #[arg(long, conflicts_with_all = ["schema", "config"])]
+        #[arg(long, conflicts_with_all = ["schema", "config", "data"])]
         text_only: bool,
     },
     /// Count records and values
@@ -69,21 +70,24 @@ struct SchemaArguments {
     /// A schema file; may be given several times
     #[arg(long, value_name = "FILE")]
     schema: Vec<PathBuf>,
-    /// The node file, if it names schema files
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
+    /// A settings file: the schema that it makes
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A data directory: the schema that it has
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    data: Option<PathBuf>,
 }
 
 impl SchemaArguments {
     fn load(&self) -> Result<Arc<Schema>, ServeError> {
-        let mut files = self.schema.clone();
-        if self.config.is_some() {
-            // The node file need not name a data directory for this.
-            let data = Some(PathBuf::new());
-            let arguments = Arguments { config: self.config.clone(), data, ..Arguments::default() };
-            files.extend(Config::load(&arguments)?.schema_files);
+        let mut texts = BTreeMap::new();
+        if let Some(file) = &self.config {
+            texts = server::settings::read(file)?.settings().schema.clone();
         }
-        server::load_schema(&files)
+        if let Some(data) = &self.data {
+            texts = server::settings::of_directory(&Config::new(data))?.schema;
+        }
+        server::load_schema(&texts, &self.schema)
     }
 }
 

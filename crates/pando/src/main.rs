@@ -15,6 +15,7 @@ mod online;
 mod output;
 mod passwd;
 mod serve;
+mod settings;
 mod verify;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Plan(arguments) => settings::plan(&arguments),
+        Verb::Apply(arguments) => settings::apply(&arguments),
         Verb::Index(arguments) => index::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Completions { shell } => {

@@ -34,9 +34,12 @@ fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
         say("pando: the directory has entries, the sample is not loaded");
         return Ok(());
     }
-    let Some(suffix) = opened.config().suffixes.first().cloned() else { return Ok(()) };
-    let entries = bench::sample::organisation(suffix.as_str())
-        .map_err(|error| ServeError::Sample(error.to_string()))?;
+    let given = opened.config().suffixes.first().map(ToString::to_string);
+    let Some(suffix) = given.or_else(|| opened.directory().suffixes().into_iter().next()) else {
+        return Ok(());
+    };
+    let entries =
+        bench::sample::organisation(&suffix).map_err(|error| ServeError::Sample(error.to_string()))?;
     let count = opened.load(entries.map(|entry| (entry.dn, entry.attributes)))?;
     let password = bench::sample::PASSWORD;
     say(&format!(

@@ -7,7 +7,7 @@ mod support;
 use client::{ClientError, Connection};
 use ldap::{ChangeOperation, MessageId, ResultCode, Scope};
 use std::net::TcpListener;
-use support::pando::Start;
+use support::pando::{Start, command};
 use support::tree::{add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
@@ -65,11 +65,11 @@ fn bad_node_files() {
         ("threads = 0\n", "node.toml:1:"),
         ("threads = \"two\"\n", "node.toml:1: invalid type"),
         ("listen = [\"127.0.0.1:389\"]\n", "write ldap://HOST:PORT"),
-        ("suffixes = [\n \"o=x\",\n \"o\",\n]\n", "node.toml:3: \"o\" is no DN"),
-        ("password_scheme = \"rot13\"\n", "rot13"),
+        ("admin_dn = \"o\"\n", "node.toml:1: \"o\" is no DN"),
         ("admin_password_file = \"none\"\n", "cannot read"),
-        ("integrity_attributes = [\"cn\"]\n", "cn"),
-        ("schema_files = [\"none.schema\"]\n", "none.schema"),
+        ("\nsuffixes = [\"o=x\"]\n", "node.toml:2: suffixes is a setting of the directory"),
+        ("[limits]\nsize_limit = 5\n", "node.toml:2: limits.size_limit is a setting of the directory"),
+        ("schema_files = []\n", "put that in force with `pando apply FILE`"),
         ("[log]\nlevel = \"loud\"\n", "node.toml:2: unknown log level \"loud\""),
     ];
     for (text, part) in cases {
@@ -84,7 +84,7 @@ fn bad_node_files() {
 #[test]
 fn bad_schema_files() {
     let scratch = Scratch::new("schema");
-    let node = scratch.write("node.toml", "schema_files = [\"own.schema\"]\n");
+    let settings = scratch.write("settings.toml", "schema_files = [\"own.schema\"]\n");
     let cases: &[(&str, &str)] = &[
         ("hello", "own.schema:1: \"hello\" is not the beginning of a schema definition"),
         ("# comment\n\nattributetype ( 1.3.6.1.4.1.32473.1 NAME 'x'", "own.schema:3: expected a term or ')'"),
@@ -118,14 +118,16 @@ fn bad_schema_files() {
     ];
     for (text, part) in cases {
         scratch.write("own.schema", text);
-        refused(&scratch, &["--config", node.to_str().unwrap()], SETTINGS, &["own.schema:", part]);
+        let run = command(&["plan", settings.to_str().unwrap()], Some(&scratch.join("none")));
+        run.expect_code(SETTINGS).expect_error("own.schema:").expect_error(part);
     }
 }
 
 #[test]
 fn a_definition_may_not_change_under_its_values() {
     let scratch = Scratch::new("changed-definition");
-    let node = scratch.write("node.toml", "schema_files = [\"own.schema\"]\n");
+    let settings = scratch.write("settings.toml", "schema_files = [\"own.schema\"]\n");
+    let apply = || command(&["apply", settings.to_str().unwrap()], Some(&Pando::data(&scratch)));
     let definition = |equality: &str, syntax: u8| {
         format!(
             "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'badge' EQUALITY {equality} \
@@ -133,9 +135,9 @@ fn a_definition_may_not_change_under_its_values() {
              objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY MAY badge )\n"
         )
     };
-    let start = || Start::new(&scratch).arguments(&["--config", node.to_str().unwrap()]);
     scratch.write("own.schema", definition("caseIgnoreMatch", 15));
-    let pando = start().ready();
+    apply().expect_code(0);
+    let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
     let changes = [
@@ -149,18 +151,12 @@ fn a_definition_may_not_change_under_its_values() {
     assert!(pando.stop().success());
 
     scratch.write("own.schema", definition("caseExactMatch", 15));
-    let (status, errors) = start().refused();
-    assert_eq!(status.code(), Some(DATA), "{errors}");
-    assert!(
-        errors.contains("badge") && errors.contains("2.5.13.2") && errors.contains("2.5.13.5"),
-        "{errors}"
-    );
+    apply().expect_code(SETTINGS).expect_error("settings.toml:1: badge has values");
     scratch.write("own.schema", "");
-    let (status, errors) = start().refused();
-    assert_eq!(status.code(), Some(DATA), "{errors}");
-    assert!(errors.contains("1.3.6.1.4.1.32473."), "{errors}");
+    apply().expect_code(SETTINGS).expect_error("settings.toml:1: attribute type badge is in use, or was");
     scratch.write("own.schema", definition("caseIgnoreMatch", 15));
-    assert!(start().ready().stop().success(), "nothing was spoilt by asking");
+    assert!(apply().expect_code(0).stdout.starts_with("no change"), "nothing was spoilt by asking");
+    assert!(Pando::start(&scratch).stop().success());
 }
 
 #[test]

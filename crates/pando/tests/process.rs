@@ -36,34 +36,40 @@ fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
     let scratch = Scratch::new("reload");
     let manager = ServiceManager::listen(&scratch.join("notify"));
     let log = scratch.join("pando.txt");
-    let node_file = |text: &str| scratch.write("node.toml", format!("{text}\n[log]\nfile = \"pando.txt\"\n"));
-    let config = node_file("");
+    let node_file = |operations: bool, text: &str| {
+        let log = format!("[log]\nfile = \"pando.txt\"\noperations = {operations}\n");
+        scratch.write("node.toml", format!("{text}\n{log}"))
+    };
+    let config = node_file(false, "");
     let mut pando = Start::new(&scratch)
         .arguments(&["--config", config.to_str().unwrap()])
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
     assert_eq!(manager.hears(), "READY=1");
     plant(&mut pando.administrator());
-    let found = |pando: &support::Pando| {
-        pando.connect().search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &["1.1"]).unwrap().entries.len()
+    let search = |pando: &support::Pando| {
+        pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &["1.1"]).unwrap();
     };
-    assert_eq!(found(&pando), 0, "anonymous does not read");
+    search(&pando);
+    assert!(!std::fs::read_to_string(&log).unwrap().contains("(uid=anna)"), "operations are not logged");
 
-    node_file("anonymous_read = true\nthreads = 7");
+    node_file(true, "threads = 7");
     std::fs::rename(&log, scratch.join("pando.txt.1")).unwrap();
     pando.signal(Signal::HUP);
     assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
-    assert_eq!(found(&pando), 1, "anonymous reads now");
+    search(&pando);
     let logged = std::fs::read_to_string(&log).expect("the log was opened anew");
-    assert!(logged.contains("changed: anonymous_read"), "{logged}");
+    assert!(logged.contains("(uid=anna)"), "operations are logged now: {logged}");
+    assert!(logged.contains("changed: log"), "{logged}");
     assert!(logged.contains("needs a restart: threads"), "{logged}");
 
-    node_file("anonymous_reed = false");
+    node_file(false, "thread = 7");
     pando.signal(Signal::HUP);
     assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
-    assert_eq!(found(&pando), 1, "a file with an error changes nothing");
+    search(&pando);
     let logged = std::fs::read_to_string(&log).unwrap();
-    assert!(logged.contains("node.toml:1: unknown field `anonymous_reed`"), "{logged}");
+    assert!(logged.contains("node.toml:1: unknown field `thread`"), "{logged}");
+    assert_eq!(logged.matches("(uid=anna)").count(), 2, "a file with an error changes nothing: {logged}");
 
     pando.signal(Signal::TERM);
     assert_eq!(manager.hears(), "STOPPING=1");

@@ -2,15 +2,14 @@
 //!
 //! A node file is TOML, everything in it is optional, and a key that is not known is refused, because a misspelt limit
 //! that is silently ignored is worse than a server that does not start. Values are checked while they are read, so an
-//! error names file, line and what is wrong. What belongs to the directory rather than to this machine will move to
-//! entries below `cn=config`.
+//! error names file, line and what is wrong. What belongs to the directory rather than to this machine is in
+//! [`crate::settings`].
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use directory::Settings;
-use directory::password::StorageScheme;
+use directory::DirectorySettings;
 use ldap::ServerUrl;
 
 use crate::limits;
@@ -23,9 +22,6 @@ pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389 }
 }
-
-/// The suffix of a new data directory unless told otherwise.
-pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
 
 /// The administrator's DN unless told otherwise. No entry of that name is needed.
 pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
@@ -119,28 +115,16 @@ pub struct Config {
     pub scan_threads: usize,
     /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
     pub row_cache_bytes: usize,
-    /// Suffixes to serve, besides those that the data directory knows.
+    /// Suffixes to serve, besides those that the data directory knows; those of a new one, in place of the default.
     pub suffixes: Vec<DnText>,
+    /// The directory-wide settings of a new data directory; `None` are the defaults.
+    pub initial: Option<DirectorySettings>,
     /// The administrator's DN.
     pub admin_dn: DnText,
     /// The administrator's password in clear; `None` is the one that the data directory keeps.
     pub admin_password: Option<Secret>,
-    /// Whether anonymous may read the tree (never userPassword).
+    /// Whether anonymous may read the tree on this node (never userPassword), whatever the directory says.
     pub anonymous_read: bool,
-    /// Schema files besides the shipped ones.
-    pub schema_files: Vec<PathBuf>,
-    /// How clear passwords are stored.
-    pub password_scheme: StorageScheme,
-    /// Link attributes whose values vanish with their target.
-    pub integrity_attributes: Vec<String>,
-    /// Entries a search returns to others than the administrator; 0 is no limit.
-    pub size_limit: u32,
-    /// Seconds a search of others than the administrator takes; 0 is no limit.
-    pub time_limit_seconds: u32,
-    /// Entries that a search of others than the administrator looks at without an index; 0 is no limit.
-    pub unindexed_examined_max: u64,
-    /// Records of the log that are kept.
-    pub log_records_kept: u64,
     /// What can be changed while connections are open.
     pub online: OnlineSettings,
     /// What to log, and where.
@@ -190,7 +174,6 @@ impl Config {
     /// The defaults, with that data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let directory = Settings::default();
         Config {
             data: data.into(),
             listen: vec![default_listen()],
@@ -198,17 +181,11 @@ impl Config {
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
             row_cache_bytes: limits::ROW_CACHE_BYTES,
-            suffixes: vec![DnText(DEFAULT_SUFFIX.to_owned())],
+            suffixes: Vec::new(),
+            initial: None,
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
             admin_password: None,
             anonymous_read: false,
-            schema_files: Vec::new(),
-            password_scheme: StorageScheme::default(),
-            integrity_attributes: Vec::new(),
-            size_limit: directory.size_limit,
-            time_limit_seconds: directory.time_limit_seconds,
-            unindexed_examined_max: directory.unindexed_examined_max,
-            log_records_kept: directory.log_records_kept,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
         }
@@ -243,26 +220,23 @@ impl Config {
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
         };
         Ok(Config {
-            listen: first_given([arguments.listen.clone(), file.listen], defaults.listen),
+            listen: [arguments.listen.clone(), file.listen, defaults.listen]
+                .into_iter()
+                .find(|urls| !urls.is_empty())
+                .unwrap_or_default(),
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
             hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
             scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
             row_cache_bytes: file.row_cache_bytes.unwrap_or(defaults.row_cache_bytes),
-            suffixes: first_given([arguments.suffixes.clone(), file.suffixes], defaults.suffixes),
+            suffixes: arguments.suffixes.clone(),
+            initial: None,
             admin_dn: arguments
                 .admin_dn
                 .clone()
                 .or(file.admin_dn.map(|dn| dn.0))
                 .unwrap_or(defaults.admin_dn),
             admin_password,
-            anonymous_read: arguments.anonymous_read || file.anonymous_read.unwrap_or(false),
-            schema_files: file.schema_files.unwrap_or_default(),
-            password_scheme: file.password_scheme.map_or(defaults.password_scheme, |scheme| scheme.0),
-            integrity_attributes: file.integrity_attributes.unwrap_or_default(),
-            size_limit: file.limits.size_limit.unwrap_or(defaults.size_limit),
-            time_limit_seconds: file.limits.time_limit_seconds.unwrap_or(defaults.time_limit_seconds),
-            unindexed_examined_max: file.limits.unindexed_examined.unwrap_or(defaults.unindexed_examined_max),
-            log_records_kept: file.limits.log_records.map_or(defaults.log_records_kept, NonZeroU64::get),
+            anonymous_read: arguments.anonymous_read,
             online,
             log: LogSettings {
                 level: arguments
@@ -285,7 +259,6 @@ impl Config {
         self.scan_threads = kept.scan_threads;
         self.row_cache_bytes = kept.row_cache_bytes;
         self.suffixes = kept.suffixes;
-        self.schema_files = kept.schema_files;
     }
 
     /// The names of the settings in which `new` differs, with whether a reload applies them.
@@ -301,16 +274,9 @@ impl Config {
             ("scan_threads", self.scan_threads != new.scan_threads, false),
             ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
-            ("schema_files", self.schema_files != new.schema_files, false),
-            ("integrity_attributes", self.integrity_attributes != new.integrity_attributes, true),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
-            ("password_scheme", self.password_scheme != new.password_scheme, true),
-            ("limits.size_limit", self.size_limit != new.size_limit, true),
-            ("limits.time_limit_seconds", self.time_limit_seconds != new.time_limit_seconds, true),
-            ("limits.unindexed_examined", self.unindexed_examined_max != new.unindexed_examined_max, true),
-            ("limits.log_records", self.log_records_kept != new.log_records_kept, true),
             ("limits or idle_timeout_seconds", without_log(&self.online) != without_log(&new.online), true),
             ("log", log_changed, true),
         ];
@@ -320,11 +286,6 @@ impl Config {
             .map(|(name, _, online)| (name, online))
             .collect()
     }
-}
-
-/// The first of some lists that has anything in it.
-fn first_given<T>(lists: [Vec<T>; 2], default: Vec<T>) -> Vec<T> {
-    lists.into_iter().find(|list| !list.is_empty()).unwrap_or(default)
 }
 
 /// The administrator's password: from the file of the command line, the environment, or the file the node file names.
@@ -365,25 +326,19 @@ mod tests {
     fn defaults_serve_this_machine_only() {
         let config = merged(Arguments::default(), "").unwrap();
         assert_eq!(config.listen[0].to_string(), DEFAULT_LISTEN);
-        assert_eq!(config.suffixes[0].0, DEFAULT_SUFFIX);
-        assert_eq!((config.size_limit, config.time_limit_seconds), (1_000, 60));
+        assert!(config.suffixes.is_empty() && config.initial.is_none(), "as the directory has them");
         assert!(!config.anonymous_read && config.admin_password.is_none());
-        assert_eq!(config.unindexed_examined_max, 100_000);
-        let changed = merged(Arguments::default(), "[limits]\nunindexed_examined = 0").unwrap();
-        assert_eq!(changed.unindexed_examined_max, 0);
-        assert_eq!(config.changes(&changed), [("limits.unindexed_examined", true)]);
         assert!(config.threads >= 1 && config.hash_threads >= 1);
     }
 
     #[test]
     fn command_line_wins_over_file() {
-        let file = "listen = [\"ldap://10.0.0.1:389\"]\nsuffixes = [\"o=file\"]\nanonymous_read = true\n";
+        let file = "listen = [\"ldap://10.0.0.1:389\"]\nadmin_dn = \"cn=file\"\n";
         let arguments =
             Arguments { listen: vec!["ldap://127.0.0.1:0".parse().unwrap()], ..Arguments::default() };
         let config = merged(arguments, file).unwrap();
         assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
-        assert_eq!(config.suffixes, [DnText("o=file".to_owned())]);
-        assert!(config.anonymous_read);
+        assert_eq!(config.admin_dn, DnText("cn=file".to_owned()));
     }
 
     #[test]

@@ -28,8 +28,9 @@ use directory::import::{
 };
 
 use crate::config::Config;
+use crate::settings::{self, SettingsFile};
 use crate::stamp::{Random, now_micros};
-use crate::start::{Opened, ServeError, load_schema};
+use crate::start::{Opened, ServeError};
 use pieces::{Piece, Pieces};
 use progress::{Phase, Progress};
 use rejects::Rejects;
@@ -94,15 +95,23 @@ impl Imported {
 
 /// Imports texts into a data directory that nobody has open, all of it or nothing.
 ///
-/// The naming contexts loaded are those of `config`; if it names none, all that the directory has.
+/// A directory that is not there is made with `settings`, or the default ones. The naming contexts loaded are those of
+/// `config`; if it names none, all that the directory has.
 ///
 /// # Errors
 /// The data directory, a text or a setting cannot be used; the disk is full or fails. The old data is there as it was.
-pub fn import(mut config: Config, inputs: Vec<Input>, how: &Importing) -> Result<Imported, ServeError> {
+pub fn import(
+    mut config: Config,
+    settings: Option<&SettingsFile>,
+    inputs: Vec<Input>,
+    how: &Importing,
+) -> Result<Imported, ServeError> {
     let started = now_micros();
+    if let Some(file) = settings {
+        settings::begin(&mut config, file)?;
+    }
     let (data, creator) = (config.data.clone(), config.admin_dn.as_str().to_owned());
     let suffixes: Vec<String> = config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect();
-    let schema = load_schema(&config.schema_files)?;
     let mut random = Random::default();
     let rejects = Rejects::new(how.rejects.clone(), &data)?;
     config.admin_password = None;
@@ -117,7 +126,7 @@ pub fn import(mut config: Config, inputs: Vec<Input>, how: &Importing) -> Result
         creator,
         now_micros: started,
     };
-    let job = Job::begin(builder.old(), schema, options).map_err(failed)?;
+    let job = Job::begin(builder.old(), options).map_err(failed)?;
     let sources = Sources::new(inputs, &data)?;
     let generation = random.bytes()?;
     let run = Run { job: &job, sources: &sources, data: &data, memory: how.memory.max(MEMORY_MIN) };

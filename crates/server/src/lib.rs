@@ -45,6 +45,7 @@ mod scan;
 mod scan_pool;
 mod serve;
 mod session;
+pub mod settings;
 mod stamp;
 mod start;
 mod stream;

@@ -1,17 +1,37 @@
 //! The node file: its keys, and errors with the line they stand on.
 
 use std::fmt::Display;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use directory::password::StorageScheme;
+use directory::settings::GENERAL;
 use ldap::ServerUrl;
 use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigError;
 use crate::values::{DnText, FromText, LogLevel};
+
+/// The keys of a node file that a settings file does not have.
+pub(crate) const NODE_KEYS: [&str; 15] = [
+    "data",
+    "listen",
+    "threads",
+    "hash_threads",
+    "scan_threads",
+    "row_cache_bytes",
+    "admin_dn",
+    "admin_password_file",
+    "idle_timeout_seconds",
+    "log",
+    "limits.connections",
+    "limits.outstanding",
+    "limits.message_size",
+    "limits.message_size_unauthenticated",
+    "tls",
+];
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
@@ -26,16 +46,8 @@ pub(crate) struct NodeFile {
     pub(crate) hash_threads: Option<NonZeroUsize>,
     pub(crate) scan_threads: Option<usize>,
     pub(crate) row_cache_bytes: Option<usize>,
-    #[serde(rename = "suffixes")]
-    suffix_texts: Option<Vec<Spanned<String>>>,
-    #[serde(skip)]
-    pub(crate) suffixes: Vec<DnText>,
     pub(crate) admin_dn: Option<FromText<DnText>>,
     pub(crate) admin_password_file: Option<PathBuf>,
-    pub(crate) anonymous_read: Option<bool>,
-    pub(crate) schema_files: Option<Vec<PathBuf>>,
-    pub(crate) password_scheme: Option<FromText<StorageScheme>>,
-    pub(crate) integrity_attributes: Option<Vec<String>>,
     pub(crate) idle_timeout_seconds: Option<u64>,
     #[serde(default)]
     pub(crate) limits: LimitKeys,
@@ -51,10 +63,6 @@ pub(crate) struct LimitKeys {
     pub(crate) outstanding: Option<NonZeroUsize>,
     pub(crate) message_size: Option<NonZeroUsize>,
     pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,
-    pub(crate) size_limit: Option<u32>,
-    pub(crate) time_limit_seconds: Option<u32>,
-    pub(crate) unindexed_examined: Option<u64>,
-    pub(crate) log_records: Option<NonZeroU64>,
 }
 
 /// The table `[log]`.
@@ -82,18 +90,45 @@ impl NodeFile {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<NodeFile, ConfigError> {
         let error_at =
             |offset, what| ConfigError::File { file: path.to_owned(), line: line_of(text, offset), what };
+        check_moved(text, error_at)?;
         let mut file: NodeFile = toml::from_str(text).map_err(|error| {
             error_at(error.span().map_or(0, |span| span.start), error.message().to_owned())
         })?;
         file.listen = parse_list(file.listen_texts.as_deref(), error_at)?;
-        file.suffixes = parse_list(file.suffix_texts.as_deref(), error_at)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         let paths = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
-        for path in paths.into_iter().flatten().chain(file.schema_files.iter_mut().flatten()) {
+        for path in paths.into_iter().flatten() {
             *path = directory.join(&*path);
         }
         Ok(file)
     }
+}
+
+/// Refuses keys that node files had once and that are the whole directory's now.
+fn check_moved(text: &str, error_at: impl Fn(usize, String) -> ConfigError) -> Result<(), ConfigError> {
+    // What is no TOML is told by who reads the file.
+    let Ok(document) = DeTable::parse(text) else { return Ok(()) };
+    let moved = |name: &str| {
+        matches!(name, "suffixes" | "schema_files") || GENERAL.iter().any(|setting| setting.key == name)
+    };
+    for (key, value) in document.get_ref() {
+        let inner = match (key.get_ref().as_ref(), value.get_ref()) {
+            ("limits", DeValue::Table(limits)) => Some(limits),
+            _ => None,
+        };
+        let limits = inner.into_iter().flat_map(|limits| limits.keys());
+        let names = limits.map(|limit| (limit.span().start, format!("limits.{}", limit.get_ref())));
+        for (offset, name) in names.chain([(key.span().start, key.get_ref().to_string())]) {
+            if moved(&name) {
+                let what = format!(
+                    "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and put \
+                     that in force with `pando apply FILE` (docs/configure.md)"
+                );
+                return Err(error_at(offset, what));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -119,11 +154,10 @@ mod tests {
 
     #[test]
     fn relative_paths_start_at_the_file() {
-        let text = "data = \"data\"\nschema_files = [\"a.schema\", \"/b.schema\"]\n[log]\nfile = \"log\"";
+        let text = "data = \"data\"\nadmin_password_file = \"/password\"\n[log]\nfile = \"log\"";
         let file = NodeFile::parse(text, Path::new("/etc/pando/node.toml")).unwrap();
         assert_eq!(file.data.unwrap(), Path::new("/etc/pando/data"));
-        let schema_files = file.schema_files.unwrap();
-        assert_eq!(schema_files, [Path::new("/etc/pando/a.schema"), Path::new("/b.schema")]);
+        assert_eq!(file.admin_password_file.unwrap(), Path::new("/password"));
         assert_eq!(file.log.file.unwrap(), Path::new("/etc/pando/log"));
     }
 
@@ -143,9 +177,16 @@ mod tests {
         check("threads = \"two\"\n", 1, "invalid type");
         check("data = \n", 1, "");
         check("\n\nlisten = [\"http://x\"]\n", 3, "ldap://");
-        check("suffixes = [\n  \"dc=example,dc=com\",\n  \"nonsense\",\n]\n", 3, "nonsense");
-        check("password_scheme = \"rot13\"\n", 1, "rot13");
+        check("listen = [\n  \"ldap://localhost\",\n  \"nonsense\",\n]\n", 3, "nonsense");
+        check("\nadmin_dn = \"x\"\n", 2, "\"x\" is no DN");
         check("[log]\nlevel = \"loud\"\n", 2, "loud");
-        check("anonymous_read = \"yes\"\n", 1, "boolean");
+        // What was here once and is the directory's now.
+        check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
+        check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
+        check(
+            "[limits]\nconnections = 3\nsize_limit = 3\n",
+            3,
+            "limits.size_limit is a setting of the directory",
+        );
     }
 }

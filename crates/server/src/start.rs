@@ -2,13 +2,16 @@
 //!
 //! There is no global state: a process may run several servers, and tests do.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use directory::{Directory, OpenOptions, OperationError, Settings, Stamp, Writer, password};
+use directory::{
+    Directory, DirectorySettings, NodeSettings, OpenOptions, OperationError, Stamp, Writer, password,
+};
 use ldap::ServerUrl;
 use mio::{Poll, Waker};
 use schema::{Schema, SchemaBuilder};
@@ -33,6 +36,9 @@ pub enum ServeError {
     /// The settings are not usable.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Directory-wide settings cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
+    Settings(Vec<ConfigError>),
     /// There is no log.
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
@@ -142,9 +148,11 @@ impl ServeError {
     pub fn fault(&self) -> Fault {
         use directory::OpenError;
         match self {
-            ServeError::Config(_) | ServeError::Log(_) | ServeError::Schema(_) | ServeError::Sample(_) => {
-                Fault::Settings
-            }
+            ServeError::Config(_)
+            | ServeError::Settings(_)
+            | ServeError::Log(_)
+            | ServeError::Schema(_)
+            | ServeError::Sample(_) => Fault::Settings,
             ServeError::Open { error: OpenError::Open(store::OpenError::InUse { .. }), .. } => Fault::InUse,
             ServeError::Open { error: OpenError::Suffix { .. } | OpenError::Setting { .. }, .. } => {
                 Fault::Settings
@@ -209,9 +217,9 @@ impl Opened {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let options = OpenOptions {
-            schema: load_schema(&config.schema_files)?,
+            initial: initial_settings(&config),
             suffixes: config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect(),
-            settings: directory_settings(&config, &mut random)?,
+            node: NodeSettings { admin_password: None, ..node_settings(&config) },
             monitor: Arc::clone(&monitor) as Arc<dyn directory::virtual_entries::MonitorSource>,
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             store: store::Options::default(),
@@ -220,6 +228,13 @@ impl Opened {
         let opened = Directory::open(&config.data, options);
         let (directory, writer) =
             opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        if let Some(Secret(clear)) = &config.admin_password {
+            // Only now is known how the directory stores passwords.
+            let stored = password::hash(directory.settings().password_scheme, clear, &random.bytes()?);
+            let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
+            let set = directory.set_node_settings(node);
+            set.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        }
         Ok(Opened { config, directory, writer, monitor, random, generated_password: None })
     }
 
@@ -244,7 +259,8 @@ impl Opened {
 
     fn generate_password(&mut self) -> Result<(), ServeError> {
         let clear = readable_password(&self.random.bytes()?);
-        let stored = password::hash(self.config.password_scheme, clear.as_bytes(), &self.random.bytes()?);
+        let scheme = self.directory.settings().password_scheme;
+        let stored = password::hash(scheme, clear.as_bytes(), &self.random.bytes()?);
         let stamp = new_stamp(&mut self.random)?;
         self.writer.set_administrator_password(stored, &stamp)?;
         self.generated_password = Some(clear);
@@ -406,12 +422,17 @@ impl Handle {
             let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
             list.push(name);
         }
-        let mut settings = directory_settings(&new, &mut Random::default())?;
-        if new.admin_password == config.admin_password {
-            settings.admin_password = directory.settings().admin_password.clone();
-        }
+        let in_force = directory.settings();
+        let mut node = node_settings(&new);
+        node.admin_password = match &new.admin_password {
+            same if *same == config.admin_password => in_force.admin_password.clone(),
+            Some(Secret(clear)) => {
+                Some(password::hash(in_force.password_scheme, clear, &Random::default().bytes()?))
+            }
+            None => None,
+        };
         let path = config.data.clone();
-        directory.set_settings(settings).map_err(|error| ServeError::Open { path, error })?;
+        directory.set_node_settings(node).map_err(|error| ServeError::Open { path, error })?;
         self.acceptor.connections_max.store(new.online.connections_max, std::sync::atomic::Ordering::Relaxed);
         let online = Arc::new(new.online.clone());
         for mailbox in self.mailboxes.iter() {
@@ -433,15 +454,18 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// The shipped schema, and what the operator adds in `files`.
+/// The shipped schema with the texts of settings, by name, and with files.
 ///
 /// # Errors
-/// A file cannot be read, or its definitions cannot be used.
-pub fn load_schema(files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
-    if files.is_empty() {
+/// A file cannot be read, or definitions cannot be used.
+pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
+    if texts.is_empty() && files.is_empty() {
         return Ok(Schema::shipped());
     }
     let mut builder = SchemaBuilder::shipped();
+    for (name, text) in texts {
+        builder.add_text(name, text)?;
+    }
     for file in files {
         let text =
             std::fs::read_to_string(file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
@@ -458,23 +482,22 @@ pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Ve
     Ok(password::hash(scheme, clear, &Random::default().bytes()?))
 }
 
-/// The settings of the directory that come from the node's.
-fn directory_settings(config: &Config, random: &mut Random) -> Result<Settings, ServeError> {
-    let admin_password = match &config.admin_password {
-        Some(Secret(clear)) => Some(password::hash(config.password_scheme, clear, &random.bytes()?)),
-        None => None,
-    };
-    Ok(Settings {
+/// What the node adds to the settings, but for the administrator's password.
+fn node_settings(config: &Config) -> NodeSettings {
+    NodeSettings {
         admin_dn: config.admin_dn.as_str().to_owned(),
-        admin_password,
+        admin_password: None,
         anonymous_read: config.anonymous_read,
-        password_scheme: config.password_scheme,
-        size_limit: config.size_limit,
-        time_limit_seconds: config.time_limit_seconds,
-        unindexed_examined_max: config.unindexed_examined_max,
-        log_records_kept: config.log_records_kept,
-        integrity_attributes: config.integrity_attributes.clone(),
-    })
+    }
+}
+
+/// The directory-wide settings that a new data directory begins with. Suffixes of the command line stand for the default one.
+fn initial_settings(config: &Config) -> DirectorySettings {
+    match &config.initial {
+        Some(stated) => stated.clone(),
+        None if config.suffixes.is_empty() => DirectorySettings::default(),
+        None => DirectorySettings { suffixes: Vec::new(), ..DirectorySettings::default() },
+    }
 }
 
 /// What the clock and the random source give to an operation of the start itself.

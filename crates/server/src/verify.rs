@@ -6,7 +6,7 @@ use directory::ReadOnlyDirectory;
 use directory::check::{self, CheckOptions, Checked, Finding, Repaired};
 
 use crate::config::Config;
-use crate::start::{Opened, ServeError, load_schema};
+use crate::start::{Opened, ServeError};
 
 /// Compares every row of a data directory with every entry, whether or not it is being served: what is compared is one
 /// moment. Nothing is changed. Gives the findings one by one; none in a sound directory.
@@ -47,9 +47,8 @@ fn options(config: &Config) -> CheckOptions<'_> {
 /// There is no data, or it cannot be read.
 pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
     check_data(config)?;
-    let schema = load_schema(&config.schema_files)?;
     let path = config.data.clone();
-    ReadOnlyDirectory::open(&path, schema).map_err(|error| ServeError::Open { path, error })
+    ReadOnlyDirectory::open(&path).map_err(|error| ServeError::Open { path, error })
 }
 
 /// Writes the data of a directory that nobody has open into a new file without holes, and puts that in the old one's place.

@@ -6,11 +6,12 @@
 mod running;
 
 use client::{ClientError, Connection};
+use directory::settings::GeneralSettings;
 use ldap::{
     Controls, ExtendedRequest, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest,
     SelectionBuf,
 };
-use running::{Folder, Running, SUFFIX, config};
+use running::{Folder, Running, SUFFIX, config, config_with};
 use server::{Config, Opened};
 
 /// People in the directory: enough for scan threads.
@@ -95,7 +96,9 @@ fn threads_change_no_answer() {
 #[test]
 fn limits_hold_as_without_threads() {
     let folder = Folder::new();
-    let running = people(Config { size_limit: 2_500, unindexed_examined_max: 2_600, ..config(&folder) }, 40);
+    let general =
+        GeneralSettings { size_limit: 2_500, unindexed_examined_max: 2_600, ..GeneralSettings::default() };
+    let running = people(config_with(&folder, general), 40);
     let mut admin = running.administrator();
     assert!(admin.add(&format!("uid=u,{SUFFIX}"), &USER).unwrap().is_success());
     let mut user = running.connect();
@@ -184,7 +187,8 @@ fn a_connection_that_is_gone_takes_its_scans_with_it() {
 fn the_time_limit_ends_a_scan_that_waits_for_its_client() {
     const SEARCHES: usize = 12;
     let folder = Folder::new();
-    let running = people(Config { time_limit_seconds: 1, size_limit: 0, ..config(&folder) }, LARGE);
+    let general = GeneralSettings { time_limit_seconds: 1, size_limit: 0, ..GeneralSettings::default() };
+    let running = people(config_with(&folder, general), LARGE);
     let mut admin = running.administrator();
     assert!(admin.add(&format!("uid=u,{SUFFIX}"), &USER).unwrap().is_success());
     let mut user = running.connect();

@@ -199,7 +199,7 @@ impl Builder {
             put(&meta_key(META_CLASS_SET, allocation.id.0), &encoded(|out| allocation.encode(out)));
         }
         for &target in &job.targets {
-            put(&meta_key(META_CONTEXT_CSN, target as u32), csn.to_string().as_bytes());
+            put(&meta_key(META_CONTEXT_CSN, job.suffixes[target].number), csn.to_string().as_bytes());
         }
         if !self.has_carried_over {
             // Every entry there is has all rows of its indexes.

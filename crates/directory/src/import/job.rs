@@ -106,11 +106,11 @@ impl Job {
     ///
     /// # Errors
     /// The data is not usable, a naming context is not there or not empty.
-    pub fn begin(read: &Read, schema: Arc<Schema>, options: ImportOptions) -> Result<Job, ImportError> {
+    pub fn begin(read: &Read, options: ImportOptions) -> Result<Job, ImportError> {
         if check_versions(read)? {
             return Err(OpenError::damaged("format versions").into());
         }
-        let catalog = Catalog::load(read, schema.clone())?;
+        let catalog = Catalog::load(read)?;
         let targets = targets(&catalog, &options)?;
         if !options.replace {
             for &target in &targets {
@@ -121,7 +121,7 @@ impl Job {
             }
         }
         Ok(Job {
-            schema,
+            schema: Arc::clone(&catalog.schema),
             known_attributes: catalog.attributes().len(),
             known_class_sets: catalog.class_sets().len(),
             suffixes: catalog.suffixes.clone(),

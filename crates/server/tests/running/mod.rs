@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use client::Connection;
+use directory::DirectorySettings;
 use directory::password::StorageScheme;
+use directory::settings::GeneralSettings;
 use server::config::Secret;
 use server::{Config, Handle, Opened, Server};
 
@@ -37,11 +39,18 @@ impl Drop for Folder {
 
 /// Settings for tests: two event loops, a free port, quick hashes.
 pub(crate) fn config(folder: &Folder) -> Config {
+    config_with(folder, GeneralSettings::default())
+}
+
+/// The same with other settings of the directory.
+#[allow(dead_code, reason = "each test binary uses its own part")]
+pub(crate) fn config_with(folder: &Folder, general: GeneralSettings) -> Config {
+    let general = GeneralSettings { password_scheme: StorageScheme::Ssha256, ..general };
     Config {
         listen: vec!["ldap://127.0.0.1:0".parse().unwrap()],
         threads: 2,
         admin_password: Some(Secret(PASSWORD.as_bytes().to_vec())),
-        password_scheme: StorageScheme::Ssha256,
+        initial: Some(DirectorySettings { general, ..DirectorySettings::default() }),
         ..Config::new(folder.path())
     }
 }

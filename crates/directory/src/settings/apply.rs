@@ -1,0 +1,84 @@
+//! A settings record becomes rows and the catalogue. See [`super::stored`] for why an old record changes nothing.
+
+use std::sync::Arc;
+
+use store::Batch;
+
+use super::check::schema_of;
+use super::{SettingsRecord, SuffixNumber};
+use crate::OperationError;
+use crate::attribute_index::maintenance;
+use crate::catalog::{
+    Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SETTINGS, META_SUFFIX, meta_key,
+};
+use crate::rows::META;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Puts the record's schema in force. Comes before the record's allocations, which may be of types that are new in it.
+///
+/// # Errors
+/// The store failed. The schema cannot be built: this program ships another than the one that decided.
+pub(crate) fn apply_schema(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    record: &SettingsRecord,
+) -> Result<()> {
+    let Some(texts) = &record.schema else { return Ok(()) };
+    let damaged = |error: String| OperationError::Damaged(format!("schema of a settings record: {error}"));
+    let schema = schema_of(texts).map_err(|problem| damaged(problem.to_string()))?;
+    let (mut changed, allocations) =
+        catalog.with_schema(schema).map_err(|error| damaged(error.to_string()))?;
+    for allocation in &allocations {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
+    }
+    changed.settings.schema = Arc::new(texts.clone());
+    batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
+    *catalog = Arc::new(changed);
+    Ok(())
+}
+
+/// Puts everything else of the record in force.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn apply_rest(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    position: u64,
+    record: &SettingsRecord,
+) -> Result<()> {
+    if let Some(suffixes) = &record.suffixes {
+        apply_suffixes(batch, catalog, suffixes)?;
+    }
+    for (attribute, kinds) in &record.indexes {
+        maintenance::define(batch, catalog, *attribute, *kinds)?;
+    }
+    let settings = &mut Arc::make_mut(catalog).settings;
+    if let Some(general) = &record.general {
+        settings.general = general.clone();
+    }
+    settings.position = position;
+    batch.put(META, META_SETTINGS, &settings.encode())?;
+    Ok(())
+}
+
+fn apply_suffixes(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    suffixes: &[(SuffixNumber, String)],
+) -> Result<()> {
+    for known in &catalog.suffixes {
+        if !suffixes.iter().any(|(number, _)| *number == known.number) {
+            batch.delete(META, &meta_key(META_SUFFIX, known.number))?;
+            batch.delete(META, &meta_key(META_CONTEXT_CSN, known.number))?;
+        }
+    }
+    for (number, dn) in suffixes {
+        batch.put(META, &meta_key(META_SUFFIX, *number), dn.as_bytes())?;
+    }
+    let set = Arc::make_mut(catalog).set_suffixes(suffixes);
+    set.map_err(|error| OperationError::Damaged(error.to_string()))
+}

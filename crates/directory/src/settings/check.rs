@@ -1,0 +1,182 @@
+//! Whether settings can be, by themselves: names that the schema knows, values in their bounds, nothing said twice.
+//!
+//! What depends on entries (a suffix that has some, a definition that some use) is for [`super::decide`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schema::{Schema, SchemaBuilder, SchemaError};
+
+use super::{DirectorySettings, Place, SettingsProblem};
+use crate::OpenError;
+use crate::attribute_index::{IndexKinds, check_kinds};
+use crate::catalog::{Catalog, is_link_type};
+use crate::limits::{SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::operational::SUBSCHEMA_DN;
+use crate::virtual_entries::{CONFIG_DN, MONITOR_DN};
+
+/// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The settings.
+    pub settings: DirectorySettings,
+    /// The schema that they make.
+    pub schema: Arc<Schema>,
+}
+
+/// Checks settings.
+///
+/// # Errors
+/// Everything that is wrong. Without a usable schema nothing else is looked at, since names mean nothing then.
+pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProblem>> {
+    check_schema_names(&proposal.schema)?;
+    let schema = schema_of(&proposal.schema).map_err(|problem| vec![problem])?;
+    let mut problems = Vec::new();
+    let mut settings = proposal.clone();
+    settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
+    settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);
+    let integrity = &proposal.general.integrity_attributes;
+    settings.general.integrity_attributes = check_links(integrity, &schema, &mut problems);
+    if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
+}
+
+/// The shipped schema with these texts.
+///
+/// # Errors
+/// The first definition that cannot be used.
+pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, SettingsProblem> {
+    if texts.is_empty() {
+        return Ok(Schema::shipped());
+    }
+    let problem = |error: SchemaError| {
+        let place = match error.file.starts_with("schema.") {
+            true => Place::Line(error.file.clone(), error.line),
+            false => Place::Key("schema".to_owned()),
+        };
+        SettingsProblem::new(place, error.kind.to_string())
+    };
+    let mut builder = SchemaBuilder::shipped();
+    for (name, text) in texts {
+        builder.add_text(&format!("schema.{name}"), text).map_err(problem)?;
+    }
+    builder.build().map_err(problem)
+}
+
+fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<SettingsProblem>> {
+    let is_name = |name: &str| {
+        let all = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        !name.is_empty() && name.len() <= SCHEMA_NAME_MAX && name.bytes().all(all)
+    };
+    let bad = texts.keys().filter(|name| !is_name(name)).map(|name| {
+        let what = format!(
+            "{name:?} cannot name a schema text: write 1 to {SCHEMA_NAME_MAX} letters a to z, digits, - and _"
+        );
+        SettingsProblem::key("schema", what)
+    });
+    let mut problems: Vec<_> = bad.collect();
+    let names: Vec<&String> = texts.keys().collect();
+    for (place, name) in names.iter().enumerate() {
+        if names.iter().take(place).any(|other| other.eq_ignore_ascii_case(name)) {
+            problems
+                .push(SettingsProblem::key("schema", format!("{name:?} is there twice, but for its case")));
+        }
+    }
+    let bytes: usize = texts.values().map(String::len).sum();
+    if bytes > SCHEMA_TEXTS_BYTES_MAX {
+        let what = format!(
+            "schema texts of {bytes} octets are more than the {SCHEMA_TEXTS_BYTES_MAX} that are kept"
+        );
+        problems.push(SettingsProblem::key("schema", what));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+    // A catalogue of nothing knows the rules for suffixes among each other.
+    let mut catalog = Catalog::new(Arc::clone(schema));
+    for (number, dn) in dns.iter().enumerate() {
+        let mut refuse = |what: String| {
+            problems.push(SettingsProblem::new(Place::Member("suffixes".to_owned(), number), what));
+        };
+        if let Some(reserved) = reserved(&catalog, dn) {
+            refuse(format!("suffix {dn:?}: {reserved} is the server's own"));
+            continue;
+        }
+        match catalog.add_suffix(dn) {
+            Ok(Some(_)) => {}
+            Ok(None) => refuse(format!("suffix {dn:?} is there twice")),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
+    catalog.suffixes.into_iter().map(|suffix| suffix.dn).collect()
+}
+
+/// The tree of the server's own that a suffix would lie in.
+fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
+    let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
+    let asked = key(dn)?;
+    [CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN]
+        .into_iter()
+        .find(|own| key(own).is_some_and(|own| asked.starts_with(&own)))
+}
+
+fn check_indexes(
+    indexes: &BTreeMap<String, IndexKinds>,
+    schema: &Schema,
+    problems: &mut Vec<SettingsProblem>,
+) -> BTreeMap<String, IndexKinds> {
+    let mut canonical = BTreeMap::new();
+    for (name, kinds) in indexes.iter().filter(|(_, kinds)| !kinds.is_none()) {
+        let mut refuse = |what: String| problems.push(SettingsProblem::key(format!("indexes.{name}"), what));
+        let Some(attribute_type) = schema.attribute_type(name) else {
+            refuse(undefined(name));
+            continue;
+        };
+        if let Err(what) = check_kinds(attribute_type, schema, *kinds) {
+            refuse(what);
+        } else if canonical.insert(attribute_type.name().to_owned(), *kinds).is_some() {
+            refuse(format!(
+                "{name} is another name of {}, whose index is there already",
+                attribute_type.name()
+            ));
+        }
+    }
+    canonical
+}
+
+fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+    let mut canonical = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let mut refuse = |what: String| {
+            let place = Place::Member("integrity_attributes".to_owned(), number);
+            problems.push(SettingsProblem::new(place, what));
+        };
+        match schema.attribute_type(name) {
+            None => refuse(undefined(name)),
+            Some(attribute_type) if !is_link_type(attribute_type) => refuse(format!(
+                "values of {name} are not links to entries: it takes member, uniqueMember, owner, manager, secretary, \
+                 seeAlso, roleOccupant"
+            )),
+            Some(attribute_type) => canonical.push(attribute_type.name().to_owned()),
+        }
+    }
+    canonical.sort_unstable();
+    canonical.dedup();
+    canonical
+}
+
+fn undefined(name: &str) -> String {
+    format!(
+        "attribute type {name:?} is not defined: check its spelling, or add the schema text that defines it"
+    )
+}
+
+/// The first problem as an error of opening.
+impl From<Vec<SettingsProblem>> for OpenError {
+    fn from(problems: Vec<SettingsProblem>) -> OpenError {
+        match problems.into_iter().next() {
+            Some(problem) => OpenError::Setting { setting: problem.place.to_string(), reason: problem.what },
+            None => OpenError::damaged("settings"),
+        }
+    }
+}

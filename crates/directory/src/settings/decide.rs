@@ -1,0 +1,164 @@
+//! From proposed settings to the record of what changes, or to what stands against it.
+
+use schema::AttributeDescription;
+
+use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check};
+use crate::allocations::Allocations;
+use crate::catalog::{AttributeAllocation, Catalog, has_values};
+use crate::rows::{EntryId, subtree_counter};
+use crate::tree::{State, child};
+use crate::{OpenError, OperationError};
+
+/// What a proposal comes to.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// What changes.
+    pub record: SettingsRecord,
+    /// Attributes that no entry had before and that are indexed now.
+    pub attributes: Vec<AttributeAllocation>,
+    /// The same for people.
+    pub differences: Vec<Difference>,
+}
+
+/// Why settings are not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// They cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Problems(Vec<SettingsProblem>),
+    /// The directory failed.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+}
+
+impl From<Vec<SettingsProblem>> for SettingsError {
+    fn from(problems: Vec<SettingsProblem>) -> SettingsError {
+        SettingsError::Problems(problems)
+    }
+}
+
+impl From<store::StoreError> for SettingsError {
+    fn from(error: store::StoreError) -> SettingsError {
+        SettingsError::Operation(error.into())
+    }
+}
+
+/// Decides what changes where `proposal` is to hold. Nothing is written.
+///
+/// # Errors
+/// The settings cannot be; entries stand against them; the store failed.
+pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
+    let checked = check(proposal)?;
+    let before = DirectorySettings::of(state.catalog);
+    let mut record = SettingsRecord::default();
+    let with_schema;
+    let catalog = if checked.settings.schema == before.schema {
+        state.catalog
+    } else {
+        with_schema = change_schema(state, &checked)?;
+        record.schema = Some(checked.settings.schema.clone());
+        &with_schema
+    };
+    record.suffixes = change_suffixes(state, catalog, &checked)?;
+    let mut allocations = Allocations::new(catalog);
+    record.indexes = change_indexes(catalog, &checked, &mut allocations);
+    if checked.settings.general != before.general {
+        record.general = Some(checked.settings.general.clone());
+    }
+    let (attributes, _) = allocations.into_parts();
+    let differences = Difference::between(&before, &checked.settings);
+    Ok(Decided { record, attributes, differences })
+}
+
+/// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not go,
+/// and what normal forms depend on may change only while there are no values.
+fn change_schema(state: State<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
+    let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
+    let changed = state.catalog.with_schema(checked.schema.clone());
+    let (catalog, changed) = changed.map_err(|error| match error {
+        OpenError::MissingDefinition { what, oid } => {
+            let schema = &state.catalog.schema;
+            let name = schema.attribute_type(&oid).map(|known| known.name());
+            let name = name.or_else(|| schema.object_class(&oid).map(|known| known.name())).unwrap_or(&oid);
+            refuse(format!(
+                "{what} {name} is in use, or was, by entries or by an index: its definition has to stay"
+            ))
+        }
+        other => refuse(other.to_string()),
+    })?;
+    for allocation in changed {
+        let stored = state.catalog.attribute(allocation.id);
+        if has_values(state.read, allocation.id)? {
+            let name = &stored.name;
+            return Err(refuse(format!(
+                "{name} has values, so its syntax and its equality and ordering rules have to stay as they are: export, \
+                 change the definition, and import"
+            )));
+        }
+    }
+    Ok(catalog)
+}
+
+fn change_suffixes(
+    state: State<'_>,
+    catalog: &Catalog,
+    checked: &Checked,
+) -> Result<Option<Vec<(u32, String)>>, SettingsError> {
+    let mut next = catalog.next_suffix_number();
+    let mut wanted = Vec::new();
+    for dn in &checked.settings.suffixes {
+        let suffix = catalog
+            .suffix_of(dn)
+            .map_err(|error| vec![SettingsProblem::key("suffixes", error.to_string())])?;
+        match catalog.suffixes.iter().find(|known| known.key == suffix.key) {
+            Some(known) => wanted.push((known.number, known.dn.clone())),
+            None => {
+                wanted.push((next, suffix.dn));
+                next += 1;
+            }
+        }
+    }
+    let is_kept = |number: u32| wanted.iter().any(|(kept, _)| *kept == number);
+    let gone: Vec<_> = catalog.suffixes.iter().filter(|suffix| !is_kept(suffix.number)).collect();
+    for suffix in &gone {
+        if let Some((id, _)) = child(state.read, EntryId::ROOT, &suffix.key)? {
+            let count = state.read.count(&subtree_counter(id))? + 1;
+            let entries = if count == 1 { "an entry".to_owned() } else { format!("{count} entries") };
+            let what = format!(
+                "suffix {:?} has {entries} and cannot be removed: list it among the suffixes, or delete what is there",
+                suffix.dn
+            );
+            return Err(vec![SettingsProblem::key("suffixes", what).unwilling()].into());
+        }
+    }
+    if gone.is_empty() && wanted.len() == catalog.suffixes.len() {
+        return Ok(None);
+    }
+    wanted.sort_unstable();
+    Ok(Some(wanted))
+}
+
+fn change_indexes(
+    catalog: &Catalog,
+    checked: &Checked,
+    allocations: &mut Allocations<'_>,
+) -> Vec<(crate::rows::AttrId, crate::attribute_index::IndexKinds)> {
+    use crate::attribute_index::IndexKinds;
+    let mut changes = Vec::new();
+    let wanted = &checked.settings.indexes;
+    for def in catalog.attributes().iter().filter(|def| def.id == def.base && !def.index.kinds.is_none()) {
+        if !wanted.contains_key(&def.name) {
+            changes.push((def.id, IndexKinds::NONE));
+        }
+    }
+    for (name, kinds) in wanted {
+        let Some(attribute_type) = checked.schema.attribute_type(name) else { continue };
+        let id = allocations.attribute(&AttributeDescription::of(attribute_type.id));
+        let known = catalog.attributes().get(id.0 as usize);
+        if known.is_none_or(|def| def.index.kinds != *kinds) {
+            changes.push((id, *kinds));
+        }
+    }
+    changes
+}

@@ -1,0 +1,209 @@
+//! What differs between settings, and what the change costs, for people.
+
+use std::ops::Bound;
+
+use store::Direction;
+
+use super::{DirectorySettings, GENERAL, SettingValue};
+use crate::OperationError;
+use crate::attribute_index::{IndexKinds, IndexPart};
+use crate::catalog::Catalog;
+use crate::rows::NODES;
+use crate::tree::State;
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// There is a suffix more.
+    SuffixAdded(String),
+    /// There is a suffix less.
+    SuffixRemoved(String),
+    /// A schema text comes, goes, or says something else.
+    Schema {
+        /// Its name.
+        name: String,
+        /// Lines of it before; `None` where there was none.
+        before: Option<usize>,
+        /// Lines of it afterwards; `None` where there is none.
+        after: Option<usize>,
+    },
+    /// An index answers something else.
+    Index {
+        /// Name of the attribute type.
+        attribute: String,
+        /// What it answered.
+        before: IndexKinds,
+        /// What it answers now.
+        after: IndexKinds,
+    },
+    /// Another value.
+    General {
+        /// The setting's key.
+        key: &'static str,
+        /// The value before.
+        before: SettingValue,
+        /// The value afterwards.
+        after: SettingValue,
+    },
+}
+
+impl Difference {
+    /// Everything in which two settings in canonical form differ.
+    pub fn between(before: &DirectorySettings, after: &DirectorySettings) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let is_in = |dn: &String, other: &DirectorySettings| {
+            other.suffixes.iter().any(|known| known.eq_ignore_ascii_case(dn))
+        };
+        let removed = before.suffixes.iter().filter(|dn| !is_in(dn, after));
+        found.extend(removed.cloned().map(Difference::SuffixRemoved));
+        let added = after.suffixes.iter().filter(|dn| !is_in(dn, before));
+        found.extend(added.cloned().map(Difference::SuffixAdded));
+        for name in union(before.schema.keys(), after.schema.keys()) {
+            let (old, new) = (before.schema.get(name), after.schema.get(name));
+            if old != new {
+                let lines = |text: &String| text.lines().count();
+                let (before, after) = (old.map(lines), new.map(lines));
+                found.push(Difference::Schema { name: name.clone(), before, after });
+            }
+        }
+        for setting in &GENERAL {
+            let (before, after) = (setting.value(&before.general), setting.value(&after.general));
+            if before != after {
+                found.push(Difference::General { key: setting.key, before, after });
+            }
+        }
+        for attribute in union(before.indexes.keys(), after.indexes.keys()) {
+            let kinds =
+                |of: &DirectorySettings| of.indexes.get(attribute).copied().unwrap_or(IndexKinds::NONE);
+            let (before, after) = (kinds(before), kinds(after));
+            if before != after {
+                found.push(Difference::Index { attribute: attribute.clone(), before, after });
+            }
+        }
+        found
+    }
+
+    /// The difference and its cost as text, a line each. `state` is where the change is to be made, `None` a directory that
+    /// is to be made. The rows that go are counted, which takes a walk over their keys.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn describe(&self, state: Option<State<'_>>) -> Result<Vec<String>, OperationError> {
+        Ok(match self {
+            Difference::SuffixAdded(dn) => vec![format!("adds the suffix {dn}")],
+            Difference::SuffixRemoved(dn) => vec![format!("removes the suffix {dn}, which has no entries")],
+            Difference::Schema { name, before: None, after } => {
+                vec![format!("adds the schema text {name} ({})", lines(after.unwrap_or(0)))]
+            }
+            Difference::Schema { name, after: None, .. } => vec![format!("removes the schema text {name}")],
+            Difference::Schema { name, before: Some(before), after: Some(after) } => {
+                vec![format!("changes the schema text {name} (from {} to {})", lines(*before), lines(*after))]
+            }
+            Difference::General { key, before, after } => {
+                vec![format!("changes {key} from {before} to {after}")]
+            }
+            Difference::Index { attribute, before, after } => {
+                describe_index(state, attribute, *before, *after)?
+            }
+        })
+    }
+}
+
+/// Names of both, each once, sorted.
+fn union<'a>(
+    one: impl Iterator<Item = &'a String>,
+    other: impl Iterator<Item = &'a String>,
+) -> Vec<&'a String> {
+    let mut all: Vec<&String> = one.chain(other).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn lines(count: usize) -> String {
+    if count == 1 { "1 line".to_owned() } else { format!("{} lines", grouped(count as u64)) }
+}
+
+/// A number with commas.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn describe_index(
+    state: Option<State<'_>>,
+    attribute: &str,
+    before: IndexKinds,
+    after: IndexKinds,
+) -> Result<Vec<String>, OperationError> {
+    let mut texts = Vec::new();
+    let had = |part: &IndexPart| part.is_of(before);
+    let has = |part: &IndexPart| part.is_of(after);
+    let built: Vec<IndexPart> = IndexPart::ALL.into_iter().filter(|part| has(part) && !had(part)).collect();
+    if !built.is_empty() {
+        let count = state.map_or(Ok(0), |state| state.read.row_count(NODES))?;
+        texts.push(match count {
+            0 => format!("keeps {} on {attribute}", indexes(after, &built)),
+            _ => format!("builds {} on {attribute} over {} entries", indexes(after, &built), grouped(count)),
+        });
+    }
+    let dropped: Vec<IndexPart> = IndexPart::ALL.into_iter().filter(|part| had(part) && !has(part)).collect();
+    if !dropped.is_empty() {
+        let mut rows = 0;
+        for part in &dropped {
+            rows += state.map_or(Ok(0), |state| row_count(state, attribute, *part))?;
+        }
+        let what = match after.is_none() {
+            true => "the index".to_owned(),
+            false => indexes(before, &dropped).replacen("an ", "the ", 1).replacen("a ", "the ", 1),
+        };
+        texts.push(format!("drops {what} on {attribute}: {} rows", grouped(rows)));
+    }
+    if texts.is_empty() {
+        // Equality and ordering share their rows.
+        texts.push(format!(
+            "lets the index on {attribute} answer {after} instead of {before}, with the rows it has"
+        ));
+    }
+    Ok(texts)
+}
+
+/// "an equality index", "equality and substring indexes".
+fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
+    let of_parts = |kind: &IndexKinds| kinds.contains(*kind) && parts.iter().any(|part| part.is_of(*kind));
+    let names: Vec<&str> =
+        IndexKinds::ALL.iter().filter(|(kind, _)| of_parts(kind)).map(|(_, name)| *name).collect();
+    match names.as_slice() {
+        [one] if one.starts_with(['a', 'e', 'o']) => format!("an {one} index"),
+        [one] => format!("a {one} index"),
+        [all @ .., last] => format!("{} and {last} indexes", all.join(", ")),
+        [] => "no index".to_owned(),
+    }
+}
+
+/// Rows of a part of an index.
+fn row_count(state: State<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
+    let Some(base) = base_of(state.catalog, attribute) else { return Ok(0) };
+    let prefix = part.key_prefix(base);
+    let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
+    let mut count = 0;
+    for row in state.read.scan_keys(part.map(), range, Direction::Forward) {
+        let (key, _) = row?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        count += state.read.ids(part.map(), key)?.estimate();
+    }
+    Ok(count)
+}
+
+fn base_of(catalog: &Catalog, attribute: &str) -> Option<crate::rows::AttrId> {
+    catalog.attribute_id(catalog.schema.attribute_type(attribute)?.id, "")
+}

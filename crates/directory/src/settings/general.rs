@@ -1,0 +1,246 @@
+//! The settings that are single values or short lists, as a table: the one place that says how each is called in a settings
+//! file, in records and below `cn=config`. Reading, writing, comparing and storing them go by the table, so a new setting is a
+//! field and a line here (and its attribute type in `pando.schema`).
+
+use std::fmt;
+
+use crate::codec::{Decoder, put_bytes, put_list};
+use crate::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
+use crate::password::StorageScheme;
+
+/// Directory-wide settings besides suffixes, indexes and schema. [`Settings`](crate::Settings) explains the fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneralSettings {
+    /// Whether anonymous clients read the tree.
+    pub anonymous_read: bool,
+    /// How passwords that arrive in clear are stored.
+    pub password_scheme: StorageScheme,
+    /// Most entries a search returns; 0 = no limit.
+    pub size_limit: u32,
+    /// Most seconds a search takes; 0 = no limit.
+    pub time_limit_seconds: u32,
+    /// Most entries looked at without an index; 0 = no limit.
+    pub unindexed_examined_max: u64,
+    /// Records of the log that are kept, at least 1.
+    pub log_records_kept: u64,
+    /// Link attributes whose values vanish with the entry they name.
+    pub integrity_attributes: Vec<String>,
+}
+
+impl Default for GeneralSettings {
+    fn default() -> GeneralSettings {
+        GeneralSettings {
+            anonymous_read: false,
+            password_scheme: StorageScheme::default(),
+            size_limit: 1_000,
+            time_limit_seconds: 60,
+            unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
+            log_records_kept: LOG_RECORDS_KEPT,
+            integrity_attributes: Vec::new(),
+        }
+    }
+}
+
+/// The value of a setting in a form that all texts can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingValue {
+    /// `true` or `false`.
+    Switch(bool),
+    /// A number, up to 2^63 - 1.
+    Number(u64),
+    /// A word.
+    Word(String),
+    /// Several words.
+    Words(Vec<String>),
+}
+
+impl fmt::Display for SettingValue {
+    /// As TOML has it; words need no escapes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingValue::Switch(on) => write!(f, "{on}"),
+            SettingValue::Number(number) => write!(f, "{number}"),
+            SettingValue::Word(word) => write!(f, "{word:?}"),
+            SettingValue::Words(words) => write!(f, "{words:?}"),
+        }
+    }
+}
+
+/// One setting of [`GeneralSettings`].
+pub struct GeneralSetting {
+    /// Its key in a settings file, behind the name of its table where it is in one.
+    pub key: &'static str,
+    /// Its attribute type in `cn=config`.
+    pub attribute: &'static str,
+    /// What it does, for the settings file.
+    pub help: &'static str,
+    read: fn(&GeneralSettings) -> SettingValue,
+    write: fn(&mut GeneralSettings, SettingValue) -> Result<(), String>,
+}
+
+/// All of them, in the order of the settings file: those outside of tables first.
+pub const GENERAL: [GeneralSetting; 7] = [
+    GeneralSetting {
+        key: "anonymous_read",
+        attribute: "pandoAnonymousRead",
+        help: "whether clients that have not bound read the tree (never userPassword)",
+        read: |of| SettingValue::Switch(of.anonymous_read),
+        write: |of, value| switch(&value).map(|value| of.anonymous_read = value),
+    },
+    GeneralSetting {
+        key: "password_scheme",
+        attribute: "pandoPasswordScheme",
+        help: "how a password that arrives in clear is stored",
+        read: |of| SettingValue::Word(of.password_scheme.to_string()),
+        write: |of, value| {
+            let SettingValue::Word(word) = value else {
+                return Err(wanted("a text such as \"argon2id\"", &value));
+            };
+            of.password_scheme =
+                word.parse().map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
+            Ok(())
+        },
+    },
+    GeneralSetting {
+        key: "integrity_attributes",
+        attribute: "pandoIntegrityAttribute",
+        help: "link attributes whose values go when the entry they name goes",
+        read: |of| SettingValue::Words(of.integrity_attributes.clone()),
+        write: |of, value| {
+            let SettingValue::Words(words) = value else {
+                return Err(wanted("a list of texts such as [\"member\"]", &value));
+            };
+            of.integrity_attributes = words;
+            Ok(())
+        },
+    },
+    GeneralSetting {
+        key: "limits.size_limit",
+        attribute: "pandoSizeLimit",
+        help: "entries a search returns, but to the administrator; 0 is no limit",
+        read: |of| SettingValue::Number(of.size_limit.into()),
+        write: |of, value| number(&value, 0, u32::MAX.into()).map(|value| of.size_limit = value as u32),
+    },
+    GeneralSetting {
+        key: "limits.time_limit_seconds",
+        attribute: "pandoTimeLimitSeconds",
+        help: "seconds a search takes, but the administrator's; 0 is no limit",
+        read: |of| SettingValue::Number(of.time_limit_seconds.into()),
+        write: |of, value| {
+            number(&value, 0, u32::MAX.into()).map(|value| of.time_limit_seconds = value as u32)
+        },
+    },
+    GeneralSetting {
+        key: "limits.unindexed_examined",
+        attribute: "pandoUnindexedExamined",
+        help: "entries a search may look at without an index, but the administrator's; 0 is no limit",
+        read: |of| SettingValue::Number(of.unindexed_examined_max),
+        write: |of, value| number(&value, 0, NUMBER_MAX).map(|value| of.unindexed_examined_max = value),
+    },
+    GeneralSetting {
+        key: "limits.log_records",
+        attribute: "pandoLogRecords",
+        help: "changes that the log keeps",
+        read: |of| SettingValue::Number(of.log_records_kept),
+        write: |of, value| number(&value, 1, NUMBER_MAX).map(|value| of.log_records_kept = value),
+    },
+];
+
+/// The largest whole number of TOML.
+const NUMBER_MAX: u64 = i64::MAX as u64;
+
+fn switch(value: &SettingValue) -> Result<bool, String> {
+    match value {
+        SettingValue::Switch(on) => Ok(*on),
+        other => Err(wanted("true or false", other)),
+    }
+}
+
+fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
+    match value {
+        SettingValue::Number(number) if (min..=max).contains(number) => Ok(*number),
+        other => Err(wanted(&format!("a whole number from {min} to {max}"), other)),
+    }
+}
+
+fn wanted(what: &str, found: &SettingValue) -> String {
+    format!("{found} does not fit: it takes {what}")
+}
+
+impl fmt::Debug for GeneralSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
+impl GeneralSetting {
+    /// The setting of this key.
+    pub fn of_key(key: &str) -> Option<&'static GeneralSetting> {
+        GENERAL.iter().find(|setting| setting.key == key)
+    }
+
+    /// Its value.
+    pub fn value(&self, settings: &GeneralSettings) -> SettingValue {
+        (self.read)(settings)
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// What is wrong with the value, and what would be right; nothing is set then.
+    pub fn set(&self, settings: &mut GeneralSettings, value: SettingValue) -> Result<(), String> {
+        (self.write)(settings, value)
+    }
+
+    /// Its value as values of its attribute type (RFC 4517): what `cn=config` shows.
+    pub fn texts(&self, settings: &GeneralSettings) -> Vec<String> {
+        match self.value(settings) {
+            SettingValue::Switch(on) => vec![if on { "TRUE" } else { "FALSE" }.to_owned()],
+            SettingValue::Number(number) => vec![number.to_string()],
+            SettingValue::Word(word) => vec![word],
+            SettingValue::Words(words) => words,
+        }
+    }
+
+    /// Sets it from values of its attribute type; without any it gets its default.
+    ///
+    /// # Errors
+    /// As [`set`](GeneralSetting::set).
+    pub fn set_texts(&self, settings: &mut GeneralSettings, texts: &[String]) -> Result<(), String> {
+        let default = self.value(&GeneralSettings::default());
+        let (first, more) = match texts {
+            [] => return self.set(settings, default),
+            [first, more @ ..] => (first, more),
+        };
+        let value = match default {
+            SettingValue::Words(_) => return self.set(settings, SettingValue::Words(texts.to_vec())),
+            _ if !more.is_empty() => return Err("it has one value".to_owned()),
+            SettingValue::Switch(_) if first.eq_ignore_ascii_case("true") => SettingValue::Switch(true),
+            SettingValue::Switch(_) if first.eq_ignore_ascii_case("false") => SettingValue::Switch(false),
+            SettingValue::Number(_) => match first.parse() {
+                Ok(number) => SettingValue::Number(number),
+                Err(_) => SettingValue::Word(first.clone()),
+            },
+            SettingValue::Switch(_) | SettingValue::Word(_) => SettingValue::Word(first.clone()),
+        };
+        self.set(settings, value)
+    }
+}
+
+impl GeneralSettings {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_list(out, &GENERAL, |out, setting| {
+            put_bytes(out, setting.key.as_bytes());
+            put_list(out, &setting.texts(self), |out, text| put_bytes(out, text.as_bytes()));
+        });
+    }
+
+    /// Reads settings; what is not among them has its default. `None` where one is unknown here or does not fit.
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<GeneralSettings> {
+        let mut settings = GeneralSettings::default();
+        for (key, texts) in decoder.list(|d| Some((d.str()?, d.list(Decoder::string)?)))? {
+            GeneralSetting::of_key(key)?.set_texts(&mut settings, &texts).ok()?;
+        }
+        Some(settings)
+    }
+}

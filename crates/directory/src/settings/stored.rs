@@ -1,0 +1,151 @@
+//! Settings in records and in `meta`.
+//!
+//! A record says only what changes, but each part of it whole: all suffixes, all schema texts, all general settings, and for
+//! an index all that it is to answer. `meta` keeps the position of the last record that changed any of them; `apply` leaves
+//! alone what an older one says, so replay never sets a directory back (not for a moment: attributes that entries have by now
+//! may be unknown to an older schema).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::GeneralSettings;
+use crate::attribute_index::IndexKinds;
+use crate::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::rows::AttrId;
+
+/// The number of a naming context: never that of another one as long as it exists.
+pub type SuffixNumber = u32;
+
+/// A change of directory-wide settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsRecord {
+    /// All schema texts by name.
+    pub schema: Option<BTreeMap<String, String>>,
+    /// All naming contexts.
+    pub suffixes: Option<Vec<(SuffixNumber, String)>>,
+    /// Indexes that change, with everything that each is to answer.
+    pub indexes: Vec<(AttrId, IndexKinds)>,
+    /// All other settings.
+    pub general: Option<GeneralSettings>,
+}
+
+const HAS_SCHEMA: u8 = 1;
+const HAS_SUFFIXES: u8 = 2;
+const HAS_GENERAL: u8 = 4;
+
+impl SettingsRecord {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        *self == SettingsRecord::default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let part = |is_there: bool, bit: u8| if is_there { bit } else { 0 };
+        out.push(
+            part(self.schema.is_some(), HAS_SCHEMA)
+                | part(self.suffixes.is_some(), HAS_SUFFIXES)
+                | part(self.general.is_some(), HAS_GENERAL),
+        );
+        if let Some(schema) = &self.schema {
+            put_schema(out, schema);
+        }
+        if let Some(suffixes) = &self.suffixes {
+            put_list(out, suffixes, |out, (number, dn)| {
+                put_varint(out, u64::from(*number));
+                put_bytes(out, dn.as_bytes());
+            });
+        }
+        put_list(out, &self.indexes, |out, (attribute, kinds)| {
+            put_varint(out, u64::from(attribute.0));
+            out.push(kinds.bits());
+        });
+        if let Some(general) = &self.general {
+            general.encode(out);
+        }
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<SettingsRecord> {
+        let parts = decoder.byte()?;
+        if parts & !(HAS_SCHEMA | HAS_SUFFIXES | HAS_GENERAL) != 0 {
+            return None;
+        }
+        let mut record = SettingsRecord::default();
+        if parts & HAS_SCHEMA != 0 {
+            record.schema = Some(take_schema(decoder)?);
+        }
+        if parts & HAS_SUFFIXES != 0 {
+            record.suffixes = Some(decoder.list(|d| Some((d.number()?, d.string()?)))?);
+        }
+        record.indexes = decoder.list(|d| Some((AttrId(d.number()?), IndexKinds::from_bits(d.byte()?)?)))?;
+        if parts & HAS_GENERAL != 0 {
+            record.general = Some(GeneralSettings::decode(decoder)?);
+        }
+        Some(record)
+    }
+}
+
+fn put_schema(out: &mut Vec<u8>, schema: &BTreeMap<String, String>) {
+    let texts: Vec<_> = schema.iter().collect();
+    put_list(out, &texts, |out, (name, text)| {
+        put_bytes(out, name.as_bytes());
+        put_bytes(out, text.as_bytes());
+    });
+}
+
+fn take_schema(decoder: &mut Decoder<'_>) -> Option<BTreeMap<String, String>> {
+    Some(decoder.list(|d| Some((d.string()?, d.string()?)))?.into_iter().collect())
+}
+
+/// What the catalogue keeps of settings besides suffixes and indexes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoredSettings {
+    /// Position of the last record that changed any setting, suffixes and indexes included.
+    pub(crate) position: u64,
+    /// Schema texts by name.
+    pub(crate) schema: Arc<BTreeMap<String, String>>,
+    /// Everything else.
+    pub(crate) general: GeneralSettings,
+}
+
+/// First byte of the row.
+const ROW_VERSION: u8 = 1;
+
+impl StoredSettings {
+    /// The row's bytes; schema texts have a row of their own.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![ROW_VERSION];
+        put_varint(&mut out, self.position);
+        self.general.encode(&mut out);
+        out
+    }
+
+    pub(crate) fn encode_schema(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_schema(&mut out, &self.schema);
+        out
+    }
+
+    /// Reads both rows, each of which may be missing; `None` when one is damaged or of a version unknown here.
+    pub(crate) fn decode(settings: Option<&[u8]>, schema: Option<&[u8]>) -> Option<StoredSettings> {
+        let mut stored = StoredSettings::default();
+        if let Some(bytes) = settings {
+            let mut decoder = Decoder(bytes);
+            if decoder.byte()? != ROW_VERSION {
+                return None;
+            }
+            stored.position = decoder.varint()?;
+            stored.general = GeneralSettings::decode(&mut decoder)?;
+            if !decoder.is_empty() {
+                return None;
+            }
+        }
+        if let Some(bytes) = schema {
+            let mut decoder = Decoder(bytes);
+            stored.schema = Arc::new(take_schema(&mut decoder)?);
+            if !decoder.is_empty() {
+                return None;
+            }
+        }
+        Some(stored)
+    }
+}

@@ -1,0 +1,124 @@
+//! Directory-wide settings as an operator changes them: `pando plan`, `apply` and `export --config`.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use ldap::Scope;
+use support::clients::Run;
+use support::pando::{Start, command};
+use support::tree::{add_person, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+/// A definition that is not among the shipped ones.
+const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch\n  \
+                      SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n";
+
+/// `pando VERB` with a settings file of this text.
+fn with_file(scratch: &Scratch, verb: &str, text: &str) -> Run {
+    let file = scratch.write("settings.toml", text);
+    command(&[verb, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+}
+
+fn exported(scratch: &Scratch) -> String {
+    command(&["export", "--config"], Some(&Pando::data(scratch))).expect_code(0).stdout
+}
+
+#[test]
+fn a_directory_begins_with_the_settings_of_a_file() {
+    let scratch = Scratch::new("settings-first");
+    scratch.write("own.schema", COLOUR);
+    let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n[indexes]\nmail = [\"equality\"]\n\
+                colour = \"equality\"\n";
+    let planned = with_file(&scratch, "plan", text).expect_code(0);
+    assert!(planned.stdout.contains("makes a new directory") && !Pando::data(&scratch).exists(), "{planned}");
+    let applied = with_file(&scratch, "apply", text).expect_code(0);
+    assert_eq!(applied.stdout, planned.stdout + "applied\n", "what is planned is done");
+    with_file(&scratch, "apply", text).expect_code(0).expect_output("no change");
+    let list = command(&["index", "list"], Some(&Pando::data(&scratch))).stdout;
+    assert_eq!(list, "colour equality\nmail equality\n", "an index that is not defined is not kept");
+
+    // A first start finds it as it is, and so does a second directory made from what is exported.
+    let pando = Start::bare(&scratch, "data").ready();
+    let contexts = pando.connect().entry("", &["namingContexts"]).unwrap().unwrap();
+    assert_eq!(contexts.texts("namingContexts"), ["o=partners"]);
+    assert!(pando.stop().success());
+    let file = scratch.write("exported.toml", exported(&scratch));
+    let other = scratch.join("other");
+    command(&["apply", file.to_str().unwrap()], Some(&other)).expect_code(0);
+    let again = command(&["export", "--config"], Some(&other)).stdout;
+    assert_eq!(again, exported(&scratch));
+    command(&["apply", file.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_output("no change");
+}
+
+#[test]
+fn a_plan_says_what_a_change_costs_and_apply_does_it() {
+    let scratch = Scratch::new("settings-change");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let text = exported(&scratch);
+    let changed = text
+        .replace("sn = [\"equality\", \"ordering\"]\n", "")
+        .replace("cn = [\"equality\", \"ordering\"]", "cn = [\"equality\", \"ordering\", \"substring\"]")
+        .replace("[indexes]", "[indexes]\ndescription = [\"presence\"]")
+        .replace("size_limit = 1000", "size_limit = 1")
+        .replace(&format!("suffixes = [\"{SUFFIX}\"]"), &format!("suffixes = [\"{SUFFIX}\", \"o=x\"]"));
+    let planned = with_file(&scratch, "plan", &changed).expect_code(0);
+    let entries = command(&["verify"], Some(&Pando::data(&scratch))).stdout;
+    let entries = entries.split(" entries").next().unwrap().rsplit(' ').next().unwrap().to_owned();
+    for line in [
+        "adds the suffix o=x".to_owned(),
+        "changes limits.size_limit from 1000 to 1".to_owned(),
+        format!("builds a substring index on cn over {entries} entries"),
+        format!("builds a presence index on description over {entries} entries"),
+        "drops the index on sn: ".to_owned(),
+    ] {
+        assert!(planned.stdout.lines().any(|found| found.starts_with(&line)), "no {line:?} in {planned}");
+    }
+    assert!(!planned.stdout.contains("drops the index on sn: 0 rows"), "{planned}");
+    with_file(&scratch, "apply", &changed).expect_code(0).expect_output("applied");
+    with_file(&scratch, "plan", &changed).expect_code(0).expect_output("no change");
+    command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
+    let explained = command(&["explain", "--base", SUFFIX, "(cn=*nna*)"], Some(&Pando::data(&scratch)));
+    explained.expect_code(0).expect_output("substring of cn");
+
+    let gone = changed.replace(&format!("\"{SUFFIX}\", "), "");
+    let refused = with_file(&scratch, "apply", &gone).expect_code(2);
+    assert!(
+        refused.stderr.contains("settings.toml:5: suffix") && refused.stderr.contains("cannot be removed"),
+        "{refused}"
+    );
+    with_file(&scratch, "plan", &changed).expect_output("no change");
+    with_file(&scratch, "apply", &changed.replace(", \"o=x\"", "")).expect_output("removes the suffix o=x");
+}
+
+#[test]
+fn an_import_can_bring_the_settings_of_a_new_directory() {
+    let scratch = Scratch::new("settings-import");
+    let ldif = scratch.write("data.ldif", "dn: o=x\nobjectClass: organization\no: x\n");
+    let settings = scratch.write("settings.toml", "suffixes = [\"o=x\"]\n[indexes]\no = [\"equality\"]\n");
+    let import = |settings: &str| {
+        let arguments = ["import", "--config", settings, "--replace", ldif.to_str().unwrap()];
+        command(&arguments, Some(&Pando::data(&scratch)))
+    };
+    import(settings.to_str().unwrap()).expect_code(0);
+    assert_eq!(command(&["index", "list"], Some(&Pando::data(&scratch))).stdout, "o equality\n");
+    import(settings.to_str().unwrap()).expect_code(0);
+    let other = scratch.write("other.toml", "suffixes = [\"o=x\"]\n");
+    import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
+}
+
+#[test]
+fn settings_hold_where_they_are_served() {
+    let scratch = Scratch::new("settings-served");
+    let text = format!("suffixes = [\"{SUFFIX}\"]\nanonymous_read = true\n[limits]\nsize_limit = 2\n");
+    with_file(&scratch, "apply", &text).expect_code(0);
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    (0..3).for_each(|number| add_person(&mut admin, &format!("many{number}")));
+    let found =
+        pando.connect().search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &["1.1"]).unwrap();
+    assert_eq!((found.outcome.code, found.entries.len()), (ldap::ResultCode::SIZE_LIMIT_EXCEEDED, 2));
+}
