@@ -8,6 +8,10 @@ sdk_version=7.0.3
 sdk_sha256=7f1b9141f2c955d3a03b3f5da2c450bd616826e921a87fc19264a3f22b35e2fb
 sdk_jar=.dev/unboundid-ldapsdk.jar
 
+opendj_version=5.0.3
+opendj_sha256=efcaaa6ff9e1d57e5d14f670de2a5832ef5338f74964608327a8f73caeb7d07c
+opendj_folder=.dev/peers/opendj
+
 say() { printf 'dev: %s\n' "$*" >&2; }
 die() {
     say "$*"
@@ -99,25 +103,25 @@ need_clients() {
     command -v java >/dev/null || missing+=(default-jre-headless)
     command -v taskset >/dev/null || missing+=(util-linux)
     if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
-    [ -x /usr/sbin/slapd ] || install_slapd
+    [ -x /usr/sbin/slapd ] || install_unstarted slapd
     need_unboundid_sdk
 }
 
-# The tests start slapd themselves, in folders and on ports of their own. Debian's package would also start one for
-# the whole machine, on port 389: a policy that says no, for as long as the installation takes, keeps it from that.
-install_slapd() {
+# install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package would also start
+# one for the whole machine, on port 389: a policy that says no, for as long as the installation takes, keeps it from that.
+install_unstarted() {
     local policy=/usr/sbin/policy-rc.d
     if [ -e "$policy" ]; then
-        apt_install slapd
+        apt_install "$1"
         return
     fi
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
     local failed=no
-    (apt_install slapd) || failed=yes
+    (apt_install "$1") || failed=yes
     as_root rm -f "$policy"
-    [ "$failed" = no ] || die "slapd could not be installed"
-    if [ -d /run/systemd/system ]; then as_root systemctl --quiet disable slapd || true; fi
+    [ "$failed" = no ] || die "$1 could not be installed"
+    if [ "$1" = slapd ] && [ -d /run/systemd/system ]; then as_root systemctl --quiet disable slapd || true; fi
 }
 
 # One jar that holds the LDAP SDK for Java and its command line tools.
@@ -133,3 +137,31 @@ need_unboundid_sdk() {
 }
 
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
+
+# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central. docs/peers.md
+# says what is set on each.
+need_peers() {
+    [ -x /usr/sbin/slapd ] || install_unstarted slapd
+    [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base
+    command -v java >/dev/null || apt_install default-jre-headless
+    need_opendj
+    say "slapd $(dpkg-query -W -f '${Version}' slapd), 389-ds-base $(dpkg-query -W -f '${Version}' 389-ds-base)," \
+        "OpenDJ $opendj_version in $opendj_folder, $(java -version 2>&1 | head -n 1)"
+}
+
+# A pristine OpenDJ: every measurement sets up a copy of its own.
+need_opendj() {
+    local zip=.dev/peers/opendj-server-legacy-$opendj_version.zip
+    if [ -x "$opendj_folder/setup" ] && [ "$(cat "$opendj_folder/.pando-version" 2>/dev/null)" = "$opendj_version" ]; then return; fi
+    command -v mvn >/dev/null || apt_install maven
+    command -v unzip >/dev/null || apt_install unzip
+    say "fetching OpenDJ $opendj_version from Maven Central into $opendj_folder"
+    mkdir -p .dev/peers
+    mvn -B -q dependency:copy -Dartifact="org.openidentityplatform.opendj:opendj-server-legacy:$opendj_version:zip" \
+        -DoutputDirectory=.dev/peers -Dmdep.overWriteReleases=true
+    echo "$opendj_sha256  $zip" | sha256sum --check --status || die "$zip is not the file that was expected (sha256 differs)"
+    rm -rf "$opendj_folder"
+    unzip -q "$zip" -d .dev/peers
+    rm "$zip"
+    echo "$opendj_version" >"$opendj_folder/.pando-version"
+}

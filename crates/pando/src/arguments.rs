@@ -9,6 +9,7 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, LogLevel};
 use server::{Arguments, ConfigError};
 
+use crate::bench::BenchArguments;
 use crate::compact;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
@@ -62,6 +63,8 @@ pub(crate) enum Verb {
     /// Put the settings of a file in force: suffixes, indexes, schema, limits, access
     #[command(after_help = settings::APPLY_HELP)]
     Apply(SettingsArguments),
+    /// Measure directory servers
+    Bench(BenchArguments),
     /// List indexes of a directory; add and drop them while it is not being served
     #[command(after_help = index::HELP)]
     Index(IndexArguments),

@@ -37,6 +37,11 @@ pub(crate) fn some_rejected() -> ExitCode {
     ExitCode::from(6)
 }
 
+/// It is measured, but for what a server could not do or did wrong.
+pub(crate) fn some_failed() -> ExitCode {
+    ExitCode::from(7)
+}
+
 fn end(message: &str, code: u8) -> ExitCode {
     eprintln!("pando: {message}");
     ExitCode::from(code)

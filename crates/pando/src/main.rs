@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod compact;
 mod exit;
 mod explain;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Plan(arguments) => settings::plan(&arguments),
         Verb::Apply(arguments) => settings::apply(&arguments),
+        Verb::Bench(arguments) => bench::run(arguments),
         Verb::Index(arguments) => index::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Completions { shell } => {

@@ -319,9 +319,18 @@ pub struct BulkLoad {
     /// The most memory of the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_peak_bytes: Option<u64>,
+    /// The most private memory of the loader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_anon_peak_bytes: Option<u64>,
     /// What the data takes on the disk afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
+    /// How long the server's own tool takes to write all of it as LDIF again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export_seconds: Option<f64>,
+    /// What it writes then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export_bytes: Option<u64>,
 }
 
 /// The load that was put on the server.

@@ -30,6 +30,10 @@ pub const SHIPPED: &[ShippedTemplate] = &[
     template!("directorymark", "DirectoryMark 2002: organizationalPerson under ten units of o=Salford,c=GB"),
     template!("m-vault", "Isode M-Vault 2011: four short attributes, flat"),
     template!("edirectory", "Novell eDirectory 2009: inetOrgPerson with a vendor class", "edirectory.schema"),
+    template!(
+        "people",
+        "inetOrgPerson of 19 attributes, 741 octets each: what directory servers are compared with"
+    ),
     template!("sun", "Sun Directory Server 2009: subscribers of 2,302 octets each"),
     template!(
         "prescriptions",

@@ -1,0 +1,282 @@
+//! Whether servers with the same data give the same answers: entries from all over the data are asked for by name, by every
+//! indexed attribute and by pieces of values, and the answers compared attribute by attribute.
+
+use std::collections::BTreeMap;
+
+use client::{Connection, Entry};
+use ldap::{Controls, DerefAliases, Dn, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
+
+use super::{Data, IndexKind, PeerError, Setup};
+use crate::result::Comparison;
+
+/// Entries asked for at most; with more the result code alone is compared, for which of them come is the server's choice.
+const SIZE_LIMIT: u32 = 200;
+/// Differences described in a result.
+const EXAMPLES_MAX: usize = 20;
+
+/// One search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Where.
+    pub base: String,
+    /// How deep.
+    pub scope: Scope,
+    /// For what.
+    pub filter: String,
+}
+
+/// What a server answers: the result code, and entries in a form that does not depend on order and spelling of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    code: ResultCode,
+    entries: BTreeMap<String, Attributes>,
+}
+
+type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// What to ask about the data.
+pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
+    let mut questions = Vec::new();
+    let everywhere =
+        |filter: String| Question { base: setup.suffix.clone(), scope: Scope::WholeSubtree, filter };
+    for sample in &data.samples {
+        questions.push(Question {
+            base: sample.dn.clone(),
+            scope: Scope::BaseObject,
+            filter: "(objectClass=*)".to_owned(),
+        });
+        for index in &setup.indexes {
+            let Some(value) = sample.text(&index.attribute) else { continue };
+            let name = &index.attribute;
+            if index.kinds.contains(&IndexKind::Equality) {
+                questions.push(everywhere(format!("({name}={})", escaped(&value))));
+            }
+            if index.kinds.contains(&IndexKind::Substring) && value.chars().count() > 4 {
+                let middle: String = value.chars().skip(1).take(value.chars().count() - 2).collect();
+                questions.push(everywhere(format!("({name}=*{}*)", escaped(&middle))));
+                let begin: String = value.chars().take(value.chars().count() - 1).collect();
+                questions.push(everywhere(format!("({name}={}*)", escaped(&begin))));
+            }
+        }
+    }
+    // Samples share values; each is asked once.
+    let mut seen = std::collections::BTreeSet::new();
+    questions.retain(|question| seen.insert((question.base.clone(), question.filter.clone())));
+    questions
+}
+
+/// RFC 4515 section 3.
+fn escaped(value: &str) -> String {
+    let mut text = String::new();
+    for c in value.chars() {
+        match c {
+            '*' | '(' | ')' | '\\' | '\0' => text.push_str(&format!("\\{:02x}", c as u32)),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+/// Asks one server everything.
+///
+/// # Errors
+/// When it does not answer; result codes are answers.
+pub fn ask(connection: &mut Connection, questions: &[Question]) -> Result<Vec<Answer>, PeerError> {
+    questions.iter().map(|question| ask_one(connection, question)).collect()
+}
+
+fn ask_one(connection: &mut Connection, question: &Question) -> Result<Answer, PeerError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        PeerError::Answer(format!("search {} {}: {error}", question.base, question.filter))
+    };
+    let filter = FilterBuf::parse(&question.filter).map_err(|error| failed(&error))?;
+    let attributes = SelectionBuf::from_iter(["*"]);
+    let request = SearchRequest {
+        base_object: &question.base,
+        scope: question.scope,
+        deref_aliases: DerefAliases::Never,
+        size_limit: SIZE_LIMIT,
+        time_limit_seconds: 0,
+        types_only: false,
+        filter: filter.as_filter(),
+        attributes: attributes.as_selection(),
+    };
+    let reply =
+        connection.request(Request::Search(request), Controls::NONE).map_err(|error| failed(&error))?;
+    let code = reply.outcome.code;
+    let is_whole = code != ResultCode::SIZE_LIMIT_EXCEEDED;
+    let entries = reply.entries.into_iter().filter(|_| is_whole).map(normal).collect();
+    Ok(Answer { code, entries })
+}
+
+fn normal(entry: Entry) -> (String, Attributes) {
+    let mut attributes = Attributes::new();
+    for attribute in entry.attributes {
+        let name = attribute.description.to_ascii_lowercase();
+        // 389 DS keeps access control in the entries, and that is each server's own.
+        if name == "aci" {
+            continue;
+        }
+        let mut values = attribute.values;
+        if name == "objectclass" {
+            values.iter_mut().for_each(|value| value.make_ascii_lowercase());
+        }
+        values.sort_unstable();
+        attributes.insert(name, values);
+    }
+    (normal_dn(&entry.dn), attributes)
+}
+
+/// A DN without regard to case and to how it is escaped.
+fn normal_dn(text: &str) -> String {
+    Dn::parse(text).map_or_else(|_| text.to_lowercase(), |dn| dn.to_string().to_lowercase())
+}
+
+/// Compares answers to the same questions; the first server is whom the others are held against.
+pub fn compare(name: &str, questions: &[Question], servers: &[(String, Vec<Answer>)]) -> Comparison {
+    let mut comparison = Comparison {
+        workload: name.to_owned(),
+        servers: servers.iter().map(|(product, _)| product.clone()).collect(),
+        requests: questions.len() as u64,
+        differing: 0,
+        examples: Vec::new(),
+    };
+    let Some(((reference, expected), others)) = servers.split_first() else { return comparison };
+    for (number, question) in questions.iter().enumerate() {
+        let differences: Vec<_> = others
+            .iter()
+            .filter_map(|(product, answers)| {
+                let difference = difference(&expected[number], &answers[number])?;
+                Some(format!(
+                    "{} {}: {product} against {reference}: {difference}",
+                    question.base, question.filter
+                ))
+            })
+            .collect();
+        comparison.differing += u64::from(!differences.is_empty());
+        let room = EXAMPLES_MAX.saturating_sub(comparison.examples.len());
+        comparison.examples.extend(differences.into_iter().take(room));
+    }
+    comparison
+}
+
+/// What the second says otherwise than the first.
+fn difference(one: &Answer, other: &Answer) -> Option<String> {
+    if one == other {
+        return None;
+    }
+    if one.code != other.code {
+        return Some(format!("{} instead of {}", other.code, one.code));
+    }
+    if let Some(dn) = one.entries.keys().find(|dn| !other.entries.contains_key(*dn)) {
+        return Some(format!("no {dn} ({} entries instead of {})", other.entries.len(), one.entries.len()));
+    }
+    for (dn, attributes) in &other.entries {
+        let Some(expected) = one.entries.get(dn) else {
+            return Some(format!(
+                "{dn} too ({} entries instead of {})",
+                other.entries.len(),
+                one.entries.len()
+            ));
+        };
+        let names = expected.keys().chain(attributes.keys());
+        let mut differing = names.filter(|name| !are_same(name, expected.get(*name), attributes.get(*name)));
+        if let Some(name) = differing.next() {
+            let count = |of: &Attributes| of.get(name).map_or(0, Vec::len);
+            return Some(format!(
+                "{dn} has other values of {name} ({} instead of {})",
+                count(attributes),
+                count(expected)
+            ));
+        }
+    }
+    None
+}
+
+/// 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return what was given; RFC 4512 section 3.3 allows both.
+fn are_same(name: &str, one: Option<&Vec<Vec<u8>>>, other: Option<&Vec<Vec<u8>>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) if name == "objectclass" => {
+            let is_within =
+                |one: &[Vec<u8>], other: &[Vec<u8>]| one.iter().all(|class| other.contains(class));
+            is_within(one, other) || is_within(other, one)
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::Attribute;
+
+    fn answer(dn: &str, sn: &[&str]) -> Answer {
+        let values = sn.iter().map(|value| value.as_bytes().to_vec()).collect();
+        let attributes = vec![Attribute { description: "SN".to_owned(), values }];
+        let entries = [normal(Entry { dn: dn.to_owned(), attributes })];
+        Answer { code: ResultCode::SUCCESS, entries: entries.into_iter().collect() }
+    }
+
+    #[test]
+    fn order_case_and_escapes_are_no_differences() {
+        let one = answer("cn=A\\2cB, O=x", &["1", "2"]);
+        assert_eq!(difference(&one, &answer("CN=a\\,b,o=X", &["2", "1"])), None);
+        let check = |other: Answer, part: &str| {
+            let found = difference(&one, &other).unwrap();
+            assert!(found.contains(part), "{found}");
+        };
+        check(answer("cn=A\\2cB,o=x", &["1"]), "other values of sn (1 instead of 2)");
+        let classes =
+            |classes: &[&str]| Some(classes.iter().map(|class| class.as_bytes().to_vec()).collect());
+        let given = classes(&["person"]);
+        let completed = classes(&["person", "top"]);
+        assert!(are_same("objectclass", given.as_ref(), completed.as_ref()));
+        assert!(!are_same("objectclass", classes(&["device", "top"]).as_ref(), given.as_ref()));
+        assert!(!are_same("cn", given.as_ref(), completed.as_ref()));
+        check(answer("cn=other,o=x", &["1", "2"]), "no cn=a\\,b,o=x");
+        check(Answer { code: ResultCode::BUSY, ..one.clone() }, "busy instead of success");
+    }
+
+    #[test]
+    fn every_index_is_asked_for_every_sample() {
+        let setup =
+            Setup::new("o=x", vec!["cn:equality,substring".parse().unwrap(), "uid".parse().unwrap()], 0);
+        let attributes = vec![Attribute { description: "cn".to_owned(), values: vec![b"Ab (c)*".to_vec()] }];
+        let sample = Entry { dn: "cn=a,o=x".to_owned(), attributes };
+        let data = Data {
+            path: "f".into(),
+            template: "t".to_owned(),
+            seed: 1,
+            entries: 2,
+            bytes: 0,
+            suffix: "o=x".to_owned(),
+            schema: None,
+            samples: vec![sample.clone(), sample],
+        };
+        let questions = questions(&setup, &data);
+        let filters: Vec<_> = questions.iter().map(|question| question.filter.as_str()).collect();
+        assert_eq!(
+            filters,
+            ["(objectClass=*)", "(cn=Ab \\28c\\29\\2a)", "(cn=*b \\28c\\29*)", "(cn=Ab \\28c\\29*)"]
+        );
+        for question in &questions {
+            FilterBuf::parse(&question.filter).unwrap();
+        }
+    }
+
+    #[test]
+    fn differing_requests_are_counted_once() {
+        let question =
+            Question { base: "o=x".to_owned(), scope: Scope::BaseObject, filter: "(a=b)".to_owned() };
+        let same = || vec![answer("o=x", &["1"])];
+        let servers = [
+            ("A".to_owned(), same()),
+            ("B".to_owned(), vec![answer("o=x", &[])]),
+            ("C".to_owned(), vec![answer("o=y", &[])]),
+        ];
+        let comparison = compare("w", std::slice::from_ref(&question), &servers);
+        assert_eq!((comparison.requests, comparison.differing, comparison.examples.len()), (1, 1, 2));
+        let comparison = compare("w", &[question], &[("A".to_owned(), same()), ("B".to_owned(), same())]);
+        assert_eq!(comparison.differing, 0);
+    }
+}

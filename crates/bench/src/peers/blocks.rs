@@ -1,0 +1,91 @@
+//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: what we do not touch stays as the
+//! vendor wrote it.
+
+use super::PeerError;
+use std::path::Path;
+
+/// The entries of a file, each as its lines.
+pub(super) struct Blocks {
+    blocks: Vec<Vec<String>>,
+}
+
+impl Blocks {
+    /// Comments go, folded lines are joined.
+    pub(super) fn parse(text: &str) -> Blocks {
+        let mut blocks = vec![Vec::<String>::new()];
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let last = blocks.len() - 1;
+            match (line.strip_prefix(' '), blocks[last].last_mut()) {
+                (Some(rest), Some(before)) => before.push_str(rest),
+                _ if line.is_empty() => blocks.push(Vec::new()),
+                _ => blocks[last].push(line.to_owned()),
+            }
+        }
+        blocks.retain(|block| !block.is_empty());
+        Blocks { blocks }
+    }
+
+    /// The file's text.
+    pub(super) fn text(&self) -> String {
+        self.blocks.iter().map(|block| block.join("\n") + "\n\n").collect()
+    }
+
+    /// Sets attributes of the entry of this name, each to one value in place of all it has.
+    ///
+    /// # Errors
+    /// When there is no such entry; `file` is for the message.
+    pub(super) fn set(&mut self, file: &Path, dn: &str, values: &[(&str, &str)]) -> Result<(), PeerError> {
+        let found = self.blocks.iter_mut().find(|block| dn_of(block).eq_ignore_ascii_case(dn));
+        let block = found.ok_or_else(|| PeerError::Form { file: file.to_owned(), missing: dn.to_owned() })?;
+        for (attribute, value) in values {
+            block.retain(|line| !name_of(line).eq_ignore_ascii_case(attribute));
+            block.push(format!("{attribute}: {value}"));
+        }
+        Ok(())
+    }
+
+    /// Takes out the entries for which `is_unwanted` says so, from name and lines.
+    pub(super) fn remove(&mut self, is_unwanted: impl Fn(&str, &[String]) -> bool) {
+        self.blocks.retain(|block| !is_unwanted(dn_of(block), block));
+    }
+
+    /// Adds an entry at the end.
+    pub(super) fn add<'v>(&mut self, dn: &str, values: impl IntoIterator<Item = (&'v str, &'v str)>) {
+        let values = values.into_iter().map(|(attribute, value)| format!("{attribute}: {value}"));
+        self.blocks.push(std::iter::once(format!("dn: {dn}")).chain(values).collect());
+    }
+}
+
+fn name_of(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default().trim()
+}
+
+fn dn_of(block: &[String]) -> &str {
+    block.first().and_then(|line| line.strip_prefix("dn:")).unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# made by somebody\ndn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: a\n b\n\n\ndn: cn=x,cn=config\ncn: x\n";
+
+    #[test]
+    fn what_is_not_touched_stays() {
+        let mut blocks = Blocks::parse(TEXT);
+        assert_eq!(
+            blocks.text(),
+            "dn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: ab\n\ndn: cn=x,cn=config\ncn: x\n\n"
+        );
+        let file = Path::new("f");
+        blocks.set(file, "CN=config", &[("port", "1"), ("new", "2")]).unwrap();
+        blocks.remove(|dn, lines| dn.starts_with("cn=x") && lines[1] == "cn: x");
+        blocks.add("cn=y", [("cn", "y")]);
+        assert_eq!(
+            blocks.text(),
+            "dn: cn=config\ncn: config\nlong: ab\nport: 1\nnew: 2\n\ndn: cn=y\ncn: y\n\n"
+        );
+        let error = blocks.set(file, "cn=z", &[]).unwrap_err();
+        assert!(error.to_string().contains("cn=z"), "{error}");
+    }
+}

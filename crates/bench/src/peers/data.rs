@@ -1,0 +1,269 @@
+//! The data of a comparison: generated once, as a file that every server's own loader reads.
+//!
+//! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every server
+//! verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use client::{Attribute, Entry};
+use ldap::ldif::{LdifBody, LdifReader};
+
+use super::ssha;
+use crate::Seeded;
+use crate::template::{Parameters, Template, TemplateError, shipped};
+
+/// How many entries are kept to ask for.
+const SAMPLES_MAX: u64 = 64;
+/// A sample larger than this, such as a group of millions, is not kept.
+const SAMPLE_BYTES_MAX: usize = 1 << 20;
+
+/// LDIF in a file.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// The file.
+    pub path: PathBuf,
+    /// The template it came from.
+    pub template: String,
+    /// The seed it came from.
+    pub seed: u64,
+    /// Its entries.
+    pub entries: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The root of the tree: the name of the first entry.
+    pub suffix: String,
+    /// Definitions that it needs beyond standard schema, in OpenLDAP's form.
+    pub schema: Option<String>,
+    /// Entries from all over it.
+    pub samples: Vec<Entry>,
+}
+
+/// Why there is no data.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The template is wrong.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The file cannot be written.
+    #[error("write {path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There is nothing in it.
+    #[error("the template {0} makes no entry")]
+    Empty(String),
+}
+
+impl Data {
+    /// Generates a shipped template, or one in a file, into `path`.
+    ///
+    /// # Errors
+    /// When the template is wrong or the file cannot be written.
+    pub fn generate(template: &str, entries: Option<u64>, seed: u64, path: &Path) -> Result<Data, DataError> {
+        let io = |error| DataError::Io { path: path.to_owned(), error };
+        let parameters = Parameters { entries, ..Parameters::default() };
+        let parsed = Template::read(template, &parameters)?;
+        let count = parsed.entry_count();
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
+        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1));
+        parsed.generate(seed, threads, &mut filter).map_err(io)?;
+        let filtered = filter.finish().map_err(io)?;
+        Ok(Data {
+            path: path.to_owned(),
+            template: template.to_owned(),
+            seed,
+            entries: filtered.entries,
+            bytes: filtered.bytes,
+            suffix: filtered.suffix.ok_or_else(|| DataError::Empty(template.to_owned()))?,
+            schema: shipped(template).and_then(|shipped| shipped.schema).map(str::to_owned),
+            samples: filtered.samples,
+        })
+    }
+}
+
+/// Takes LDIF in pieces of any size, and passes it on line by line with passwords hashed.
+struct Filter<W> {
+    out: W,
+    salts: Seeded,
+    /// Every so many entries are kept.
+    stride: u64,
+    /// The beginning of a line whose end has not come yet.
+    partial: Vec<u8>,
+    /// The record that is being written, if it is one to keep.
+    record: Option<Vec<u8>>,
+    hashed: Vec<u8>,
+    filtered: Filtered,
+}
+
+/// What is known in the end.
+#[derive(Default)]
+struct Filtered {
+    entries: u64,
+    bytes: u64,
+    suffix: Option<String>,
+    samples: Vec<Entry>,
+}
+
+impl<W: Write> Filter<W> {
+    fn new(out: W, seed: u64, stride: u64) -> Filter<W> {
+        Filter {
+            out,
+            salts: Seeded::new(seed),
+            stride,
+            partial: Vec::new(),
+            record: None,
+            hashed: Vec::new(),
+            filtered: Filtered::default(),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<Filtered> {
+        let rest = std::mem::take(&mut self.partial);
+        if !rest.is_empty() {
+            self.line(&rest)?;
+        }
+        self.end_of_record();
+        self.out.flush()?;
+        Ok(self.filtered)
+    }
+
+    /// One line with its end.
+    fn line(&mut self, line: &[u8]) -> io::Result<()> {
+        if line == b"\n" {
+            self.end_of_record();
+        } else if line.starts_with(b"dn:") {
+            self.begin_record(line);
+        } else if let Some(hashed) = hashed_line(line, &mut self.salts) {
+            self.hashed = hashed;
+            let hashed = std::mem::take(&mut self.hashed);
+            return self.pass(&hashed);
+        }
+        self.pass(line)
+    }
+
+    fn pass(&mut self, line: &[u8]) -> io::Result<()> {
+        if let Some(record) = &mut self.record {
+            record.extend_from_slice(line);
+            if record.len() > SAMPLE_BYTES_MAX {
+                self.record = None;
+            }
+        }
+        self.filtered.bytes += line.len() as u64;
+        self.out.write_all(line)
+    }
+
+    fn begin_record(&mut self, line: &[u8]) {
+        if self.filtered.entries.is_multiple_of(self.stride) {
+            self.record = Some(Vec::new());
+        }
+        if self.filtered.suffix.is_none() {
+            let text = String::from_utf8_lossy(&line[3..]);
+            self.filtered.suffix = Some(text.trim().to_owned());
+        }
+        self.filtered.entries += 1;
+    }
+
+    fn end_of_record(&mut self) {
+        let Some(record) = self.record.take() else { return };
+        let mut reader = LdifReader::new(record.as_slice());
+        if let Ok(Some(found)) = reader.next_record()
+            && let LdifBody::Entry(values) = &found.body
+        {
+            let mut attributes: Vec<Attribute> = Vec::new();
+            for value in values.iter() {
+                let known = attributes.iter_mut().find(|known| known.description == value.description);
+                match known {
+                    Some(attribute) => attribute.values.push(value.value.to_vec()),
+                    None => attributes.push(Attribute {
+                        description: value.description.to_owned(),
+                        values: vec![value.value.to_vec()],
+                    }),
+                }
+            }
+            self.filtered.samples.push(Entry { dn: found.dn.to_owned(), attributes });
+        }
+    }
+}
+
+impl<W: Write> Write for Filter<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut rest = text;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end + 1);
+            if self.partial.is_empty() {
+                self.line(line)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.partial);
+                whole.extend_from_slice(line);
+                self.line(&whole)?;
+            }
+            rest = after;
+        }
+        self.partial.extend_from_slice(rest);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The line with its password hashed, if it is a line with a clear one. Templates write passwords on one line.
+fn hashed_line(line: &[u8], salts: &mut Seeded) -> Option<Vec<u8>> {
+    let rest = line.strip_prefix(b"userPassword:")?;
+    let clear = match rest.strip_prefix(b":") {
+        Some(encoded) => STANDARD.decode(encoded.trim_ascii()).ok()?,
+        None => rest.trim_ascii().to_vec(),
+    };
+    if clear.starts_with(b"{") {
+        return None;
+    }
+    Some(format!("userPassword: {}\n", ssha(&clear, salts.bytes())).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hashed_whatever_the_pieces() {
+        let text = "dn: o=a\nobjectClass: top\no: a\n\ndn: cn=b,o=a\nuserPassword: secret\nuserPassword:: MTIzNA==\n\
+                    userPassword: {SSHA}xyz\ncn: b\n";
+        for size in [1, 7, 4096] {
+            let mut out = Vec::new();
+            let mut filter = Filter::new(&mut out, 1, 1);
+            for piece in text.as_bytes().chunks(size) {
+                filter.write_all(piece).unwrap();
+            }
+            let filtered = filter.finish().unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!((filtered.entries, filtered.bytes), (2, text.len() as u64));
+            assert_eq!(filtered.suffix.as_deref(), Some("o=a"));
+            assert_eq!(text.matches("userPassword: {SSHA}").count(), 3, "{text}");
+            assert!(text.contains("{SSHA}xyz\n") && !text.contains("secret"), "{text}");
+            assert_eq!(filtered.samples.len(), 2);
+            assert_eq!(filtered.samples[1].values("userPassword").len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_template_becomes_a_file() {
+        let path = std::env::temp_dir().join(format!("pando-peers-data-{}.ldif", std::process::id()));
+        let data = Data::generate("people", Some(500), 1, &path).unwrap();
+        assert_eq!((data.entries, data.suffix.as_str()), (502, "dc=example,dc=com"));
+        assert_eq!(data.bytes, std::fs::metadata(&path).unwrap().len());
+        assert!((32..=65).contains(&data.samples.len()), "{}", data.samples.len());
+        std::fs::remove_file(&path).unwrap();
+        assert!(Data::generate("nothing-like-it", None, 1, &path).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! Schema that a data set needs, from OpenLDAP's form into that of the servers that read it as values of a schema entry.
+
+/// `attributetype ( ... )` and `objectclass ( ... )` as lines `attributeTypes: ( ... )` and `objectClasses: ( ... )`, attribute types first;
+/// comments left out, each definition on one line.
+pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
+    let mut values: Vec<(&'static str, String)> = Vec::new();
+    for line in schema.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let lower = line.to_ascii_lowercase();
+        let begins = [("attributetype ", "attributeTypes"), ("objectclass ", "objectClasses")];
+        match begins.into_iter().find(|(word, _)| lower.starts_with(word)) {
+            Some((word, name)) => values.push((name, line[word.len()..].trim().to_owned())),
+            None => {
+                if let Some((_, value)) = values.last_mut() {
+                    value.push(' ');
+                    value.push_str(line);
+                }
+            }
+        }
+    }
+    values.sort_by_key(|(name, _)| *name);
+    values
+}
+
+/// An LDIF of a schema entry with them, as 389 DS and OpenDJ keep their schema files.
+pub(super) fn as_ldif(schema: &str) -> String {
+    let mut text =
+        "dn: cn=schema\nobjectClass: top\nobjectClass: ldapSubentry\nobjectClass: subschema\ncn: schema\n"
+            .to_owned();
+    for (name, value) in as_values(schema) {
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_come_out_one_a_line_types_first() {
+        let schema = "# vendor\nobjectclass ( 2 NAME 'c' SUP top\n    MAY a )\n\nattributetype ( 1 NAME 'a'\n  SYNTAX x )\n";
+        let values = as_values(schema);
+        assert_eq!(
+            values,
+            [
+                ("attributeTypes", "( 1 NAME 'a' SYNTAX x )".to_owned()),
+                ("objectClasses", "( 2 NAME 'c' SUP top MAY a )".to_owned()),
+            ]
+        );
+        assert!(as_ldif(schema).ends_with("cn: schema\nattributeTypes: ( 1 NAME 'a' SYNTAX x )\nobjectClasses: ( 2 NAME 'c' SUP top MAY a )\n"));
+    }
+}

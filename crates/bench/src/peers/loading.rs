@@ -1,0 +1,164 @@
+//! Loading the same data into servers, one after the other, each with its own bulk loader.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::{BulkLoad, Cost, Data, Ds389, OpenDj, OpenLdap, Pando, Peer, PeerError, Setup, process};
+use crate::result::{self, DataSet, ServerDescription, setting};
+
+/// A product that we know how to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    /// This program's own server.
+    Pando,
+    /// Debian's slapd.
+    OpenLdap,
+    /// Debian's ns-slapd.
+    Ds389,
+    /// OpenDJ from Maven Central.
+    OpenDj,
+}
+
+impl Product {
+    /// All of them, Pando first.
+    pub const ALL: [Product; 4] = [Product::Pando, Product::OpenLdap, Product::Ds389, Product::OpenDj];
+
+    /// What it is called on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Product::Pando => "pando",
+            Product::OpenLdap => "openldap",
+            Product::Ds389 => "ds389",
+            Product::OpenDj => "opendj",
+        }
+    }
+
+    /// Room that it takes on the disk while it loads and afterwards, temporary files included, for each octet of LDIF; measured with the
+    /// 19 attributes of `people` and nine indexes, and rounded up.
+    fn disk_per_ldif(self) -> u64 {
+        match self {
+            Product::Pando | Product::OpenDj => 4,
+            Product::OpenLdap | Product::Ds389 => 5,
+        }
+    }
+}
+
+impl FromStr for Product {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Product, String> {
+        let found = Product::ALL.into_iter().find(|product| product.name() == text);
+        found.ok_or_else(|| format!("'{text}' is no peer: openldap, ds389 or opendj (pando is always there)"))
+    }
+}
+
+/// Where the programs are that are not at a fixed place.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The pando binary.
+    pub pando: PathBuf,
+    /// OpenDJ's folder as it was unpacked.
+    pub opendj: PathBuf,
+}
+
+/// Configures a server in a folder.
+///
+/// # Errors
+/// When it is not installed, or cannot be configured.
+pub fn configure(
+    product: Product,
+    programs: &Programs,
+    folder: &Path,
+    setup: &Setup,
+) -> Result<Box<dyn Peer>, PeerError> {
+    // Its own tools run in folders of their own.
+    let folder = &std::path::absolute(folder).map_err(PeerError::io("find", folder))?;
+    Ok(match product {
+        Product::Pando => Box::new(Pando::configure(&programs.pando, folder, setup)?),
+        Product::OpenLdap => Box::new(OpenLdap::configure(folder, setup)?),
+        Product::Ds389 => Box::new(Ds389::configure(folder, setup)?),
+        Product::OpenDj => Box::new(OpenDj::configure(&programs.opendj, folder, setup)?),
+    })
+}
+
+/// How the servers' data are held: all at a time, or, where the disk is too small for that, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// For all.
+    ForAll,
+    /// For one after the other.
+    ForOne,
+}
+
+/// What the disk has room for.
+///
+/// # Errors
+/// When it is too small for one of them, with how much is missing.
+pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
+    let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
+    // A tenth stays free: a full disk hurts more than this run.
+    let usable = free - free / 10;
+    let needs = products.iter().map(|product| product.disk_per_ldif() * data.bytes);
+    let (all, most) = (needs.clone().sum::<u64>(), needs.max().unwrap_or_default());
+    match (all <= usable, most <= usable) {
+        (true, _) => Ok(Room::ForAll),
+        (false, true) => Ok(Room::ForOne),
+        (false, false) => Err(PeerError::Answer(format!(
+            "{}: {} MB free of {} MB that one server with {} MB of LDIF may take; give another --folder, or fewer --entries",
+            folder.display(),
+            usable / 1_000_000,
+            most / 1_000_000,
+            data.bytes / 1_000_000
+        ))),
+    }
+}
+
+/// Lets a server write its data as LDIF beside its folder, and removes that again. `None` for one without a tool for it.
+///
+/// # Errors
+/// When the tool fails.
+pub fn export(peer: &mut dyn Peer) -> Result<Option<(Cost, u64)>, PeerError> {
+    let file = peer.folder().join("export.ldif");
+    let Some(cost) = peer.export(&file)? else { return Ok(None) };
+    let bytes = std::fs::metadata(&file).map_err(PeerError::io("read", &file))?.len();
+    std::fs::remove_file(&file).map_err(PeerError::io("remove", &file))?;
+    Ok(Some((cost, bytes)))
+}
+
+/// What a result says of a server.
+pub fn description(peer: &dyn Peer, setup: &Setup, data: &Data) -> ServerDescription {
+    let mut server = ServerDescription {
+        product: peer.product().to_owned(),
+        entries: Some(data.entries),
+        data: Some(DataSet {
+            template: data.template.clone(),
+            seed: data.seed,
+            entry_bytes: Some(data.bytes / data.entries.max(1)),
+        }),
+        bind_identity: setup.admin_dn.clone(),
+        ..ServerDescription::default()
+    };
+    let indexes: Vec<_> = setup.indexes.iter().map(ToString::to_string).collect();
+    server.set(setting::INDEXES, indexes.join(" "));
+    server.set(setting::TLS, "none");
+    for (name, value) in peer.settings() {
+        server.set(&name, value);
+    }
+    server
+}
+
+/// A load, for the result.
+pub fn load_result(load: &BulkLoad, export: Option<(Cost, u64)>, data: &Data) -> result::BulkLoad {
+    result::BulkLoad {
+        loader: load.command.clone(),
+        seconds: load.cost.wall.as_secs_f64(),
+        entries: data.entries,
+        ldif_bytes: Some(data.bytes),
+        cpu_seconds: Some(load.cost.cpu.as_secs_f64()),
+        rss_peak_bytes: Some(load.cost.rss_peak_bytes),
+        rss_anon_peak_bytes: Some(load.cost.rss_anon_peak_bytes),
+        disk_bytes: Some(load.disk_bytes),
+        export_seconds: export.map(|(cost, _)| cost.wall.as_secs_f64()),
+        export_bytes: export.map(|(_, bytes)| bytes),
+    }
+}

@@ -1,0 +1,306 @@
+//! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
+//!
+//! An instance is a copy of the pristine folder that `./dev peers` makes, set up by OpenDJ's own `setup`. What `setup` cannot be told is then set in
+//! `config/config.ldif` and `config/java.properties`, with the server stopped.
+//!
+//! Settings and where they come from (OpenDJ Administration Guide, chapter on tuning servers for performance; configuration reference):
+//! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a comparison fit in at a time. G1 is named
+//!   because a JVM that sees one core would take the serial collector, which the guide advises against for servers.
+//! - `db-cache-percent 60`: the guide's default of 50 is for heaps up to 2 GiB, with larger ones more may be given.
+//! - `db-txn-write-no-sync false`: every transaction is synced. The default is true, which leaves up to a second of answered changes to the
+//!   operating system; every server here syncs before it answers.
+//! - Both access loggers off: none of the servers here logs its operations.
+//! - Salted SHA-1 is the default scheme and named here.
+//! - No size, time and look-through limits, as for every server here.
+//! - Indexes: the default ones go, but for those that the server needs for itself; those of the comparison come. Default index entry limit.
+//! - `import-ldif` offline, with half of the memory as its heap: the guide says to give it as much as possible.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::blocks::Blocks;
+use super::{
+    BulkLoad, Data, IndexKind, Peer, PeerError, Server, Setup, definitions, free_address, must_exist,
+    process, read_file, write_file,
+};
+
+const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
+/// Indexes that the server keeps for its own use, and whose absence it complains of.
+const OWN_INDEXES: [&str; 4] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID"];
+const CACHE_PERCENT: &str = "60";
+
+/// OpenDJ in a folder.
+pub struct OpenDj {
+    folder: PathBuf,
+    setup: Setup,
+    product: String,
+}
+
+impl OpenDj {
+    /// Copies the pristine folder and sets the copy up.
+    ///
+    /// # Errors
+    /// When there is no OpenDJ, its setup fails, or its files are of a form that we do not know.
+    pub fn configure(pristine: &Path, folder: &Path, setup: &Setup) -> Result<OpenDj, PeerError> {
+        must_exist(&pristine.join("setup"))?;
+        copy_folder(pristine, folder)?;
+        let peer = OpenDj { folder: folder.to_owned(), setup: setup.clone(), product: String::new() };
+        let port = |address: std::net::SocketAddr| address.port().to_string();
+        let mut command = Command::new(folder.join("setup"));
+        command.args(["--cli", "--no-prompt", "--doNotStart", "--acceptLicense", "--noPropertiesFile"]);
+        command.args(["--skipPortCheck", "--backendType", "je", "--hostname", "localhost"]);
+        command.args(["--baseDN", &setup.suffix, "--rootUserDN", &setup.admin_dn]);
+        command.args(["--rootUserPassword", &setup.admin_password]);
+        command.args(["--ldapPort", &port(free_address()?), "--adminConnectorPort", &port(free_address()?)]);
+        process::run(&command, &peer.log())?;
+        let file = folder.join("config/config.ldif");
+        write_file(&file, &configuration(&read_file(&file)?, &file, setup)?)?;
+        write_file(&folder.join("config/java.properties"), &java_properties(setup))?;
+        if let Some(schema) = &setup.schema {
+            write_file(&folder.join("config/schema/99-user.ldif"), &definitions::as_ldif(schema))?;
+        }
+        let (_, said) = process::output(Command::new(folder.join("bin/start-ds")).arg("--version"))?;
+        let product = format!("OpenDJ {}", version_in(&said).unwrap_or("of an unknown version"));
+        Ok(OpenDj { product, ..peer })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("opendj.log")
+    }
+}
+
+impl Peer for OpenDj {
+    fn name(&self) -> &'static str {
+        "opendj"
+    }
+
+    fn product(&self) -> &str {
+        &self.product
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        vec![
+            text("database", "je"),
+            ("Java".to_owned(), server_arguments(&self.setup)),
+            ("Java of the loader".to_owned(), loader_arguments(&self.setup)),
+            text("database cache", &format!("{CACHE_PERCENT}% of the heap")),
+            text("durability", "every transaction synced (db-txn-write-no-sync false)"),
+            text("password scheme", "{SSHA}"),
+            text("operation log", "off (access loggers)"),
+            text("access control", "as set up: anonymous reads, userPassword excepted"),
+            text("limits", "none"),
+        ]
+    }
+
+    fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
+        let mut command = Command::new(self.folder.join("bin/import-ldif"));
+        command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(&data.path);
+        let cost = process::run(&command, &self.log())?;
+        let said = process::end_of(&self.log());
+        let loaded = imported_in(&said);
+        if loaded != Some(data.entries) {
+            let wanted = data.entries;
+            return Err(PeerError::Answer(format!(
+                "{}: import-ldif took {loaded:?} of {wanted} entries; it said:\n{said}",
+                self.product
+            )));
+        }
+        let disk_bytes = process::disk_bytes(&self.folder.join("db/userRoot"));
+        Ok(BulkLoad { command: "import-ldif --offline".to_owned(), cost, disk_bytes })
+    }
+
+    fn start(&mut self) -> Result<Server, PeerError> {
+        let (address, administration) = (free_address()?, free_address()?);
+        let file = self.folder.join("config/config.ldif");
+        let mut blocks = Blocks::parse(&read_file(&file)?);
+        let port = address.port().to_string();
+        blocks.set(
+            &file,
+            "cn=LDAP Connection Handler,cn=Connection Handlers,cn=config",
+            &[("ds-cfg-listen-port", &port)],
+        )?;
+        let port = administration.port().to_string();
+        blocks.set(
+            &file,
+            "cn=Administration Connector,cn=config",
+            &[("ds-cfg-listen-port", &port), ("ds-cfg-listen-address", "127.0.0.1")],
+        )?;
+        write_file(&file, &blocks.text())?;
+        let mut command = Command::new(self.folder.join("bin/start-ds"));
+        // In the foreground: the script becomes the server.
+        command.arg("--nodetach");
+        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
+    }
+
+    fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
+        let mut command = Command::new(self.folder.join("bin/export-ldif"));
+        command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(ldif);
+        process::run(&command, &self.log()).map(Some)
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes >> 20
+}
+
+fn server_arguments(setup: &Setup) -> String {
+    let heap = mib(setup.memory_bytes / 4).max(2048);
+    format!("-server -Xms{heap}m -Xmx{heap}m -XX:+UseG1GC")
+}
+
+fn loader_arguments(setup: &Setup) -> String {
+    format!("-server -Xmx{}m -XX:+UseParallelGC", mib(setup.memory_bytes / 2).max(2048))
+}
+
+fn java_properties(setup: &Setup) -> String {
+    format!(
+        "overwrite-env-java-home=false\noverwrite-env-java-args=false\ndefault.java-args=-client\n\
+         start-ds.java-args={}\nimport-ldif.offline.java-args={}\nexport-ldif.offline.java-args=-server\n",
+        server_arguments(setup),
+        loader_arguments(setup)
+    )
+}
+
+fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerError> {
+    let mut blocks = Blocks::parse(text);
+    blocks.set(
+        file,
+        "cn=config",
+        &[("ds-cfg-size-limit", "0"), ("ds-cfg-lookthrough-limit", "0"), ("ds-cfg-time-limit", "0 seconds")],
+    )?;
+    let handler = |name: &str| format!("cn={name},cn=Connection Handlers,cn=config");
+    blocks.set(file, &handler("LDAP Connection Handler"), &[("ds-cfg-listen-address", "127.0.0.1")])?;
+    blocks.set(file, &handler("JMX Connection Handler"), &[("ds-cfg-enabled", "false")])?;
+    for logger in ["File-Based Access Logger", "Json File-Based Access Logger"] {
+        blocks.set(file, &format!("cn={logger},cn=Loggers,cn=config"), &[("ds-cfg-enabled", "false")])?;
+    }
+    blocks.set(
+        file,
+        "cn=Default Password Policy,cn=Password Policies,cn=config",
+        &[(
+            "ds-cfg-default-password-storage-scheme",
+            "cn=Salted SHA-1,cn=Password Storage Schemes,cn=config",
+        )],
+    )?;
+    blocks.set(
+        file,
+        BACKEND,
+        &[("ds-cfg-db-txn-write-no-sync", "false"), ("ds-cfg-db-cache-percent", CACHE_PERCENT)],
+    )?;
+    let index_folder = format!("cn=Index,{BACKEND}");
+    blocks.remove(|dn, _| {
+        let is_own = OWN_INDEXES.iter().any(|own| dn.starts_with(&format!("ds-cfg-attribute={own},")));
+        dn.ends_with(&format!(",{index_folder}")) && !is_own
+    });
+    for index in setup.indexes.iter().filter(|index| !OWN_INDEXES.contains(&index.attribute.as_str())) {
+        let attribute = &index.attribute;
+        let kinds = index.kinds.iter().map(|kind| ("ds-cfg-index-type", index_word(*kind)));
+        let values = [
+            ("objectClass", "top"),
+            ("objectClass", "ds-cfg-backend-index"),
+            ("ds-cfg-attribute", attribute),
+        ];
+        blocks.add(&format!("ds-cfg-attribute={attribute},{index_folder}"), values.into_iter().chain(kinds));
+    }
+    Ok(blocks.text())
+}
+
+fn index_word(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Equality => "equality",
+        IndexKind::Presence => "presence",
+        IndexKind::Substring => "substring",
+        IndexKind::Ordering => "ordering",
+        IndexKind::Approximate => "approximate",
+    }
+}
+
+/// `OpenDJ Server 5.0.3`
+fn version_in(said: &str) -> Option<&str> {
+    said.split_once("OpenDJ Server ")?.1.split_whitespace().next()
+}
+
+/// `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 seconds ...`
+fn imported_in(said: &str) -> Option<u64> {
+    said.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
+}
+
+/// Copies a folder's files with their permissions.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), PeerError> {
+    super::make_folder(to)?;
+    let entries = std::fs::read_dir(from).map_err(PeerError::io("read", from))?;
+    for entry in entries {
+        let entry = entry.map_err(PeerError::io("read", from))?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().map_err(PeerError::io("read", &from))?.is_dir() {
+            copy_folder(&from, &to)?;
+        } else {
+            std::fs::copy(&from, &to).map_err(PeerError::io("copy", &from))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small_file() -> String {
+        let mut text = "dn: cn=config\nds-cfg-size-limit: 1000\n\n".to_owned();
+        for dn in [
+            "cn=LDAP Connection Handler,cn=Connection Handlers,cn=config",
+            "cn=JMX Connection Handler,cn=Connection Handlers,cn=config",
+            "cn=File-Based Access Logger,cn=Loggers,cn=config",
+            "cn=Json File-Based Access Logger,cn=Loggers,cn=config",
+            "cn=Default Password Policy,cn=Password Policies,cn=config",
+            BACKEND,
+            &format!("cn=Index,{BACKEND}"),
+            &format!("ds-cfg-attribute=aci,cn=Index,{BACKEND}"),
+            &format!("ds-cfg-attribute=mail,cn=Index,{BACKEND}"),
+        ] {
+            text.push_str(&format!("dn: {dn}\nds-cfg-enabled: true\n\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn the_configuration_is_changed_where_the_setup_says() {
+        let indexes = vec!["cn:equality,presence".parse().unwrap(), "entryUUID".parse().unwrap()];
+        let setup = Setup::new("dc=example,dc=com", indexes, 0);
+        let text = configuration(&small_file(), Path::new("f"), &setup).unwrap();
+        assert!(!text.contains("ds-cfg-attribute=mail"), "{text}");
+        for part in [
+            "ds-cfg-size-limit: 0\n",
+            "ds-cfg-db-txn-write-no-sync: false\n",
+            "ds-cfg-attribute=aci,",
+            "ds-cfg-attribute: cn\nds-cfg-index-type: equality\nds-cfg-index-type: presence\n",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        // Its own index of entryUUID is there already.
+        assert!(!text.contains("ds-cfg-attribute: entryUUID"));
+        assert!(configuration("dn: cn=x\n", Path::new("f"), &setup).is_err());
+    }
+
+    #[test]
+    fn the_heap_follows_the_memory() {
+        let mut setup = Setup::new("dc=example,dc=com", Vec::new(), 0);
+        setup.memory_bytes = 24 << 30;
+        assert!(server_arguments(&setup).contains("-Xms6144m -Xmx6144m"));
+        setup.memory_bytes = 1 << 30;
+        assert!(loader_arguments(&setup).contains("-Xmx2048m"));
+    }
+
+    #[test]
+    fn what_it_says_is_understood() {
+        assert_eq!(version_in("OpenDJ Server 5.0.3\nBuild 20260204063702\n"), Some("5.0.3"));
+        let said = "msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 s\n";
+        assert_eq!(imported_in(said), Some(2002));
+        assert_eq!(imported_in(""), None);
+    }
+}

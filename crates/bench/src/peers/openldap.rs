@@ -1,0 +1,194 @@
+//! OpenLDAP's slapd with the mdb backend, as Debian packages it.
+//!
+//! Settings, and where they come from (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
+//! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
+//! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): four times the LDIF, at least 8 GiB.
+//! - `threads 16`: the default, and what Symas's article on threads finds best on machines of few cores.
+//! - `index`: exactly those of the comparison, with the default slots (`idlexp 16`).
+//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability up. Every commit is
+//!   synced.
+//! - `loglevel 0`: none of the servers here logs its operations.
+//! - No limits of size and time, as for every server here.
+//! - `password-hash {SSHA}`: the default, named for what the load adds in clear.
+//! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{
+    BulkLoad, Data, IndexKind, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
+    process, write_file,
+};
+
+/// Where Debian puts it.
+const PROGRAM: &str = "/usr/sbin/slapd";
+const LOADER: &str = "/usr/sbin/slapadd";
+const EXPORTER: &str = "/usr/sbin/slapcat";
+const THREADS: u32 = 16;
+
+/// slapd in a folder.
+pub struct OpenLdap {
+    folder: PathBuf,
+    setup: Setup,
+    product: String,
+}
+
+impl OpenLdap {
+    /// Writes its configuration.
+    ///
+    /// # Errors
+    /// When slapd is not installed or the folder cannot be written.
+    pub fn configure(folder: &Path, setup: &Setup) -> Result<OpenLdap, PeerError> {
+        must_exist(Path::new(PROGRAM))?;
+        make_folder(&folder.join("data"))?;
+        let (_, said) = process::output(Command::new(PROGRAM).arg("-VV"))?;
+        let product = format!("OpenLDAP {}", version_in(&said).unwrap_or("of an unknown version"));
+        if let Some(schema) = &setup.schema {
+            write_file(&folder.join("data.schema"), schema)?;
+        }
+        let peer = OpenLdap { folder: folder.to_owned(), setup: setup.clone(), product };
+        write_file(&peer.file(), &configuration(folder, setup))?;
+        Ok(peer)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("slapd.conf")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("slapd.log")
+    }
+}
+
+impl Peer for OpenLdap {
+    fn name(&self) -> &'static str {
+        "openldap"
+    }
+
+    fn product(&self) -> &str {
+        &self.product
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        vec![
+            text("database", "mdb"),
+            ("maxsize".to_owned(), format!("{} bytes", map_bytes(&self.setup))),
+            ("threads".to_owned(), THREADS.to_string()),
+            text("durability", "every commit synced (no dbnosync)"),
+            text("password scheme", "{SSHA}"),
+            text("operation log", "off (loglevel 0)"),
+            text("access control", "anonymous reads, userPassword for authentication only"),
+            text("limits", "none"),
+        ]
+    }
+
+    fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
+        let mut command = Command::new(LOADER);
+        command.args(["-q", "-f"]).arg(self.file()).arg("-l").arg(&data.path);
+        let cost = process::run(&command, &self.log())?;
+        Ok(BulkLoad {
+            command: "slapadd -q".to_owned(),
+            cost,
+            disk_bytes: process::disk_bytes(&self.folder.join("data")),
+        })
+    }
+
+    fn start(&mut self) -> Result<Server, PeerError> {
+        let address = free_address()?;
+        let mut command = Command::new(PROGRAM);
+        // -d keeps it in the foreground.
+        command.args(["-d", "none", "-h", &format!("ldap://{address}"), "-f"]).arg(self.file());
+        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
+    }
+
+    fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
+        let mut command = Command::new(EXPORTER);
+        command.arg("-f").arg(self.file()).arg("-l").arg(ldif);
+        process::run(&command, &self.log()).map(Some)
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn map_bytes(setup: &Setup) -> u64 {
+    (setup.ldif_bytes * 4).max(8 << 30)
+}
+
+fn configuration(folder: &Path, setup: &Setup) -> String {
+    let folder = folder.display();
+    let mut text = String::new();
+    for name in ["core", "cosine", "nis", "inetorgperson"] {
+        text.push_str(&format!("include /etc/ldap/schema/{name}.schema\n"));
+    }
+    if setup.schema.is_some() {
+        text.push_str(&format!("include {folder}/data.schema\n"));
+    }
+    text.push_str(&format!(
+        "modulepath /usr/lib/ldap\nmoduleload back_mdb\nloglevel 0\nthreads {THREADS}\ntool-threads {}\n\
+         sizelimit unlimited\ntimelimit unlimited\npassword-hash {{SSHA}}\n\
+         database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw {}\ndirectory {folder}/data\nmaxsize {}\n",
+        std::thread::available_parallelism().map_or(1, usize::from),
+        setup.suffix,
+        setup.admin_dn,
+        setup.admin_password,
+        map_bytes(setup),
+    ));
+    for index in &setup.indexes {
+        let kinds: Vec<_> = index.kinds.iter().filter_map(|kind| index_word(*kind)).collect();
+        if !kinds.is_empty() {
+            text.push_str(&format!("index {} {}\n", index.attribute, kinds.join(",")));
+        }
+    }
+    text.push_str(
+        "access to attrs=userPassword by anonymous auth by self write by * none\naccess to * by * read\n",
+    );
+    text
+}
+
+fn index_word(kind: IndexKind) -> Option<&'static str> {
+    match kind {
+        // An equality index answers ranges of integers too; others have no ordering index.
+        IndexKind::Equality | IndexKind::Ordering => Some("eq"),
+        IndexKind::Presence => Some("pres"),
+        IndexKind::Substring => Some("sub"),
+        IndexKind::Approximate => Some("approx"),
+    }
+}
+
+/// `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`
+fn version_in(said: &str) -> Option<&str> {
+    said.split_once("slapd ")?.1.split([' ', '+']).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_has_what_the_setup_says() {
+        let indexes = vec!["uid".parse().unwrap(), "cn:equality,substring,presence".parse().unwrap()];
+        let mut setup = Setup::new("o=a b,c=GB", indexes, 1 << 40);
+        setup.schema = Some("attributetype ( 1 )".to_owned());
+        let text = configuration(Path::new("/f"), &setup);
+        for line in [
+            "suffix \"o=a b,c=GB\"",
+            "rootdn \"cn=admin,o=a b,c=GB\"",
+            "maxsize 4398046511104",
+            "index uid eq",
+            "index cn eq,sub,pres",
+            "include /f/data.schema",
+        ] {
+            assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
+        }
+        assert!(!text.contains("dbnosync") && !text.contains("checkpoint"));
+    }
+
+    #[test]
+    fn the_version_is_found() {
+        assert_eq!(version_in("@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023) $"), Some("2.5.13"));
+        assert_eq!(version_in("nothing"), None);
+    }
+}

@@ -1,0 +1,362 @@
+//! Other programs: run to their end with their cost measured, or started as servers and stopped.
+//!
+//! CPU time is the kernel's count for the process and all children it waited for, read when it has ended and before it is reaped, so nothing
+//! is lost; memory is sampled over the process and everything below it.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::PeerError;
+use crate::cpu;
+
+/// How often memory is sampled.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+/// How often a starting server is asked whether it is there, so that asking costs it nothing worth mentioning.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+/// How long a server may take from start to first answer.
+const START_MAX: Duration = Duration::from_secs(300);
+/// How long a server may take to stop before it is killed.
+const STOP_MAX: Duration = Duration::from_secs(120);
+/// How much of what a program said goes into an error.
+const SAID_MAX: u64 = 4096;
+const SAID_LINES_MAX: usize = 12;
+
+/// What running a program took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// From start to end.
+    pub wall: Duration,
+    /// User and system time, its children's included.
+    pub cpu: Duration,
+    /// The most memory resident at a time, mapped files included.
+    pub rss_peak_bytes: u64,
+    /// The most private memory (RssAnon) at a time.
+    pub rss_anon_peak_bytes: u64,
+}
+
+/// Runs a program to its end on all cores; what it says goes to `log`.
+///
+/// # Errors
+/// When it cannot be run or does not end with success.
+pub fn run(command: &Command, log: &Path) -> Result<Cost, PeerError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let started = Instant::now();
+    let mut child = spawn(command, log, &[])?;
+    let io = |error| PeerError::Io { what: format!("wait for {name}"), error };
+    let pid = pid_of(&child);
+    let (ended, has_ended) = mpsc::channel::<()>();
+    let id = child.id();
+    let sampler = std::thread::spawn(move || {
+        let mut peak = Memory::default();
+        while let Err(RecvTimeoutError::Timeout) = has_ended.recv_timeout(SAMPLE_EVERY) {
+            let now = Memory::of_tree(id);
+            peak = Memory { rss: peak.rss.max(now.rss), anon: peak.anon.max(now.anon) };
+        }
+        peak
+    });
+    // Not reaped yet: /proc still has its times.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        .map_err(|error| io(error.into()))?;
+    let wall = started.elapsed();
+    let cpu = cpu::process_time_with_children(id).map_err(io)?;
+    drop(ended);
+    let peak = sampler.join().unwrap_or_default();
+    let status = child.wait().map_err(io)?;
+    if !status.success() {
+        return Err(PeerError::Failed { command: name, status, said: end_of(log) });
+    }
+    Ok(Cost { wall, cpu, rss_peak_bytes: peak.rss, rss_anon_peak_bytes: peak.anon })
+}
+
+/// Memory of a process and everything below it, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    rss: u64,
+    anon: u64,
+}
+
+impl Memory {
+    fn of_tree(id: u32) -> Memory {
+        let mut sum = Memory::default();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            let field = |name| status_kib(&status, name).unwrap_or_default() * 1024;
+            sum.rss += field("VmRSS:");
+            sum.anon += field("RssAnon:");
+            // A child belongs to the thread that made it.
+            for thread in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
+                let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                open.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+            }
+        }
+        sum
+    }
+}
+
+fn status_kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// The machine's memory; 0 where /proc does not say.
+pub fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    status_kib(&text, "MemTotal:").unwrap_or_default() * 1024
+}
+
+/// What a folder's files take on disk, holes left out.
+pub fn disk_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => sum += disk_bytes(&entry.path()),
+            Ok(metadata) => sum += metadata.blocks() * 512,
+            Err(_) => {}
+        }
+    }
+    sum
+}
+
+/// What is free on the disk that a folder is on.
+///
+/// # Errors
+/// When there is no such folder.
+pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail * disk.f_frsize)
+}
+
+/// A server that runs, killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    product: String,
+}
+
+impl Server {
+    /// Starts one on the cores given, and waits until it accepts a connection and answers for its root DSE.
+    ///
+    /// # Errors
+    /// When it ends instead, or is silent.
+    pub fn start(
+        product: &str,
+        command: &Command,
+        log: &Path,
+        address: SocketAddr,
+        cores: &[usize],
+    ) -> Result<Server, PeerError> {
+        let child = spawn(command, log, cores)?;
+        let mut server = Server { child, address, product: product.to_owned() };
+        let started = Instant::now();
+        loop {
+            if answers(address) {
+                return Ok(server);
+            }
+            let product = product.to_owned();
+            if server.wait(ASK_EVERY)? {
+                let wait = server.child.wait();
+                let status = wait.map_err(|error| PeerError::Io { what: product.clone(), error })?;
+                return Err(PeerError::Ended { product, status, said: end_of(log) });
+            }
+            if started.elapsed() > START_MAX {
+                return Err(PeerError::Silent { product, seconds: START_MAX.as_secs(), said: end_of(log) });
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A connection bound as somebody.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the bind fails.
+    pub fn bound(&self, name: &str, password: &str) -> Result<Connection, PeerError> {
+        let failed = |why: &dyn std::fmt::Display| PeerError::Answer(format!("{}: {why}", self.product));
+        let mut connection = Connection::open(self.address).map_err(|error| failed(&error))?;
+        let outcome = connection.bind(name, password).map_err(|error| failed(&error))?;
+        if outcome.is_success() {
+            return Ok(connection);
+        }
+        Err(failed(&format!("bind as {name}: {} {}", outcome.code, outcome.diagnostic)))
+    }
+
+    /// Holds all of its threads, so that its housekeeping costs nobody anything until it goes on.
+    pub fn hold(&self) {
+        // It can fail only when the process is gone, which the next request shows.
+        let _ = kill_process(pid_of(&self.child), Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        let _ = kill_process(pid_of(&self.child), Signal::CONT);
+    }
+
+    /// Asks it to stop, and waits until it has; one that does not is killed, and that is an error.
+    ///
+    /// # Errors
+    /// When it had to be killed.
+    pub fn stop(self) -> Result<(), PeerError> {
+        let io = |error: rustix::io::Errno| PeerError::Io { what: self.product.clone(), error: error.into() };
+        self.go_on();
+        kill_process(pid_of(&self.child), Signal::TERM).map_err(io)?;
+        if self.wait(STOP_MAX)? {
+            return Ok(());
+        }
+        let seconds = STOP_MAX.as_secs();
+        Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
+    }
+
+    /// Whether it ends within a time.
+    fn wait(&self, time: Duration) -> Result<bool, PeerError> {
+        let io = |error: rustix::io::Errno| PeerError::Io { what: self.product.clone(), error: error.into() };
+        let handle = pidfd_open(pid_of(&self.child), PidfdFlags::empty()).map_err(io)?;
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout)) {
+                Ok(count) => return Ok(count > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io(error)),
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+fn answers(address: SocketAddr) -> bool {
+    let Ok(mut connection) = Connection::open(address) else { return false };
+    let reply = connection.search("", ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"]);
+    // A server that still opens its data says busy or unavailable.
+    reply.is_ok_and(|reply| reply.outcome.is_success())
+}
+
+/// Starts a program whose output goes to `log`, on the cores given or on all, that ends with the thread that starts it: a server that is held
+/// would outlive Ctrl-C otherwise.
+fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
+    let program = PathBuf::from(command.get_program());
+    if program.is_absolute() && !program.exists() {
+        return Err(PeerError::Missing(program));
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+    let file = file.map_err(PeerError::io("open", log))?;
+    let twin = file.try_clone().map_err(PeerError::io("open", log))?;
+    let mut wrapped = Command::new("setpriv");
+    wrapped.args(["--pdeathsig", "KILL", "--"]).arg(&program).args(command.get_args());
+    wrapped.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    wrapped.stdin(Stdio::null()).stdout(file).stderr(twin);
+    let spawned = on_cores(cores, || wrapped.spawn());
+    spawned.map_err(|error| PeerError::Io { what: format!("start {} by setpriv", program.display()), error })
+}
+
+/// Does something on certain cores; a program started meanwhile inherits them.
+fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if cores.is_empty() {
+        return run();
+    }
+    let before = sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|core| set.set(*core));
+    sched_setaffinity(None, &set)?;
+    let done = run();
+    sched_setaffinity(None, &before)?;
+    done
+}
+
+/// The output of a program that ends soon, such as one asked for its version; standard error included.
+pub(crate) fn output(command: &mut Command) -> Result<(ExitStatus, String), PeerError> {
+    let name = PathBuf::from(command.get_program());
+    let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => PeerError::Missing(name.clone()),
+        _ => PeerError::Io { what: format!("run {}", name.display()), error },
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Ok((output.status, text.into_owned()))
+}
+
+/// The last lines of a log.
+pub(crate) fn end_of(log: &Path) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = std::fs::File::open(log)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(SAID_MAX)))?;
+        let mut said = Vec::new();
+        file.read_to_end(&mut said)?;
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<_> = said.lines().collect();
+        let first = lines.len().saturating_sub(SAID_LINES_MAX);
+        Ok(lines[first..].iter().map(|line| format!("{line}\n")).collect())
+    };
+    read().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_of_a_program_and_what_it_started_is_counted() {
+        let log = std::env::temp_dir().join(format!("pando-process-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        // The work is done by a child that the shell waits for.
+        command.args(["-c", "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); echo done"]);
+        let cost = run(&command, &log).unwrap();
+        assert!(cost.wall >= cost.cpu / 2 && cost.cpu > Duration::ZERO, "{cost:?}");
+        assert!(cost.rss_peak_bytes >= cost.rss_anon_peak_bytes, "{cost:?}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "done\n");
+        let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log).unwrap_err();
+        assert!(error.to_string().contains("no\n"), "{error}");
+        let _ = std::fs::remove_file(&log);
+    }
+
+    #[test]
+    fn a_program_that_ends_is_no_server() {
+        let log = std::env::temp_dir().join(format!("pando-no-server-{}", std::process::id()));
+        let address = super::super::free_address().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo sorry >&2; exit 1"]);
+        let error = Server::start("sh", &command, &log, address, &[0]).unwrap_err();
+        assert!(matches!(&error, PeerError::Ended { said, .. } if said.contains("sorry")), "{error}");
+        let command = Command::new("/nowhere/slapd");
+        let error = Server::start("x", &command, &log, address, &[]).unwrap_err();
+        assert!(error.to_string().contains("./dev peers"), "{error}");
+        let _ = std::fs::remove_file(&log);
+    }
+
+    #[test]
+    fn sizes_come_from_proc() {
+        assert!(memory_bytes() > 1 << 28);
+        assert_eq!(status_kib("VmRSS:\t  120 kB\nRssAnon:\t 7 kB\n", "RssAnon:"), Some(7));
+        assert!(free_disk_bytes(&std::env::temp_dir()).unwrap() > 0);
+    }
+}
