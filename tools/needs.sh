@@ -165,3 +165,12 @@ need_opendj() {
     rm "$zip"
     echo "$opendj_version" >"$opendj_folder/.pando-version"
 }
+
+# The browser that a test looks at the benchmark report with.
+need_browser() {
+    local name
+    for name in chromium chromium-browser google-chrome; do
+        if command -v "$name" >/dev/null; then return; fi
+    done
+    apt_install chromium fonts-dejavu-core
+}

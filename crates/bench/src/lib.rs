@@ -12,6 +12,7 @@ pub mod driver;
 pub mod load;
 pub mod peers;
 pub mod people;
+pub mod report;
 pub mod responder;
 pub mod result;
 pub mod sample;

@@ -52,7 +52,11 @@ impl Latency {
 
     /// Adds the other's, exactly.
     pub fn add(&mut self, other: &Latency) {
-        self.0.add(&other.0).expect("the same bounds");
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+        } else if !other.0.is_empty() {
+            self.0.add(&other.0).expect("the same bounds");
+        }
     }
 
     /// Forgets all.

@@ -450,6 +450,17 @@ pub enum SweepAxis {
     Connections,
 }
 
+impl SweepAxis {
+    /// As it is written in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            SweepAxis::Entries => "entries",
+            SweepAxis::Memory => "memory",
+            SweepAxis::Connections => "connections",
+        }
+    }
+}
+
 impl WorkloadResult {
     /// Nothing measured, because the server cannot do it.
     pub fn unsupported(

@@ -1,0 +1,122 @@
+//! The report: one page that shows what runs measured, for people; and the same figures for programs.
+//!
+//! A [`Report`] takes any number of results ([`crate::result`]), from one run or from many, and nothing else. [`groups`] sorts
+//! them for comparison, [`problems`] finds what a reader must be warned of, [`charts`] and [`plot`] draw, [`documents`] puts the
+//! figures into the tables of the documents that workloads rerun, [`verdict`] says it in a sentence, and [`view`] gathers all of
+//! it as text for the page's template (`report/page.html`, `report/style.css`).
+//!
+//! The page is one file, without scripts, and refers to nothing outside. The numbers of the plots are in its tables, so that
+//! nothing is only to be seen.
+
+mod axis;
+mod charts;
+mod documents;
+mod environment;
+mod groups;
+mod plot;
+mod problems;
+mod rows;
+mod sweeps;
+mod text;
+mod verdict;
+mod view;
+
+pub use plot::PlotError;
+
+use crate::result::RunResult;
+use groups::Groups;
+use minijinja::context;
+use minijinja::value::Serde;
+use std::io::{self, Write};
+
+/// Results to be shown together.
+pub struct Report {
+    runs: Vec<RunResult>,
+    reference: Option<String>,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A plot could not be drawn.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// The template could not be filled in.
+    #[error("the page cannot be made: {0:#}")]
+    Template(#[from] minijinja::Error),
+}
+
+impl Report {
+    /// Of these runs, in this order.
+    pub fn new(runs: Vec<RunResult>) -> Report {
+        Report { runs, reference: None }
+    }
+
+    /// Compares others with the server whose product begins so, instead of with the first.
+    ///
+    /// # Errors
+    /// The products that there are, when none begins so.
+    pub fn compare_with(&mut self, product: &str) -> Result<(), Vec<String>> {
+        let mut products: Vec<String> = Vec::new();
+        for result in self.runs.iter().flat_map(|run| &run.workloads) {
+            if result.server.product.starts_with(product) {
+                self.reference = Some(product.to_owned());
+                return Ok(());
+            }
+            if !products.contains(&result.server.product) {
+                products.push(result.server.product.clone());
+            }
+        }
+        Err(products)
+    }
+
+    /// The page.
+    ///
+    /// # Errors
+    /// When it cannot be made; no result causes that.
+    pub fn html(&self) -> Result<String, ReportError> {
+        let groups = Groups::new(&self.runs, self.reference.as_deref());
+        let page = view::Page::new(&self.runs, &groups)?;
+        let mut templates = minijinja::Environment::new();
+        templates.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+        templates.add_template("page.html", include_str!("report/page.html"))?;
+        let style = include_str!("report/style.css");
+        Ok(templates
+            .get_template("page.html")?
+            .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
+    }
+
+    /// Whether nothing has to be warned of.
+    pub fn is_clean(&self) -> bool {
+        let groups = Groups::new(&self.runs, self.reference.as_deref());
+        problems::all(&self.runs, &groups, view::anchor).is_empty()
+    }
+
+    /// One row a result, as CSV with a head.
+    ///
+    /// # Errors
+    /// When the sink does.
+    pub fn write_csv(&self, sink: impl Write) -> io::Result<()> {
+        rows::write_results(&self.runs, sink)
+    }
+
+    /// One row a second of every result, as CSV with a head.
+    ///
+    /// # Errors
+    /// When the sink does.
+    pub fn write_seconds_csv(&self, sink: impl Write) -> io::Result<()> {
+        rows::write_seconds(&self.runs, sink)
+    }
+
+    /// The conditions of each run, and one object a result.
+    ///
+    /// # Errors
+    /// When the sink does.
+    pub fn write_json(&self, sink: impl Write) -> io::Result<()> {
+        rows::write_json(&self.runs, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests;

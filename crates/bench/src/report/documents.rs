@@ -1,0 +1,444 @@
+//! The documents' tables, in their own layout, with what was measured here beside or below their figures.
+//!
+//! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every table names;
+//! no ratio is made of them.
+
+use super::groups::{Groups, Row};
+use super::text;
+use crate::result::{BulkLoad, OperationKind, Second, ServerDescription, WorkloadResult, setting};
+use serde::{Deserialize, Serialize};
+
+/// The documents, in the order shown.
+const DOCUMENTS: [&str; 5] = [
+    include_str!("../../documents/oid.toml"),
+    include_str!("../../documents/salford.toml"),
+    include_str!("../../documents/m-vault.toml"),
+    include_str!("../../documents/sun.toml"),
+    include_str!("../../documents/edirectory.toml"),
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    name: String,
+    title: String,
+    hardware: String,
+    table: Vec<Table>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    title: String,
+    /// Of the document's cells.
+    columns: Vec<String>,
+    /// What our columns show, in a table where we stand beside.
+    #[serde(default)]
+    measures: Vec<Measure>,
+    #[serde(default)]
+    ours: Place,
+    /// Users, where the table is of one size.
+    entries: Option<u64>,
+    /// Template of the data, where loading it is what counts.
+    template: Option<String>,
+    rows: Vec<TableRow>,
+    /// What our rows show, in a table where we stand below.
+    #[serde(default)]
+    our_columns: Vec<Query>,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    #[default]
+    Columns,
+    Rows,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableRow {
+    label: String,
+    cells: Vec<String>,
+    workload: Option<String>,
+    /// In place of the table's.
+    measure: Option<Measure>,
+    /// Kinds of operation whose rates are shown one by one.
+    #[serde(default)]
+    kinds: Vec<OperationKind>,
+}
+
+/// What to look up for one cell.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    workload: Option<String>,
+    entries: Option<u64>,
+    kind: Option<OperationKind>,
+    measure: Option<Measure>,
+    /// Whether cn has to be indexed.
+    indexed: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Measure {
+    Clients,
+    PerSecond,
+    MeanMs,
+    SearchPerSecond,
+    SearchMeanMs,
+    SecondsToFullSpeed,
+    LoadPerSecond,
+    LoadClock,
+}
+
+impl Measure {
+    fn heading(self) -> &'static str {
+        match self {
+            Measure::Clients => "clients",
+            Measure::PerSecond => "operations/s",
+            Measure::MeanMs => "mean latency",
+            Measure::SearchPerSecond => "searches/s",
+            Measure::SearchMeanMs => "mean latency",
+            Measure::SecondsToFullSpeed => "time",
+            Measure::LoadPerSecond => "entries/s",
+            Measure::LoadClock => "load time",
+        }
+    }
+}
+
+/// A document on the page.
+#[derive(Debug, Serialize)]
+pub(crate) struct DocumentView {
+    name: String,
+    title: String,
+    hardware: String,
+    tables: Vec<TableView>,
+    /// Titles of tables of which nothing was rerun.
+    absent: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TableView {
+    title: String,
+    columns: Vec<String>,
+    /// Headings of our columns: a server at a size.
+    our_columns: Vec<String>,
+    /// What a cell of ours says.
+    measures: String,
+    rows: Vec<RowView>,
+    our_rows: Vec<RowView>,
+}
+
+#[derive(Debug, Serialize)]
+struct RowView {
+    label: String,
+    cells: Vec<String>,
+    ours: Vec<Cell>,
+}
+
+/// One of our figures.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Cell {
+    text: String,
+    /// Beside it, smaller: clients and latency.
+    detail: String,
+    /// Something is wrong with it, which the workload's section says.
+    is_flagged: bool,
+    /// The server cannot do it.
+    unsupported: Option<String>,
+}
+
+/// One server at one size: a set of our columns.
+#[derive(Clone, Copy, PartialEq)]
+struct Variant {
+    server: usize,
+    entries: Option<u64>,
+    memory_limit_bytes: Option<u64>,
+}
+
+/// The documents of which something was rerun.
+pub(crate) fn views(groups: &Groups<'_>) -> Vec<DocumentView> {
+    let documents = DOCUMENTS.iter().map(|text| parse(text));
+    documents.map(|document| document.view(groups)).filter(|view| !view.tables.is_empty()).collect()
+}
+
+fn parse(text: &str) -> Document {
+    toml::from_str(text).expect("a shipped file, which a test reads")
+}
+
+impl Document {
+    fn view(self, groups: &Groups<'_>) -> DocumentView {
+        let mut view = DocumentView {
+            name: self.name,
+            title: self.title,
+            hardware: self.hardware,
+            tables: Vec::new(),
+            absent: Vec::new(),
+        };
+        for table in &self.table {
+            match table.view(groups) {
+                Some(table) => view.tables.push(table),
+                None => view.absent.push(table.title.clone()),
+            }
+        }
+        view
+    }
+}
+
+impl Table {
+    /// `None` when nothing in it was rerun.
+    fn view(&self, groups: &Groups<'_>) -> Option<TableView> {
+        match self.ours {
+            Place::Columns => self.beside(groups),
+            Place::Rows => self.below(groups),
+        }
+    }
+
+    fn beside(&self, groups: &Groups<'_>) -> Option<TableView> {
+        let variants = self.variants(groups);
+        if variants.is_empty() {
+            return None;
+        }
+        let row = |row: &TableRow| RowView {
+            label: row.label.clone(),
+            cells: row.cells.clone(),
+            ours: variants.iter().map(|variant| self.cell(row, *variant, groups)).collect(),
+        };
+        Some(TableView {
+            title: self.title.clone(),
+            columns: self.columns.clone(),
+            our_columns: variants.iter().map(|variant| variant.label(groups)).collect(),
+            measures: self.measures.iter().map(|measure| measure.heading()).collect::<Vec<_>>().join(", "),
+            rows: self.rows.iter().map(row).collect(),
+            our_rows: Vec::new(),
+        })
+    }
+
+    fn below(&self, groups: &Groups<'_>) -> Option<TableView> {
+        let mut our_rows = Vec::new();
+        for (index, server) in groups.servers.iter().enumerate() {
+            let cell = |query: &Query| match query.measure {
+                Some(measure) => {
+                    load_cell(measure, self.template.as_deref(), query, &descriptions(groups, index))
+                }
+                None => {
+                    let workload = query.workload.as_deref().unwrap_or_default();
+                    let row = find(
+                        groups,
+                        workload,
+                        |entries| query.entries.is_none() || entries == query.entries,
+                        index,
+                    );
+                    row.map(|row| Cell::of(row, |result| kind_rate(result, query.kind))).unwrap_or_default()
+                }
+            };
+            let ours: Vec<Cell> = self.our_columns.iter().map(cell).collect();
+            if ours.iter().any(|cell| !cell.is_empty()) {
+                our_rows.push(RowView { label: server.label.clone(), cells: Vec::new(), ours });
+            }
+        }
+        let row =
+            |row: &TableRow| RowView { label: row.label.clone(), cells: row.cells.clone(), ours: Vec::new() };
+        (!our_rows.is_empty()).then(|| TableView {
+            title: self.title.clone(),
+            columns: self.columns.clone(),
+            our_columns: Vec::new(),
+            measures: String::new(),
+            rows: self.rows.iter().map(row).collect(),
+            our_rows,
+        })
+    }
+
+    /// Which servers at which sizes have anything for this table.
+    fn variants(&self, groups: &Groups<'_>) -> Vec<Variant> {
+        let mut variants = Vec::new();
+        let wanted = |workload: &str| self.rows.iter().any(|row| row.workload.as_deref() == Some(workload));
+        for group in groups.groups.iter().filter(|group| wanted(group.workload)) {
+            if self.entries.is_some_and(|entries| group.entries.is_some_and(|ours| !is_near(ours, entries))) {
+                continue;
+            }
+            for row in &group.rows {
+                let memory_limit_bytes = row.rounds[0].server.memory_limit_bytes;
+                let variant = Variant { server: row.server, entries: group.entries, memory_limit_bytes };
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                }
+            }
+        }
+        variants.sort_by_key(|variant| (variant.server, variant.entries, variant.memory_limit_bytes));
+        variants
+    }
+
+    /// The first measure large, the others as details.
+    fn cell(&self, row: &TableRow, variant: Variant, groups: &Groups<'_>) -> Cell {
+        if let Some(measure) = row.measure {
+            let query = Query { entries: variant.entries, ..Query::default() };
+            return load_cell(
+                measure,
+                self.template.as_deref(),
+                &query,
+                &descriptions(groups, variant.server),
+            );
+        }
+        let workload = row.workload.as_deref().unwrap_or_default();
+        let Some(found) = find(groups, workload, |entries| entries == variant.entries, variant.server) else {
+            return Cell::default();
+        };
+        let value = |measure: Measure, result: &WorkloadResult| match row.kinds.as_slice() {
+            [] => measured(measure, result),
+            kinds => {
+                let rates: Option<Vec<_>> = kinds.iter().map(|kind| kind_rate(result, Some(*kind))).collect();
+                Some(rates?.join(" / "))
+            }
+        };
+        let Some((first, others)) = self.measures.split_first() else { return Cell::default() };
+        let mut cell = Cell::of(found, |result| value(*first, result));
+        if cell.unsupported.is_none() {
+            let details = others.iter().filter_map(|measure| value(*measure, found.median()));
+            cell.detail = details.collect::<Vec<_>>().join(", ");
+        }
+        cell
+    }
+}
+
+impl Variant {
+    fn label(self, groups: &Groups<'_>) -> String {
+        let mut label = groups.servers[self.server].label.clone();
+        if let Some(entries) = self.entries {
+            label += &format!(", {} entries", text::short(entries as f64));
+        }
+        if let Some(limit) = self.memory_limit_bytes {
+            label += &format!(", {} memory", text::bytes(limit as f64));
+        }
+        label
+    }
+}
+
+impl Cell {
+    fn of(row: &Row<'_>, value: impl Fn(&WorkloadResult) -> Option<String>) -> Cell {
+        if let Some(reason) = row.unsupported() {
+            return Cell {
+                text: "unsupported".to_owned(),
+                unsupported: Some(reason.to_owned()),
+                ..Cell::default()
+            };
+        }
+        Cell { text: value(row.median()).unwrap_or_default(), is_flagged: !row.is_clean(), ..Cell::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// Sizes that a table of one size takes: a document's million users may be 1,000,011 entries here.
+fn is_near(ours: u64, theirs: u64) -> bool {
+    ours.abs_diff(theirs) <= theirs / 20
+}
+
+fn find<'a, 'b>(
+    groups: &'b Groups<'a>,
+    workload: &str,
+    size: impl Fn(Option<u64>) -> bool,
+    server: usize,
+) -> Option<&'b Row<'a>> {
+    let near = groups.groups.iter().filter(|group| group.workload == workload && size(group.entries));
+    near.flat_map(|group| &group.rows).find(|row| row.server == server)
+}
+
+fn descriptions<'a>(groups: &Groups<'a>, server: usize) -> Vec<&'a ServerDescription> {
+    groups.servers[server].results.iter().map(|result| &result.server).collect()
+}
+
+/// How long it took to load data of this template.
+fn load_cell(
+    measure: Measure,
+    template: Option<&str>,
+    query: &Query,
+    servers: &[&ServerDescription],
+) -> Cell {
+    let is_wanted = |server: &&&ServerDescription| {
+        let indexed = server.setting(setting::INDEXES).is_some_and(|indexes| {
+            indexes.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "cn")
+        });
+        server.data.as_ref().is_some_and(|data| Some(data.template.as_str()) == template)
+            && query.entries.is_none_or(|entries| server.entries.is_some_and(|ours| is_near(ours, entries)))
+            && query.indexed.is_none_or(|wanted| wanted == indexed)
+    };
+    let load: Option<&BulkLoad> =
+        servers.iter().filter(is_wanted).find_map(|server| server.bulk_load.as_ref());
+    let text = load.map(|load| match measure {
+        Measure::LoadClock => text::clock(load.seconds),
+        _ => text::rate(load.entries as f64 / load.seconds.max(0.001)),
+    });
+    Cell { text: text.unwrap_or_default(), ..Cell::default() }
+}
+
+fn measured(measure: Measure, result: &WorkloadResult) -> Option<String> {
+    let milliseconds = |mean: f64| format!("{:.3} ms", mean / 1000.0);
+    let search = result.operations.get(&OperationKind::Search);
+    match measure {
+        Measure::Clients => Some(format!("{} clients", text::count(result.parameters.connections))),
+        Measure::PerSecond => Some(text::rate(result.per_second)),
+        Measure::MeanMs => result.latency().mean_micros().map(milliseconds),
+        Measure::SearchPerSecond => kind_rate(result, Some(OperationKind::Search)),
+        Measure::SearchMeanMs => search?.latency.mean_micros().map(milliseconds),
+        Measure::SecondsToFullSpeed => {
+            seconds_to_full_speed(&result.seconds).map(|seconds| text::duration(seconds as f64))
+        }
+        Measure::LoadPerSecond | Measure::LoadClock => None,
+    }
+}
+
+fn kind_rate(result: &WorkloadResult, kind: Option<OperationKind>) -> Option<String> {
+    let Some(kind) = kind else { return Some(text::rate(result.per_second)) };
+    let operations = result.operations.get(&kind)?.operations;
+    (result.measured_seconds > 0.0).then(|| text::rate(operations as f64 / result.measured_seconds))
+}
+
+/// The first second at 95% of the rate that the last third of the run has in its middle.
+fn seconds_to_full_speed(seconds: &[Second]) -> Option<u64> {
+    let mut last: Vec<u64> =
+        seconds[seconds.len() - seconds.len() / 3..].iter().map(Second::operations_total).collect();
+    last.sort_unstable();
+    let full = *last.get(last.len() / 2)?;
+    let first = seconds.iter().find(|second| second.operations_total() as f64 >= 0.95 * full as f64)?;
+    Some(first.second + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_tables_are_whole() {
+        let documents: Vec<Document> = DOCUMENTS.iter().map(|text| parse(text)).collect();
+        let tables: usize = documents.iter().map(|document| document.table.len()).sum();
+        assert_eq!(tables, 24, "the tables of the five documents");
+        for table in documents.iter().flat_map(|document| &document.table) {
+            for row in &table.rows {
+                assert_eq!(row.cells.len(), table.columns.len(), "{}: {}", table.title, row.label);
+                let is_ours = row.workload.is_some() || row.measure.is_some();
+                assert_eq!(is_ours, table.ours == Place::Columns, "{}: {}", table.title, row.label);
+            }
+            let ours = if table.ours == Place::Rows { table.columns.len() } else { 0 };
+            assert_eq!(table.our_columns.len(), ours, "{}", table.title);
+            assert_eq!(table.measures.is_empty(), table.ours == Place::Rows, "{}", table.title);
+        }
+    }
+
+    #[test]
+    fn full_speed_is_when_the_rate_has_come_up() {
+        let second = |(index, count): (usize, u64)| Second {
+            second: index as u64,
+            operations: [(OperationKind::Search, count)].into(),
+            ..Second::default()
+        };
+        let seconds: Vec<_> =
+            [10, 20, 50, 96, 100, 101, 99, 100, 100].into_iter().enumerate().map(second).collect();
+        assert_eq!(seconds_to_full_speed(&seconds), Some(4));
+        assert_eq!(seconds_to_full_speed(&[]), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Results sorted for comparison: what ran the same workload under the same load belongs together, whichever file it is in.
+
+use super::text;
+use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
+
+/// All that was measured, ready for the report.
+pub(crate) struct Groups<'a> {
+    /// The servers, the one that others are compared with first.
+    pub(crate) servers: Vec<Server<'a>>,
+    pub(crate) groups: Vec<Group<'a>>,
+    /// Steps of sweeps, in the order measured.
+    pub(crate) sweeps: Vec<(SweepAxis, usize, &'a WorkloadResult)>,
+}
+
+/// A server in one setting.
+pub(crate) struct Server<'a> {
+    /// Product, and what tells it from the same product set up otherwise.
+    pub(crate) label: String,
+    /// Everything that was measured of it.
+    pub(crate) results: Vec<&'a WorkloadResult>,
+    identity: Identity<'a>,
+}
+
+/// One workload under one load at one size.
+pub(crate) struct Group<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) entries: Option<u64>,
+    /// In the order of [`Groups::servers`].
+    pub(crate) rows: Vec<Row<'a>>,
+    /// The null responder under the same load.
+    pub(crate) floor: Option<&'a WorkloadResult>,
+}
+
+/// What one server did in one workload, in one or several rounds.
+pub(crate) struct Row<'a> {
+    /// Index of the server.
+    pub(crate) server: usize,
+    /// In the order measured; never empty.
+    pub(crate) rounds: Vec<&'a WorkloadResult>,
+}
+
+/// What makes a server another one in the same report.
+#[derive(Clone, PartialEq, Eq)]
+struct Identity<'a> {
+    product: &'a str,
+    settings: Vec<Option<&'a str>>,
+}
+
+/// Settings that make a server another one. Indexes and who asks go with the workload.
+const TELLING_SETTINGS: [&str; 4] =
+    [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL, setting::PASSWORD_SCHEME];
+
+/// The load of a group.
+#[derive(PartialEq)]
+struct Shape<'a> {
+    workload: &'a str,
+    entries: Option<u64>,
+    connections: u64,
+    outstanding: u64,
+    load: Load,
+}
+
+impl<'a> Shape<'a> {
+    fn of(result: &'a WorkloadResult) -> Shape<'a> {
+        Shape {
+            workload: &result.workload,
+            entries: result.server.entries,
+            connections: result.parameters.connections,
+            outstanding: result.parameters.outstanding,
+            load: result.parameters.load,
+        }
+    }
+}
+
+impl<'a> Groups<'a> {
+    /// Sorts the results of all runs. `reference` is the beginning of the name of the server that others are compared with; without
+    /// it that is the first.
+    pub(crate) fn new(runs: &'a [RunResult], reference: Option<&str>) -> Groups<'a> {
+        let results = || runs.iter().flat_map(|run| &run.workloads);
+        let mut servers: Vec<Server<'a>> = Vec::new();
+        for result in results() {
+            let identity = Identity::of(result);
+            match servers.iter_mut().find(|server| server.identity == identity) {
+                Some(server) => server.results.push(result),
+                None => servers.push(Server { label: String::new(), results: vec![result], identity }),
+            }
+        }
+        let chosen =
+            |server: &Server<'_>| reference.is_some_and(|name| server.identity.product.starts_with(name));
+        servers.sort_by_key(|server| !chosen(server));
+        label(&mut servers);
+        let server_of = |result: &'a WorkloadResult| {
+            let identity = Identity::of(result);
+            servers.iter().position(|server| server.identity == identity).unwrap_or_default()
+        };
+        let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
+        // What a server cannot do was not measured, so it has no load: it goes to the group of those who can.
+        let (unsupported, measured): (Vec<_>, Vec<_>) = results()
+            .filter(|result| result.sweep.is_none())
+            .partition(|result| result.unsupported.is_some());
+        for result in measured.into_iter().chain(unsupported) {
+            let shape = Shape::of(result);
+            let place = groups.iter().position(|(other, _)| {
+                if result.unsupported.is_none() { *other == shape } else { other.is_like(&shape) }
+            });
+            let place = place.unwrap_or_else(|| {
+                groups.push((shape, Group::new(result)));
+                groups.len() - 1
+            });
+            groups[place].1.add(server_of(result), result);
+        }
+        let mut groups: Vec<Group<'a>> = groups.into_iter().map(|(_, group)| group).collect();
+        for group in &mut groups {
+            group.rows.sort_by_key(|row| row.server);
+            group.floor = floor_of(runs, group.rows[0].rounds[0]);
+        }
+        let sweeps =
+            results().filter_map(|result| Some((result.sweep?, server_of(result), result))).collect();
+        Groups { servers, groups, sweeps }
+    }
+}
+
+impl Shape<'_> {
+    /// The same workload at the same size, under whatever load.
+    fn is_like(&self, other: &Shape<'_>) -> bool {
+        self.workload == other.workload && (self.entries == other.entries || other.entries.is_none())
+    }
+}
+
+impl<'a> Identity<'a> {
+    fn of(result: &'a WorkloadResult) -> Identity<'a> {
+        let settings = TELLING_SETTINGS.iter().map(|name| result.server.setting(name)).collect();
+        Identity { product: &result.server.product, settings }
+    }
+}
+
+/// Products are enough where each is there once; otherwise the settings that differ are added.
+fn label(servers: &mut [Server<'_>]) {
+    let identities: Vec<_> = servers.iter().map(|server| server.identity.clone()).collect();
+    for server in servers {
+        let mine = &server.identity;
+        let same: Vec<_> = identities.iter().filter(|other| other.product == mine.product).collect();
+        let differs =
+            |index: &usize| same.iter().any(|other| other.settings[*index] != mine.settings[*index]);
+        let remarks = (0..TELLING_SETTINGS.len()).filter(differs).map(|index| {
+            format!("{} {}", TELLING_SETTINGS[index], mine.settings[index].unwrap_or("not stated"))
+        });
+        let remarks: Vec<_> = remarks.collect();
+        server.label = match remarks.is_empty() {
+            true => mine.product.to_owned(),
+            false => format!("{}, {}", mine.product, remarks.join(", ")),
+        };
+    }
+}
+
+/// The null responder's result under the same load; the same number of connections is not insisted on.
+fn floor_of<'a>(runs: &'a [RunResult], result: &WorkloadResult) -> Option<&'a WorkloadResult> {
+    let run = runs.iter().find(|run| run.workloads.iter().any(|other| std::ptr::eq(other, result)))?;
+    let same = |limit: &&WorkloadResult| {
+        limit.parameters.outstanding == result.parameters.outstanding
+            && limit.parameters.load == result.parameters.load
+            && limit.unsupported.is_none()
+    };
+    let near = |limit: &&WorkloadResult| limit.parameters.connections.abs_diff(result.parameters.connections);
+    let by_name =
+        run.limits.iter().filter(same).filter(|limit| limit.workload == result.workload).min_by_key(near);
+    by_name.or_else(|| run.limits.iter().filter(same).min_by_key(near))
+}
+
+impl<'a> Group<'a> {
+    fn new(result: &'a WorkloadResult) -> Group<'a> {
+        Group {
+            workload: &result.workload,
+            title: if result.title.is_empty() { &result.workload } else { &result.title },
+            entries: result.server.entries,
+            rows: Vec::new(),
+            floor: None,
+        }
+    }
+
+    fn add(&mut self, server: usize, result: &'a WorkloadResult) {
+        match self.rows.iter_mut().find(|row| row.server == server) {
+            Some(row) => row.rounds.push(result),
+            None => self.rows.push(Row { server, rounds: vec![result] }),
+        }
+    }
+
+    /// The load that was measured, if anybody could do it.
+    pub(crate) fn any(&self) -> &'a WorkloadResult {
+        let measured = self.rows.iter().find(|row| row.unsupported().is_none());
+        measured.unwrap_or(&self.rows[0]).rounds[0]
+    }
+
+    pub(crate) fn is_open_loop(&self) -> bool {
+        matches!(self.any().parameters.load, Load::Open { .. })
+    }
+
+    pub(crate) fn document(&self) -> Option<&'a DocumentRow> {
+        self.rows.iter().flat_map(|row| &row.rounds).find_map(|result| result.document.as_ref())
+    }
+
+    /// The load in a few words.
+    pub(crate) fn load_text(&self) -> String {
+        let parameters = &self.any().parameters;
+        let mut parts = Vec::new();
+        if let Some(entries) = self.entries {
+            parts.push(format!("{} entries", text::count(entries)));
+        }
+        if parameters.connections > 0 {
+            parts.push(format!("{} connections", text::count(parameters.connections)));
+        }
+        if parameters.outstanding > 1 {
+            parts.push(format!("{} requests outstanding on each", parameters.outstanding));
+        }
+        if let Load::Open { per_second } = parameters.load {
+            parts.push(format!("open loop at {}/s", text::rate(per_second)));
+        }
+        parts.join(", ")
+    }
+}
+
+impl<'a> Row<'a> {
+    /// The round whose rate is the median, the lower of two: its figures stand for the server.
+    pub(crate) fn median(&self) -> &'a WorkloadResult {
+        let mut rounds = self.rounds.clone();
+        rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
+        rounds[(rounds.len() - 1) / 2]
+    }
+
+    /// The slowest and the fastest round.
+    pub(crate) fn spread(&self) -> (f64, f64) {
+        let rates = self.rounds.iter().map(|round| round.per_second);
+        rates.fold((f64::INFINITY, 0.0), |(low, high), rate| (low.min(rate), high.max(rate)))
+    }
+
+    pub(crate) fn unsupported(&self) -> Option<&'a str> {
+        self.rounds.iter().find_map(|round| round.unsupported.as_deref())
+    }
+
+    /// Whether its figures can be compared: measured, to the end, every answer right.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.unsupported().is_none() && self.rounds.iter().all(|round| round.is_clean())
+    }
+}

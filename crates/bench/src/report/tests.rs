@@ -1,0 +1,165 @@
+use super::*;
+use crate::result::{DocumentFigure, DocumentRow, Load, WorkloadResult, setting};
+use crate::{Seeded, result};
+use sample::{SECONDS, broken, comparison, run, sweep};
+
+mod sample;
+
+fn html(run: RunResult) -> String {
+    Report::new(vec![run]).html().unwrap()
+}
+
+#[test]
+fn a_clean_run_is_said_to_be_clean() {
+    let page = html(comparison());
+    assert!(page.contains("none was wrong") && !page.contains("role=\"alert\""));
+    assert!(Report::new(vec![comparison()]).is_clean());
+    for part in
+        ["Pando 0.1.0", "389 Directory Server 2.3.1", "null responder", "pando bench peers --entries 100000"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_the_top_and_at_its_place() {
+    let page = html(broken());
+    assert!(!Report::new(vec![broken()]).is_clean());
+    let top = &page[page.find("role=\"alert\"").unwrap()..page.find("id=\"glance\"").unwrap()];
+    for part in [
+        "wrong answers: 3 of ",
+        "(uid=user.7) gave 0 entries, not 1",
+        "connections closed under load: 2",
+        "load machine 192.0.2.7:4389 failed: no word for 5 s",
+        "did not run to its end",
+        "1 of 10,000 requests got different answers",
+    ] {
+        assert!(top.contains(part), "{part} in {top}");
+        assert!(page.matches(part).count() > 1 || part.starts_with("1 of"), "{part} at its place");
+    }
+    assert!(page.contains("left out because something was wrong"));
+}
+
+#[test]
+fn what_a_server_cannot_do_is_shown_as_such_beside_those_who_can() {
+    let page = html(comparison());
+    assert!(page.contains("unsupported: no SCRAM mechanism"));
+    let run = comparison();
+    let runs = [run];
+    let groups = Groups::new(&runs, None);
+    assert_eq!(groups.groups.len(), 5, "unsupported results join the group of those who can");
+    assert_eq!(groups.groups[4].rows.len(), 4);
+}
+
+#[test]
+fn a_document_stands_beside_ours_with_its_hardware() {
+    let mut run = comparison();
+    run.workloads[0].document = Some(DocumentRow {
+        document: "OID".to_owned(),
+        table: "Exhaustive".to_owned(),
+        row: "Search random".to_owned(),
+        figures: vec![DocumentFigure {
+            per_second: Some(170_524.0),
+            clients: Some(3200),
+            ..DocumentFigure::default()
+        }],
+    });
+    let page = html(run);
+    for part in [
+        "170,524",
+        "other hardware",
+        "Exadata X2-2 half rack",
+        "Pentium III at 1 GHz",
+        "1,923.1",
+        "(this run)",
+    ] {
+        assert!(page.contains(part) || part == "1,923.1" && page.contains("1923.1"), "{part}");
+    }
+}
+
+#[test]
+fn servers_are_compared_with_the_one_that_is_asked_for() {
+    let mut report = Report::new(vec![comparison()]);
+    assert_eq!(report.compare_with("Open DJ").unwrap_err().len(), 4);
+    report.compare_with("OpenLDAP").unwrap();
+    let page = report.html().unwrap();
+    assert!(page.contains("<strong>OpenLDAP 2.5.13</strong> against <strong>389 Directory"));
+}
+
+#[test]
+fn the_same_product_set_up_otherwise_is_another_server() {
+    let mut run = comparison();
+    let mut other = run.workloads[0].clone();
+    other.server.set(setting::DURABILITY, "none");
+    run.workloads.push(other);
+    let runs = [run];
+    let labels: Vec<_> = Groups::new(&runs, None).servers.iter().map(|server| server.label.clone()).collect();
+    assert_eq!(labels[0], "Pando 0.1.0, durability every commit synced");
+    assert_eq!(labels[4], "Pando 0.1.0, durability none");
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut run = comparison();
+    for result in &mut run.workloads {
+        result.server.product = "<script>alert(1)</script>\"'&".to_owned();
+        result.failures.push("<img src=x onerror=alert(1)>".to_owned());
+    }
+    let page = html(run);
+    assert!(!page.contains("<script") && !page.contains("<img"), "markup of a result reached the page");
+}
+
+#[test]
+fn results_without_seconds_cost_or_answers_make_a_page() {
+    let bare = WorkloadResult { workload: "search".to_owned(), complete: true, ..WorkloadResult::default() };
+    let page = html(RunResult { limits: Vec::new(), ..run(vec![bare]) });
+    assert!(page.contains("were not measured"));
+    let page = html(RunResult { limits: Vec::new(), ..run(Vec::new()) });
+    assert!(page.contains("nothing was measured"));
+}
+
+#[test]
+fn an_open_loop_is_not_compared_by_rate() {
+    let mut run = comparison();
+    run.workloads.truncate(4);
+    for result in &mut run.workloads {
+        result.parameters.load = Load::Open { per_second: 20_000.0 };
+    }
+    let page = html(run);
+    assert!(page.contains("open loop at 20,000"));
+    assert!(!page.contains("Faster in"), "{}", &page[page.find("Faster in").unwrap() - 300..][..400]);
+}
+
+#[test]
+fn sweeps_are_curves() {
+    let page = html(sweep());
+    assert!(page.contains("over entries") && page.contains("CPU a request") && page.contains("1,000,000"));
+    assert!(!page.contains("id=\"glance\""), "steps of a sweep are no comparison");
+}
+
+#[test]
+fn figures_for_programs_have_a_row_each() {
+    let run = comparison();
+    let rows = run.workloads.len() + run.limits.len();
+    let report = Report::new(vec![run]);
+    let (mut results, mut seconds, mut json) = (Vec::new(), Vec::new(), Vec::new());
+    report.write_csv(&mut results).unwrap();
+    report.write_seconds_csv(&mut seconds).unwrap();
+    report.write_json(&mut json).unwrap();
+    let results = String::from_utf8(results).unwrap();
+    assert_eq!(results.lines().count(), rows + 1);
+    assert!(results.starts_with("run_started,workload,title,document,product,"), "{results}");
+    assert!(results.contains("no SCRAM mechanism"));
+    let seconds = String::from_utf8(seconds).unwrap();
+    let measured = Report::new(vec![comparison()]).runs[0]
+        .workloads
+        .iter()
+        .filter(|result| result.unsupported.is_none())
+        .count()
+        + 1;
+    assert_eq!(seconds.lines().count(), measured * SECONDS as usize + 1);
+    assert!(seconds.lines().next().unwrap().contains(",operations,search_operations,errors,p50_micros,"));
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), rows);
+    assert_eq!(json["runs"][0]["command"], "pando bench peers --entries 100000");
+}

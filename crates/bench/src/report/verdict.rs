@@ -1,0 +1,148 @@
+//! The report in a sentence a server: how the first one compares with it.
+
+use super::groups::{Group, Groups, Row};
+use super::text;
+use serde::Serialize;
+
+/// Rates that are closer than this count as equal.
+const EQUAL_WITHIN: f64 = 1.03;
+
+/// How the first server compares with another.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Verdict {
+    /// The first server.
+    reference: String,
+    /// The other.
+    other: String,
+    /// The other's colour.
+    colour: usize,
+    /// The middle of all ratios of rates.
+    median: Option<String>,
+    /// Of several ratios, not of one.
+    is_median: bool,
+    /// In words.
+    text: String,
+    /// CPU time a request, in words.
+    cpu: Option<String>,
+}
+
+/// How many times as fast `reference` is as `other`; `None` when that cannot be said: nothing measured, or under an open loop, which
+/// both follow.
+pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
+    let (mine, theirs) = (reference.median().per_second, other.median().per_second);
+    (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
+}
+
+/// The first server's CPU time a request, as a part of the other's.
+fn cpu_ratio(reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
+    let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
+    let (mine, theirs) = (cost(reference)?, cost(other)?);
+    (mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
+}
+
+/// One for each server but the first.
+pub(crate) fn verdicts(groups: &Groups<'_>) -> Vec<Verdict> {
+    (1..groups.servers.len()).filter_map(|other| verdict(groups, other)).collect()
+}
+
+fn verdict(groups: &Groups<'_>, other: usize) -> Option<Verdict> {
+    let mut rates = Vec::new();
+    let mut costs = Vec::new();
+    let (mut left_out, mut cannot, mut neither) = (0_usize, 0_usize, 0_usize);
+    for group in &groups.groups {
+        let row_of = |server: usize| group.rows.iter().find(|row| row.server == server);
+        let (Some(mine), Some(theirs)) = (row_of(0), row_of(other)) else { continue };
+        if mine.unsupported().is_some() {
+            neither += 1;
+        } else if theirs.unsupported().is_some() {
+            cannot += 1;
+        } else if !mine.is_clean() || !theirs.is_clean() {
+            left_out += 1;
+        } else {
+            rates.extend(ratio(group, mine, theirs));
+            costs.extend(cpu_ratio(mine, theirs));
+        }
+    }
+    let mut remarks = Vec::new();
+    if left_out > 0 {
+        remarks.push(format!("{left_out} more left out because something was wrong"));
+    }
+    if cannot > 0 {
+        remarks.push(format!("{cannot} more that {} cannot do", groups.servers[other].label));
+    }
+    if neither > 0 {
+        remarks.push(format!("{neither} more that {} cannot do", groups.servers[0].label));
+    }
+    if rates.is_empty() && remarks.is_empty() {
+        return None;
+    }
+    let mut sentence = rates_text(&mut rates);
+    if !remarks.is_empty() {
+        sentence += &format!(" ({})", remarks.join("; "));
+    }
+    let median = middle(&rates);
+    Some(Verdict {
+        reference: groups.servers[0].label.clone(),
+        other: groups.servers[other].label.clone(),
+        colour: other,
+        median: median.map(text::ratio),
+        is_median: rates.len() > 1,
+        text: sentence,
+        cpu: costs_text(&mut costs),
+    })
+}
+
+fn rates_text(rates: &mut [f64]) -> String {
+    rates.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (rates.first(), rates.last()) else {
+        return "No workload to compare".to_owned();
+    };
+    let faster = rates.iter().filter(|ratio| **ratio > EQUAL_WITHIN).count();
+    let slower = rates.iter().filter(|ratio| **ratio < 1.0 / EQUAL_WITHIN).count();
+    let equal = rates.len() - faster - slower;
+    let mut parts = vec![format!("Faster in {faster}")];
+    if equal > 0 {
+        parts.push(format!("equal within 3% in {equal}"));
+    }
+    if slower > 0 {
+        parts.push(format!("slower in {slower}"));
+    }
+    let (least, most) = (text::ratio(*least), text::ratio(*most));
+    let range = if least == most { String::new() } else { format!(", from {least} to {most}") };
+    format!(
+        "{} of {} workload{}{range}",
+        parts.join(", "),
+        rates.len(),
+        if rates.len() == 1 { "" } else { "s" }
+    )
+}
+
+fn costs_text(costs: &mut [f64]) -> Option<String> {
+    costs.sort_by(f64::total_cmp);
+    let (least, most) = (text::ratio(*costs.first()?), text::ratio(*costs.last()?));
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    Some(format!("{range} the CPU time a request"))
+}
+
+/// Of sorted figures; of an even number the lower one in the middle.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_become_a_sentence() {
+        let check = |rates: &[f64], expected: &str| assert_eq!(rates_text(&mut rates.to_vec()), expected);
+        check(&[], "No workload to compare");
+        check(&[1.5], "Faster in 1 of 1 workload");
+        check(
+            &[1.5, 0.9, 1.01, 4.0],
+            "Faster in 2, equal within 3% in 1, slower in 1 of 4 workloads, from 0.90× to 4.00×",
+        );
+        assert_eq!(middle(&[1.0, 2.0, 3.0, 4.0]), Some(2.0));
+        assert_eq!(middle(&[]), None);
+    }
+}

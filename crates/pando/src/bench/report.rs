@@ -1,0 +1,114 @@
+//! `pando bench report`: one page from results.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bench::report::Report;
+use bench::result::RunResult;
+use clap::Args;
+
+use crate::exit;
+use crate::output::Output;
+
+/// The options of `pando bench report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Result files of pando bench; what ran the same workload is shown together
+    #[arg(value_name = "RESULT", required = true)]
+    results: Vec<PathBuf>,
+    /// The page to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Write the figures as CSV beside the page as well: one row a workload, and in another file one row a second
+    #[arg(long)]
+    csv: bool,
+    /// Write the figures as JSON beside the page as well
+    #[arg(long)]
+    json: bool,
+    /// The server that others are compared with: the beginning of its name [default: the first one measured]
+    #[arg(long, value_name = "PRODUCT")]
+    compare_with: Option<String>,
+}
+
+pub(crate) fn run(arguments: &ReportArguments) -> ExitCode {
+    if arguments.output.as_os_str() == "-" && (arguments.csv || arguments.json) {
+        return exit::refused("--csv and --json write beside the page: give it a name with --output");
+    }
+    let runs: Result<Vec<RunResult>, _> =
+        arguments.results.iter().map(|path| RunResult::read(path)).collect();
+    let mut report = match runs {
+        Ok(runs) => Report::new(runs),
+        Err(error) => return exit::refused(&error.to_string()),
+    };
+    if let Some(product) = &arguments.compare_with
+        && let Err(products) = report.compare_with(product)
+    {
+        let products = products.join(", ");
+        return exit::refused(&format!(
+            "no server's name begins with {product:?}; measured were: {products}"
+        ));
+    }
+    write_all(&report, arguments)
+}
+
+fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
+    let html = match report.html() {
+        Ok(html) => html,
+        Err(error) => return exit::failure(&error.to_string()),
+    };
+    let page = &arguments.output;
+    let beside = |ending: &str| {
+        let mut name = page.file_stem().unwrap_or_default().to_owned();
+        name.push(ending);
+        page.with_file_name(name)
+    };
+    let mut files: Vec<(PathBuf, Box<Fill<'_>>)> =
+        vec![(page.clone(), Box::new(|sink| sink.write_all(html.as_bytes())))];
+    if arguments.csv {
+        files.push((beside(".csv"), Box::new(|sink| report.write_csv(sink))));
+        files.push((beside("-seconds.csv"), Box::new(|sink| report.write_seconds_csv(sink))));
+    }
+    if arguments.json {
+        files.push((beside(".json"), Box::new(|sink| report.write_json(sink))));
+    }
+    for (path, fill) in &files {
+        if arguments.results.contains(path) {
+            return exit::refused(&format!(
+                "{} is one of the results; write the report elsewhere",
+                path.display()
+            ));
+        }
+        if let Err(error) = write(path, fill) {
+            return exit::failure(&format!("cannot write {}: {error}", path.display()));
+        }
+        if path.as_os_str() != "-" {
+            eprintln!("pando: wrote {}", path.display());
+        }
+    }
+    if !report.is_clean() {
+        eprintln!("pando: something went wrong in these runs; the page says at its top what");
+    }
+    ExitCode::SUCCESS
+}
+
+type Fill<'a> = dyn Fn(&mut Output) -> io::Result<()> + 'a;
+
+fn write(path: &Path, fill: &Fill<'_>) -> io::Result<()> {
+    let mut output = Output::create(Some(path), None)?;
+    fill(&mut output)?;
+    output.finish()
+}
+
+pub(crate) const HELP: &str = "\
+The page is one file without scripts; open it in a browser, or print it. docs/report.md says how to read it.
+
+Examples:
+  pando bench report result.json
+  pando bench report monday.json tuesday.json -o week.html --csv
+  pando bench report result.json --compare-with OpenLDAP
+
+Exit codes:
+  0  written, whether or not something went wrong in the runs; the page says so
+  1  could not be written
+  2  the command line is wrong, or a file is no result";
