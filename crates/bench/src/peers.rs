@@ -51,17 +51,18 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    const ALL: [(IndexKind, &'static str); 5] = [
-        (IndexKind::Equality, "equality"),
-        (IndexKind::Presence, "presence"),
-        (IndexKind::Substring, "substring"),
-        (IndexKind::Ordering, "ordering"),
-        (IndexKind::Approximate, "approximate"),
+    /// With the word for it, and OpenLDAP's.
+    const ALL: [(IndexKind, &'static str, &'static str); 5] = [
+        (IndexKind::Equality, "equality", "eq"),
+        (IndexKind::Presence, "presence", "pres"),
+        (IndexKind::Substring, "substring", "sub"),
+        (IndexKind::Ordering, "ordering", "ord"),
+        (IndexKind::Approximate, "approximate", "approx"),
     ];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
-        IndexKind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+        IndexKind::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, name, _)| name)
     }
 }
 
@@ -74,7 +75,7 @@ pub struct Index {
     pub kinds: Vec<IndexKind>,
 }
 
-/// As `cn:equality,substring`; without kinds, equality.
+/// As `cn:equality,substring` or `cn:eq,sub`; without kinds, equality.
 impl FromStr for Index {
     type Err = String;
 
@@ -84,8 +85,9 @@ impl FromStr for Index {
             return Err(format!("'{text}' names no attribute; write as cn:equality,substring"));
         }
         let kind = |name: &str| {
-            let found = IndexKind::ALL.iter().find(|(_, known)| *known == name.trim());
-            found.map(|(kind, _)| *kind).ok_or_else(|| {
+            let name = name.trim();
+            let found = IndexKind::ALL.iter().find(|(_, word, short)| *word == name || *short == name);
+            found.map(|(kind, ..)| *kind).ok_or_else(|| {
                 format!(
                     "'{name}' is no kind of index: equality, presence, substring, ordering or approximate"
                 )
@@ -309,8 +311,9 @@ mod tests {
     fn indexes_are_read_and_merged() {
         let index: Index = "cn:equality,substring".parse().unwrap();
         assert_eq!(index.to_string(), "cn:equality,substring");
+        assert_eq!("cn:eq,sub".parse(), Ok(index.clone()));
         assert_eq!("uid".parse::<Index>().unwrap().to_string(), "uid:equality");
-        assert!("cn:eq".parse::<Index>().unwrap_err().contains("'eq' is no kind"));
+        assert!("cn:equal".parse::<Index>().unwrap_err().contains("'equal' is no kind"));
         assert!(":equality".parse::<Index>().is_err());
         let merged =
             merge_indexes(vec![index], &["CN:presence,equality".parse().unwrap(), "sn".parse().unwrap()]);

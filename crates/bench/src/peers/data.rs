@@ -68,10 +68,14 @@ impl Data {
     ///
     /// # Errors
     /// When the template is wrong or the file cannot be written.
-    pub fn generate(template: &str, entries: Option<u64>, seed: u64, path: &Path) -> Result<Data, DataError> {
+    pub fn generate(
+        template: &str,
+        parameters: &Parameters,
+        seed: u64,
+        path: &Path,
+    ) -> Result<Data, DataError> {
         let io = |error| DataError::Io { path: path.to_owned(), error };
-        let parameters = Parameters { entries, ..Parameters::default() };
-        let parsed = Template::read(template, &parameters)?;
+        let parsed = Template::read(template, parameters)?;
         let count = parsed.entry_count();
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
@@ -259,11 +263,12 @@ mod tests {
     #[test]
     fn a_template_becomes_a_file() {
         let path = std::env::temp_dir().join(format!("pando-peers-data-{}.ldif", std::process::id()));
-        let data = Data::generate("people", Some(500), 1, &path).unwrap();
+        let parameters = Parameters { entries: Some(500), ..Parameters::default() };
+        let data = Data::generate("people", &parameters, 1, &path).unwrap();
         assert_eq!((data.entries, data.suffix.as_str()), (502, "dc=example,dc=com"));
         assert_eq!(data.bytes, std::fs::metadata(&path).unwrap().len());
         assert!((32..=65).contains(&data.samples.len()), "{}", data.samples.len());
         std::fs::remove_file(&path).unwrap();
-        assert!(Data::generate("nothing-like-it", None, 1, &path).is_err());
+        assert!(Data::generate("nothing-like-it", &parameters, 1, &path).is_err());
     }
 }

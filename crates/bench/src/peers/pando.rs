@@ -1,8 +1,8 @@
 //! Pando, as an external program like the others: everything goes through its command line and its files.
 //!
-//! Its settings are its defaults, which sync every change before it is answered; what is set is what the others are given too:
-//! - `password_scheme` {SSHA}, so that no server hashes longer than another.
-//! - The indexes of the comparison, in place of the default ones.
+//! Its settings are its defaults, which sync every change before it is answered; what is set, by `pando apply`, is what the others are given too:
+//! - `password_scheme` ssha, so that no server hashes longer than another.
+//! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always indexed and not named.
 //! - Anonymous may read, userPassword excepted; no limits.
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Pando {
 }
 
 impl Pando {
-    /// Writes its node file and sets its indexes.
+    /// Makes the directory with its settings.
     ///
     /// # Errors
     /// When the program is not there or refuses.
@@ -34,12 +34,11 @@ impl Pando {
         if let Some(schema) = &setup.schema {
             write_file(&folder.join("data.schema"), schema)?;
         }
-        write_file(&folder.join("node.toml"), &node_file(setup))?;
         let (_, said) = process::output(Command::new(program).arg("--version"))?;
         let product = format!("Pando {}", said.trim().trim_start_matches("pando ").trim());
         let peer =
             Pando { program: program.to_owned(), folder: folder.to_owned(), setup: setup.clone(), product };
-        peer.set_indexes()?;
+        peer.apply()?;
         Ok(peer)
     }
 
@@ -49,39 +48,19 @@ impl Pando {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(words).arg("--config").arg(self.folder.join("node.toml"));
+        command.args(words).arg("--data").arg(self.folder.join("data"));
         command
     }
 
-    /// Drops what the comparison does not have and adds what it has, while the directory is empty and nothing has to be built.
-    fn set_indexes(&self) -> Result<(), PeerError> {
-        // The directory is made by its first start.
-        self.serve()?.stop()?;
-        let (status, said) = process::output(&mut self.command(&["index", "list"]))?;
-        if !status.success() {
-            return Err(PeerError::Failed { command: "pando index list".to_owned(), status, said });
-        }
-        for attribute in said.lines().filter_map(|line| line.split_whitespace().next()) {
-            process::run(&self.command(&["index", "drop", attribute]), &self.log())?;
-        }
-        for index in &self.setup.indexes {
-            let kinds: Vec<_> = index.kinds.iter().map(|kind| kind.name()).collect();
-            let words = ["index", "add", &index.attribute, "--kinds", &kinds.join(",")];
-            match process::run(&self.command(&words), &self.log()) {
-                // objectClass, and links such as member.
-                Err(PeerError::Failed { said, .. }) if said.contains("always indexed") => {}
-                done => drop(done?),
-            }
-        }
+    fn apply(&self) -> Result<(), PeerError> {
+        let file = self.folder.join("settings.toml");
+        // What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the setup does not
+        // state. So `plan` is asked first, and what it calls always indexed is left out.
+        write_file(&file, &settings(&self.setup, &[]))?;
+        let (_, said) = process::output(self.command(&["plan"]).arg(&file))?;
+        write_file(&file, &settings(&self.setup, &always_indexed(&said, &settings(&self.setup, &[]))))?;
+        process::run(self.command(&["apply"]).arg(&file), &self.log())?;
         Ok(())
-    }
-
-    fn serve(&self) -> Result<Server, PeerError> {
-        let address = free_address()?;
-        let listen = format!("ldap://{address}");
-        let mut command = self.command(&["serve", "--listen", &listen]);
-        command.env(ADMIN_PASSWORD_VARIABLE, &self.setup.admin_password);
-        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 }
 
@@ -115,7 +94,11 @@ impl Peer for Pando {
     }
 
     fn start(&mut self) -> Result<Server, PeerError> {
-        self.serve()
+        let address = free_address()?;
+        let listen = format!("ldap://{address}");
+        let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
+        command.env(ADMIN_PASSWORD_VARIABLE, &self.setup.admin_password);
+        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
@@ -129,15 +112,28 @@ impl Peer for Pando {
     }
 }
 
-fn node_file(setup: &Setup) -> String {
+/// The settings file; indexes of the attributes in `without` are left out.
+fn settings(setup: &Setup, without: &[String]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let schema = if setup.schema.is_some() { "schema_files = [\"data.schema\"]\n" } else { "" };
-    format!(
-        "data = \"data\"\nsuffixes = [{}]\nadmin_dn = {}\nanonymous_read = true\npassword_scheme = \"SSHA\"\n{schema}\n\
-         [limits]\nsize_limit = 0\ntime_limit_seconds = 0\nunindexed_examined = 0\n",
+    let mut text = format!(
+        "suffixes = [{}]\nanonymous_read = true\npassword_scheme = \"ssha\"\n{schema}\n\
+         [limits]\nsize_limit = 0\ntime_limit_seconds = 0\nunindexed_examined = 0\n\n[indexes]\n",
         quoted(&setup.suffix),
-        quoted(&setup.admin_dn),
-    )
+    );
+    for index in setup.indexes.iter().filter(|index| !without.contains(&index.attribute)) {
+        let kinds: Vec<_> = index.kinds.iter().map(|kind| quoted(kind.name())).collect();
+        text.push_str(&format!("{} = [{}]\n", index.attribute, kinds.join(", ")));
+    }
+    text
+}
+
+/// The attributes of the lines that `plan` complains of in such words: `settings.toml:12: objectClass is always indexed`.
+fn always_indexed(said: &str, file: &str) -> Vec<String> {
+    let complaints = said.lines().filter(|line| line.contains("always indexed"));
+    let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));
+    let attribute = |line: usize| file.lines().nth(line.checked_sub(1)?)?.split(' ').next();
+    lines.filter_map(attribute).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -145,11 +141,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_node_file_has_what_the_setup_says() {
-        let mut setup = Setup::new("o=a \"b\",c=GB", Vec::new(), 0);
+    fn the_settings_file_has_what_the_setup_says() {
+        let indexes = vec!["cn:equality,presence".parse().unwrap(), "member".parse().unwrap()];
+        let mut setup = Setup::new("o=a \"b\",c=GB", indexes, 0);
         setup.schema = Some(String::new());
-        let text = node_file(&setup);
+        let text = settings(&setup, &[]);
         assert!(text.contains("suffixes = [\"o=a \\\"b\\\",c=GB\"]\n"), "{text}");
-        assert!(text.contains("schema_files = [\"data.schema\"]\n") && text.contains("\"SSHA\""), "{text}");
+        assert!(text.contains("schema_files = [\"data.schema\"]\n") && text.contains("\"ssha\""), "{text}");
+        assert!(text.contains("cn = [\"equality\", \"presence\"]\n"), "{text}");
+        let line = text.lines().position(|line| line.starts_with("member")).unwrap() + 1;
+        let said =
+            format!("pando: /f/settings.toml:{line}: values of member are links, which are always indexed\n");
+        let without = always_indexed(&said, &text);
+        assert_eq!(without, ["member"]);
+        assert!(!settings(&setup, &without).contains("member"));
+        assert!(always_indexed("builds an equality index on cn\n", &text).is_empty());
     }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bench::peers::comparison::{self, BULK_LOAD, LoadOnly, Plan};
 use bench::peers::{Data, Index, Product, Programs, Setup, merge_indexes};
 use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::template::Parameters;
 use clap::Args;
 
 use crate::exit;
@@ -71,9 +72,9 @@ fn measure(arguments: &PeersArguments, folder: &Path) -> Result<RunResult, Strin
     std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
     let mut say = |text: &str| eprintln!("pando: {text}");
     say(&format!("{}: generating", arguments.template));
-    let data =
-        Data::generate(&arguments.template, arguments.entries, arguments.seed, &folder.join("data.ldif"))
-            .map_err(|error| error.to_string())?;
+    let parameters = Parameters { entries: arguments.entries, ..Parameters::default() };
+    let data = Data::generate(&arguments.template, &parameters, arguments.seed, &folder.join("data.ldif"))
+        .map_err(|error| error.to_string())?;
     say(&format!("{} entries, {:.1} MB of LDIF", data.entries, data.bytes as f64 / 1e6));
     let mut setup = Setup::new(&data.suffix, merge_indexes(Vec::new(), &arguments.index), data.bytes);
     setup.schema.clone_from(&data.schema);
