@@ -15,6 +15,7 @@
 
 mod answers;
 mod data;
+mod find_max;
 mod keys;
 mod line;
 mod observe;
@@ -37,6 +38,7 @@ use crate::result::{Second, WorkloadResult};
 use crate::template::TemplateError;
 use crate::workload::Workload;
 use data::KeyData;
+pub use find_max::find_max;
 use observe::Observer;
 use outcome::{Collected, Seconds};
 pub(crate) use plan::{CANNED_DN, check};

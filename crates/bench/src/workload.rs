@@ -15,4 +15,4 @@ pub use file::{
     Operation, OperationName, Scope, Text, Workload,
 };
 pub use listed::{Listed, ListedSearch};
-pub use shipped::{find as shipped, names as shipped_names};
+pub use shipped::{find as shipped, names as shipped_names, text as shipped_text};

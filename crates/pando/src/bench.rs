@@ -1,14 +1,23 @@
 //! `pando bench`: measuring directory servers. What it does is in the `bench` crate.
 
+mod limit;
+mod list;
+mod live;
 mod peers;
 mod report;
+mod run;
+mod summary;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use self::limit::LimitArguments;
+use self::list::ListArguments;
 use self::peers::PeersArguments;
 use self::report::ReportArguments;
+use self::run::RunArguments;
 
 /// The options of `pando bench`.
 #[derive(Debug, Args)]
@@ -25,11 +34,115 @@ enum BenchVerb {
     /// Make one page from results: who is faster, by how much, at which latency, and whether anything was wrong
     #[command(after_help = report::HELP)]
     Report(ReportArguments),
+    /// List the workloads that come with Pando, or print one
+    #[command(after_help = list::HELP)]
+    List(ListArguments),
+    /// Run workloads against an LDAP server and measure it
+    #[command(after_help = run::HELP)]
+    Run(Box<RunArguments>),
+    /// Measure or serve the null responder: the floor that every server on this machine stands on
+    #[command(after_help = limit::HELP)]
+    Limit(Box<LimitArguments>),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
     match arguments.verb {
         BenchVerb::Peers(arguments) => peers::run(&arguments),
         BenchVerb::Report(arguments) => report::run(&arguments),
+        BenchVerb::List(arguments) => list::run(&arguments),
+        BenchVerb::Run(arguments) => run::run(&arguments),
+        BenchVerb::Limit(arguments) => limit::run(&arguments),
+    }
+}
+
+/// `10`, `90s`, `5m`, `8h`, `500ms`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a number and a unit: 500ms, 90s, 5m, 8h".to_owned();
+    let end =
+        text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "ms" => number / 1000.0,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// Processors as `taskset` writes them: `0`, `0-3`, `0,2`.
+fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
+    let wrong = || "write processors as 0, 0-3 or 0,2".to_owned();
+    let mut cpus = Vec::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) =
+            (first.trim().parse().map_err(|_| wrong())?, last.trim().parse().map_err(|_| wrong())?);
+        if first > last || last > 4095 {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+/// Processors on the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpus(pub(crate) Vec<usize>);
+
+impl std::str::FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cpus, String> {
+        parse_cpus(text).map(Cpus)
+    }
+}
+
+impl Cpus {
+    /// Keeps this process, and the threads that it starts from now on, on these processors.
+    fn pin_this_process(&self) -> Result<(), String> {
+        let mut set = rustix::thread::CpuSet::new();
+        self.0.iter().for_each(|cpu| set.set(*cpu));
+        rustix::thread::sched_setaffinity(None, &set)
+            .map_err(|error| format!("cannot run on processors {self}: {error}"))
+    }
+}
+
+impl std::fmt::Display for Cpus {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        formatter.write_str(&list.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_processors_are_read() {
+        for (text, millis) in [
+            ("10", Some(10_000)),
+            ("1.5s", Some(1500)),
+            ("500ms", Some(500)),
+            ("8h", Some(28_800_000)),
+            ("2m", Some(120_000)),
+            ("-1s", None),
+            ("5 days", None),
+            ("s", None),
+        ] {
+            assert_eq!(parse_duration(text).ok(), millis.map(Duration::from_millis), "{text}");
+        }
+        for (text, cpus) in [
+            ("0", Some(vec![0])),
+            ("0-2,5", Some(vec![0, 1, 2, 5])),
+            ("2-1", None),
+            ("a", None),
+            ("0-99999", None),
+        ] {
+            assert_eq!(parse_cpus(text).ok(), cpus, "{text}");
+        }
     }
 }

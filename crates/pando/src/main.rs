@@ -37,9 +37,9 @@ fn main() -> ExitCode {
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Plan(arguments) => settings::plan(&arguments),
         Verb::Apply(arguments) => settings::apply(&arguments),
-        Verb::Bench(arguments) => bench::run(arguments),
         Verb::Index(arguments) => index::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Bench(arguments) => bench::run(arguments),
         Verb::Completions { shell } => {
             let mut command = CommandLine::command();
             clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());

@@ -161,8 +161,8 @@ mod tests {
     use super::super::pattern::tests::Fixed;
     use super::*;
     use ldap::{
-        AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DerefAliases,
-        FilterBuf, ModifyRequest, Scope, SearchRequest, SelectionBuf,
+        AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, FilterBuf,
+        ModifyRequest, Scope, SearchRequest, SelectionBuf,
     };
 
     fn check(marked: Request<'_>, places: &Places<'_>, key: &Fixed, expected: Request<'_>) {

@@ -1,5 +1,6 @@
 //! What a responder does wrong, when it is told to.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -74,6 +75,28 @@ impl Delay {
             }
             Delay::Exponential(mean) => mean.mul_f64(-(1.0 - share()).ln()),
         }
+    }
+}
+
+/// As it is read.
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Delay::None => f.write_str("none"),
+            Delay::Constant(delay) => write!(f, "constant:{}us", delay.as_micros()),
+            Delay::Uniform(from, to) => write!(f, "uniform:{}us,{}us", from.as_micros(), to.as_micros()),
+            Delay::Bimodal { fast, slow, slow_share } => {
+                write!(f, "bimodal:{}us,{}us,{}%", fast.as_micros(), slow.as_micros(), slow_share * 100.0)
+            }
+            Delay::Exponential(mean) => write!(f, "exponential:{}us", mean.as_micros()),
+        }
+    }
+}
+
+/// As it is read.
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}us/{}us", self.length.as_micros(), self.every.as_micros())
     }
 }
 
@@ -156,7 +179,11 @@ mod tests {
             ("often", None),
         ] {
             assert_eq!(text.parse::<Delay>().ok(), expected, "{text}");
+            if let Some(delay) = expected {
+                assert_eq!(delay.to_string().parse(), Ok(delay), "{text}");
+            }
         }
+        assert_eq!("1000000us/10000000us", "1s/10s".parse::<Stall>().unwrap().to_string());
         assert_eq!("1s/10s".parse(), Ok(Stall { length: millis(1000), every: millis(10_000) }));
         assert!("1s".parse::<Stall>().is_err());
     }

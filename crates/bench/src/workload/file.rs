@@ -520,6 +520,19 @@ impl Workload {
         }
     }
 
+    /// Searches of a list, in its order.
+    pub fn of_list(listed: std::sync::Arc<super::Listed>) -> Workload {
+        const TEXT: &str = "title = 'Searches from a list'\n[data]\nrdn = ''\ndn = ''\n[[job]]\nclients = 16\n\
+                            [[job.operation]]\nkind = 'search'\nbase = ''\norder = 'sequential'\n";
+        let mut workload: Workload = toml::from_str(TEXT).expect("a constant text");
+        "list".clone_into(&mut workload.name);
+        workload.data.entries = 0;
+        for operation in workload.jobs.iter_mut().flat_map(|job| &mut job.operations) {
+            operation.listed = Some(listed.clone());
+        }
+        workload
+    }
+
     /// How entries of its own are made.
     pub(crate) fn add_operation(&self) -> Option<&Operation> {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())

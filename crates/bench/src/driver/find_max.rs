@@ -1,0 +1,128 @@
+//! The most that a server can do: load is raised until more of it brings no more.
+//!
+//! The rule: clients are doubled from [`CLIENTS_FIRST`] on, each step measured for a short time. A step is worth it when the rate grows by at
+//! least [`GAIN_MIN`]. The search ends at the second step in a row that is not, or at the first if p99 has at least doubled as well: from there on
+//! clients only wait for each other. The load of the last step that was worth it is the knee, and is measured for the whole time.
+
+use std::time::Duration;
+
+use super::{DriveError, Options, Progress, Targets, run_watched};
+use crate::result::{Latency, WorkloadResult};
+use crate::workload::Workload;
+
+/// Where it begins.
+const CLIENTS_FIRST: usize = 1;
+/// Where it ends at the latest: what one process may have open here.
+const CLIENTS_MAX: usize = 16_384;
+/// Growth of the rate that makes a step worth it.
+const GAIN_MIN: f64 = 0.03;
+/// How long a step is measured.
+const STEP: Duration = Duration::from_secs(4);
+const STEP_WARM_UP: Duration = Duration::from_secs(1);
+
+/// What a step has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    clients: usize,
+    per_second: f64,
+    p99_micros: u64,
+}
+
+/// Raises the load to the knee, and measures there. The steps are among the result's notes.
+///
+/// # Errors
+/// As [`run_watched`].
+pub fn find_max(
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<WorkloadResult, DriveError> {
+    let mut search = Search::default();
+    let mut clients = CLIENTS_FIRST;
+    let mut notes = Vec::new();
+    while search.goes_on() && clients <= CLIENTS_MAX {
+        let step_options = Options {
+            clients: Some(clients),
+            duration: Some(STEP),
+            warm_up: Some(STEP_WARM_UP),
+            check_data: options.check_data && clients == CLIENTS_FIRST,
+            rate: None,
+            ..options.clone()
+        };
+        let result = run_watched(workload, targets, &step_options, watch)?;
+        if result.unsupported.is_some() {
+            return Ok(result);
+        }
+        let mut latency = Latency::new();
+        result.operations.values().for_each(|totals| latency.add(&totals.latency));
+        let p99_micros = latency.percentile_micros(99.0).unwrap_or_default();
+        let step = Step { clients, per_second: result.per_second, p99_micros };
+        notes.push(format!("{clients} clients: {:.0}/s, p99 {p99_micros} us", step.per_second));
+        search.take(step);
+        clients *= 2;
+    }
+    let knee = search.best.map_or(CLIENTS_FIRST, |step| step.clients);
+    let options = Options { clients: Some(knee), check_data: false, rate: None, ..options.clone() };
+    let mut result = run_watched(workload, targets, &options, watch)?;
+    result.notes.push(format!("load was raised to the knee, {knee} clients; steps: {}", notes.join("; ")));
+    Ok(result)
+}
+
+/// The rule.
+#[derive(Debug, Default)]
+struct Search {
+    best: Option<Step>,
+    in_vain: u32,
+    has_doubled: bool,
+}
+
+impl Search {
+    fn goes_on(&self) -> bool {
+        self.in_vain < 2 && !self.has_doubled
+    }
+
+    fn take(&mut self, step: Step) {
+        match self.best {
+            Some(best) if step.per_second < best.per_second * (1.0 + GAIN_MIN) => {
+                self.in_vain += 1;
+                self.has_doubled = step.p99_micros >= 2 * best.p99_micros;
+            }
+            _ => {
+                self.best = Some(step);
+                self.in_vain = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knee(steps: &[(f64, u64)]) -> (usize, usize) {
+        let mut search = Search::default();
+        let mut taken = 0;
+        for (index, (per_second, p99_micros)) in steps.iter().enumerate() {
+            if !search.goes_on() {
+                break;
+            }
+            taken += 1;
+            search.take(Step { clients: 1 << index, per_second: *per_second, p99_micros: *p99_micros });
+        }
+        (search.best.unwrap().clients, taken)
+    }
+
+    #[test]
+    fn the_knee_is_where_more_load_brings_no_more() {
+        // Grows, then only latency does.
+        assert_eq!(knee(&[(100.0, 10), (190.0, 11), (300.0, 14), (303.0, 28), (304.0, 56)]), (4, 4));
+        // A plateau without latency: a second step is tried, and is worth it here.
+        assert_eq!(
+            knee(&[(100.0, 10), (101.0, 11), (150.0, 12), (151.0, 13), (152.0, 14), (900.0, 1)]),
+            (4, 5)
+        );
+        // Falls from the beginning.
+        assert_eq!(knee(&[(100.0, 10), (90.0, 30)]), (1, 2));
+    }
+}

@@ -1,0 +1,253 @@
+//! `pando bench limit`: the null responder, alone or measured.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench::driver::{self, Options, Targets};
+use bench::responder::{self, Delay, Faults, Report, Stall};
+use bench::result::WorkloadResult;
+use bench::workload::{self, KeyOrder, Workload};
+use clap::Args;
+
+use super::live::Live;
+use super::{Cpus, parse_duration, summary};
+use crate::exit;
+
+/// The workload whose shape the floor is measured with: the simplest there is.
+const WORKLOAD: &str = "oid-search-sequential";
+/// How long the floor is measured within another run.
+const BESIDE_SECONDS: u64 = 3;
+/// What the responder says when it listens.
+const READY: &str = "pando bench limit: ready on ldap://";
+
+/// The options of `pando bench limit`.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArguments {
+    /// Serve here, until killed, instead of measuring
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Processors that the responder runs on, as 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    server_cpus: Option<Cpus>,
+    /// Processors that the load runs on
+    #[arg(long, value_name = "CPUS", conflicts_with = "listen")]
+    load_cpus: Option<Cpus>,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 64, conflicts_with = "listen")]
+    clients: usize,
+    /// Requests outstanding on each
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "listen")]
+    outstanding: usize,
+    /// How long to measure
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, conflicts_with = "listen")]
+    duration: Duration,
+    /// Threads of the load
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "listen")]
+    threads: usize,
+    /// Hold answers up: constant:2ms, uniform:1ms,5ms, exponential:2ms or bimodal:1ms,50ms,5%
+    #[arg(long, value_name = "HOW", default_value = "none")]
+    delay: Delay,
+    /// Stand still now and then: LENGTH/EVERY, as 1s/10s
+    #[arg(long, value_name = "HOW")]
+    stall: Option<Stall>,
+    /// Answer a search wrongly every so many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    wrong_every: Option<u64>,
+    /// Hang up every so many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    close_every: Option<u64>,
+    /// Where random delays begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// End when standard input does: with the process that started this one
+    #[arg(long, hide = true, requires = "listen")]
+    until_input_ends: bool,
+}
+
+pub(crate) fn run(arguments: &LimitArguments) -> ExitCode {
+    match arguments.listen {
+        Some(address) => serve(address, arguments),
+        None => measure(arguments),
+    }
+}
+
+fn serve(address: SocketAddr, arguments: &LimitArguments) -> ExitCode {
+    if let Some(Err(message)) = arguments.server_cpus.as_ref().map(Cpus::pin_this_process) {
+        return exit::failure(&message);
+    }
+    let faults = Faults {
+        delay: arguments.delay.clone(),
+        stall: arguments.stall,
+        wrong_every: arguments.wrong_every,
+        close_every: arguments.close_every,
+        seed: arguments.seed,
+    };
+    let ready = |address| {
+        let mut out = std::io::stdout();
+        // Nobody may be listening there, which is no reason not to serve.
+        let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    if arguments.until_input_ends {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            // An error is an end as well.
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+    match responder::serve(address, faults, &stop, ready) {
+        Ok(Report { .. }) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&format!("cannot serve on {address}: {error}")),
+    }
+}
+
+/// A responder in a process of its own, which ends with this value.
+pub(super) struct Process {
+    child: Child,
+    /// Where it listens.
+    pub(super) uri: String,
+}
+
+impl Process {
+    /// Starts one, on these processors.
+    pub(super) fn start(cpus: Option<&Cpus>, more: &[String]) -> Result<Process, String> {
+        let program =
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(["bench", "limit", "--until-input-ends", "--listen", "127.0.0.1:0"]).args(more);
+        if let Some(cpus) = cpus {
+            command.args(["--server-cpus", &cpus.to_string()]);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start the null responder: {error}"))?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            // An empty line is told below.
+            let _ = BufReader::new(out).read_line(&mut line);
+        }
+        let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));
+        let mut process = Process { child, uri: String::new() };
+        process.uri = uri.ok_or_else(|| "the null responder has not started".to_owned())?;
+        Ok(process)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is asked of it: the simplest search there is.
+fn simple_search() -> Option<Workload> {
+    let mut workload = workload::shipped(WORKLOAD)?;
+    "limit".clone_into(&mut workload.name);
+    "Null responder: a search that returns one entry".clone_into(&mut workload.title);
+    workload.about.clear();
+    workload.document = None;
+    for job in &mut workload.jobs {
+        job.operations.iter_mut().for_each(|operation| operation.order = KeyOrder::Random);
+    }
+    Some(workload)
+}
+
+/// The floor under a load of this shape.
+pub(super) fn floor(
+    clients: usize,
+    outstanding: usize,
+    options: &Options,
+    cpus: Option<&Cpus>,
+) -> Result<WorkloadResult, String> {
+    let workload = simple_search().ok_or("a shipped workload is missing")?;
+    let process = Process::start(cpus, &[])?;
+    let options = Options {
+        clients: Some(clients),
+        outstanding: Some(outstanding),
+        warm_up: Some(Duration::from_secs(1)),
+        duration: Some(Duration::from_secs(BESIDE_SECONDS)),
+        rate: None,
+        bind: None,
+        ..options.clone()
+    };
+    measure_responder(&workload, &process, options)
+}
+
+fn measure_responder(
+    workload: &Workload,
+    process: &Process,
+    options: Options,
+) -> Result<WorkloadResult, String> {
+    let options = Options { canned: true, server_processes: vec![process.id()], ..options };
+    let targets = Targets::resolve(&[&process.uri]).map_err(|error| error.to_string())?;
+    let mut live = Live::new("null responder");
+    let mut result = driver::run_watched(workload, &targets, &options, &mut |progress| live.show(progress))
+        .map_err(|error| error.to_string())?;
+    "Null responder".clone_into(&mut result.server.product);
+    result.server.entries = None;
+    result.server.data = None;
+    Ok(result)
+}
+
+fn measure(arguments: &LimitArguments) -> ExitCode {
+    if let Some(Err(message)) = arguments.load_cpus.as_ref().map(Cpus::pin_this_process) {
+        return exit::failure(&message);
+    }
+    let Some(workload) = simple_search() else {
+        return exit::failure("a shipped workload is missing");
+    };
+    let measured = Process::start(arguments.server_cpus.as_ref(), &words(arguments)).and_then(|process| {
+        let options = Options {
+            clients: Some(arguments.clients),
+            outstanding: Some(arguments.outstanding),
+            duration: Some(arguments.duration),
+            warm_up: Some(Duration::from_secs(1)),
+            threads: arguments.threads,
+            ..Options::default()
+        };
+        measure_responder(&workload, &process, options)
+    });
+    match measured {
+        Ok(result) => {
+            print!("{}", summary::of(&result));
+            ExitCode::SUCCESS
+        }
+        Err(message) => exit::failure(&message),
+    }
+}
+
+/// The same faults for another process.
+fn words(arguments: &LimitArguments) -> Vec<String> {
+    let mut words = vec![format!("--delay={}", arguments.delay), format!("--seed={}", arguments.seed)];
+    words.extend(arguments.stall.map(|stall| format!("--stall={stall}")));
+    words.extend(arguments.wrong_every.map(|every| format!("--wrong-every={every}")));
+    words.extend(arguments.close_every.map(|every| format!("--close-every={every}")));
+    words
+}
+
+pub(crate) const HELP: &str = "\
+The null responder parses the envelope of each message and sends a canned answer; what it costs is what the kernel costs. Searches get
+one entry that only the driver of `pando bench` takes for right.
+
+Examples:
+  pando bench limit --server-cpus 0 --load-cpus 1
+  pando bench limit --clients 64 --outstanding 16
+  pando bench limit --listen 127.0.0.1:3890 --delay uniform:1ms,5ms --stall 1s/10s
+
+Exit codes:
+  0  measured, or served until killed
+  1  could not be measured
+  2  the command line is wrong";

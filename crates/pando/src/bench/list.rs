@@ -1,0 +1,52 @@
+//! `pando bench list`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use bench::workload;
+use clap::Args;
+
+use crate::exit;
+
+/// The options of `pando bench list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Print this workload's file, to make one's own from it
+    #[arg(value_name = "WORKLOAD")]
+    workload: Option<String>,
+}
+
+pub(crate) fn run(arguments: &ListArguments) -> ExitCode {
+    let text = match &arguments.workload {
+        None => workload::shipped_names()
+            .filter_map(workload::shipped)
+            .map(|workload| line_of(&workload))
+            .collect(),
+        Some(name) => match workload::shipped_text(name) {
+            Some(text) => text.to_owned(),
+            None => {
+                return exit::refused(&format!(
+                    "there is no workload {name:?}; `pando bench list` shows them"
+                ));
+            }
+        },
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&format!("cannot write: {error}")),
+    }
+}
+
+fn line_of(workload: &workload::Workload) -> String {
+    let document = workload.document.as_ref().map(|document| document.name.as_str()).unwrap_or_default();
+    format!("{:<36} {:<11} {}\n", workload.name, document, workload.title)
+}
+
+pub(crate) const HELP: &str = "\
+A workload is a text file (TOML); docs/benchmark.md describes it. The shipped ones rerun the rows of published benchmarks.
+
+Examples:
+  pando bench list
+  pando bench list oid-search-sequential > mine.toml";

@@ -1,0 +1,55 @@
+//! One line on a terminal that says how a run goes; nothing where there is no terminal.
+
+use std::io::{IsTerminal, Write};
+
+use bench::driver::{Phase, Progress};
+
+use super::summary::{count, duration, micros};
+
+/// The line.
+pub(super) struct Live {
+    is_terminal: bool,
+    name: String,
+    errors: u64,
+}
+
+impl Live {
+    pub(super) fn new(name: &str) -> Live {
+        Live { is_terminal: std::io::stderr().is_terminal(), name: name.to_owned(), errors: 0 }
+    }
+
+    /// Writes it anew.
+    pub(super) fn show(&mut self, progress: &Progress) {
+        if !self.is_terminal {
+            return;
+        }
+        let left = duration(progress.left);
+        let line = match (progress.phase, &progress.second) {
+            (Phase::Prepare, _) => "preparing".to_owned(),
+            (Phase::WarmUp, _) => format!("warming up, {left} left"),
+            (Phase::Pause, _) => format!("pausing, {left} left"),
+            (Phase::Measure, None) => format!("measuring, {left} left"),
+            (Phase::Measure, Some(second)) => {
+                self.errors += second.errors;
+                format!(
+                    "{}/s  p50 {}  p99 {}  max {}  errors {}  {left} left",
+                    count(second.operations_total()),
+                    micros(second.p50_micros),
+                    micros(second.p99_micros),
+                    micros(second.max_micros),
+                    self.errors
+                )
+            }
+        };
+        // A line that cannot be shown is no reason to stop measuring.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}: {line}", self.name);
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

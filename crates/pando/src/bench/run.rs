@@ -1,0 +1,349 @@
+//! `pando bench run`.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::driver::{self, DriveError, Options, Targets};
+use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::workload::{self, Listed, Workload};
+use clap::Args;
+
+use super::live::Live;
+use super::{Cpus, limit, parse_duration, summary};
+use crate::exit;
+
+/// Open files that are left for everything but connections.
+const OTHER_FILES: u64 = 200;
+
+/// The options of `pando bench run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so
+    #[arg(value_name = "WORKLOAD")]
+    names: Vec<String>,
+    /// A workload file of one's own; may be given several times
+    #[arg(long = "workload", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Searches from a list or an access log, asked in its order with the last workload's clients
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+    /// Where filters of a list are asked
+    #[arg(short = 'b', long, value_name = "DN", requires = "list")]
+    base: Option<String>,
+    /// The server, as ldap://HOST:PORT; connections are spread over several
+    #[arg(long, value_name = "URI", default_value = "ldap://127.0.0.1:1389")]
+    target: Vec<String>,
+    /// How many entries of the workload's kind there are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    entries: Option<u64>,
+    /// Seed that the data was generated with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    data_seed: u64,
+    /// Clients; of a workload of several groups, those of the first
+    #[arg(long, value_name = "N")]
+    clients: Option<NonZeroUsize>,
+    /// Requests outstanding on each connection
+    #[arg(long, value_name = "N")]
+    outstanding: Option<NonZeroUsize>,
+    /// How long to measure: 10s, 5m, 8h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// How long to run before that
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warmup: Option<Duration>,
+    /// Requests a second (open loop, latency from the intended start), instead of as many as the server can
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// Raise the number of clients until it brings no more
+    #[arg(long, conflicts_with_all = ["rate", "clients"])]
+    find_max: bool,
+    /// Threads of the load
+    #[arg(long, value_name = "N", default_value = "1")]
+    threads: NonZeroUsize,
+    /// Where random keys and values begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Simple bind DN of every connection that the workload does not bind itself
+    #[arg(short = 'D', long, value_name = "DN")]
+    bind_dn: Option<String>,
+    /// Its password; every user of this machine can read it in the process list
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "PASSWORD",
+        requires = "bind_dn",
+        conflicts_with = "password_file"
+    )]
+    password: Option<String>,
+    /// File with its password; one newline at its end is ignored
+    #[arg(short = 'y', long, value_name = "FILE", requires = "bind_dn")]
+    password_file: Option<PathBuf>,
+    /// A process of the server on this machine, to read its CPU time, memory and disk; may be given several times
+    #[arg(long, value_name = "PID")]
+    server_pid: Vec<u32>,
+    /// Processors that the load runs on, as 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    load_cpus: Option<Cpus>,
+    /// Local addresses to connect from, in turn; a loopback target gets 127.0.0.2 to 127.0.0.251
+    #[arg(long, value_name = "ADDRESS")]
+    source: Vec<IpAddr>,
+    /// Do not look for the data first
+    #[arg(long)]
+    no_check: bool,
+    /// Leave the entries that the workload added
+    #[arg(long)]
+    no_cleanup: bool,
+    /// Do not measure the null responder under the same load
+    #[arg(long)]
+    no_limit: bool,
+    /// Write the result here, as JSON
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "write a number")?;
+    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is above 0".to_owned()) }
+}
+
+/// What ends the command, and with which code.
+enum Stop {
+    Refused(String),
+    Failed(String),
+}
+
+pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => exit::some_failed(),
+        Err(Stop::Refused(message)) => exit::refused(&message),
+        Err(Stop::Failed(message)) => exit::failure(&message),
+    }
+}
+
+/// Measures all; whether everything was answered as it should be.
+fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
+    let workloads = workloads(arguments)?;
+    let targets = Targets::resolve(&arguments.target).map_err(|error| Stop::Refused(error.to_string()))?;
+    let options = options(arguments)?;
+    if let Some(cpus) = &arguments.load_cpus {
+        cpus.pin_this_process().map_err(Stop::Failed)?;
+    }
+    let mut environment = Environment::detect();
+    if let Some(process) = arguments.server_pid.first() {
+        environment.set_server_process(*process);
+    }
+    let server_cpus = environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
+    let command = command_line(std::env::args());
+    let mut run = RunResult::begin(command, environment);
+    for workload in &workloads {
+        need_files(workload, &options)?;
+        let result = run_one(workload, &targets, &options, arguments.find_max)?;
+        print!("{}", summary::of(&result));
+        run.workloads.push(result);
+    }
+    if !arguments.no_limit {
+        add_floors(&mut run, &options, server_cpus.as_ref())?;
+    }
+    if let Some(path) = &arguments.output {
+        run.write(path).map_err(|error| Stop::Failed(error.to_string()))?;
+    }
+    Ok(run.workloads.iter().all(WorkloadResult::is_clean))
+}
+
+/// The command as it was given, without a password in it and fit for a shell.
+fn command_line(words: impl Iterator<Item = String>) -> String {
+    let mut line: Vec<String> = Vec::new();
+    for word in words {
+        let word = match line.last().map(String::as_str) {
+            Some("-w" | "--password") => "...".to_owned(),
+            None => "pando".to_owned(),
+            _ if word.starts_with("--password=") => "--password=...".to_owned(),
+            _ if word.starts_with("-w") && !word.starts_with("--") && word != "-w" => "-w...".to_owned(),
+            _ => word,
+        };
+        let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&octet);
+        let quoted = if word.bytes().all(is_plain) && !word.is_empty() {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        };
+        line.push(quoted);
+    }
+    line.join(" ")
+}
+
+fn run_one(
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+    find_max: bool,
+) -> Result<WorkloadResult, Stop> {
+    let mut live = Live::new(&workload.name);
+    let mut watch = |progress: &driver::Progress| live.show(progress);
+    let result = if find_max {
+        driver::find_max(workload, targets, options, &mut watch)
+    } else {
+        driver::run_watched(workload, targets, options, &mut watch)
+    };
+    drop(live);
+    result.map_err(|error| match error {
+        DriveError::Workload { .. } | DriveError::Target { .. } | DriveError::Template(_) => {
+            Stop::Refused(error.to_string())
+        }
+        error => Stop::Failed(format!("{}: {error}", workload.name)),
+    })
+}
+
+/// The null responder under each shape of load that was measured.
+fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
+    let measured = run.workloads.iter().filter(|result| result.unsupported.is_none());
+    let mut shapes: Vec<(u64, u64)> =
+        measured.map(|result| (result.parameters.connections, result.parameters.outstanding)).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    for (connections, outstanding) in shapes {
+        let result = limit::floor(connections as usize, outstanding as usize, options, cpus);
+        let result = result.map_err(|message| Stop::Failed(format!("null responder: {message}")))?;
+        print!("{}", summary::of(&result));
+        run.limits.push(result);
+    }
+    Ok(())
+}
+
+fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
+    let mut workloads = Vec::new();
+    for name in &arguments.names {
+        let before = workloads.len();
+        match name.strip_suffix('*') {
+            Some(start) => {
+                let names = workload::shipped_names().filter(|name| name.starts_with(start));
+                workloads
+                    .extend(names.filter_map(workload::shipped).filter(|workload| !workload.jobs.is_empty()));
+            }
+            None => workloads.extend(workload::shipped(name)),
+        }
+        if workloads.len() == before {
+            return Err(Stop::Refused(format!(
+                "there is no workload {name:?}; `pando bench list` shows them, --workload takes a file"
+            )));
+        }
+    }
+    for path in &arguments.files {
+        let text = read(path)?;
+        let workload = Workload::parse(&path.to_string_lossy(), &text);
+        workloads.push(workload.map_err(|error| Stop::Refused(error.to_string()))?);
+    }
+    if let Some(path) = &arguments.list {
+        let name = path.to_string_lossy();
+        let base = arguments.base.as_deref().unwrap_or_default();
+        let listed = Listed::parse(&name, &read(path)?, base, &[]);
+        let listed = listed.map_err(|error| Stop::Refused(error.to_string()))?;
+        workloads.push(Workload::of_list(Arc::new(listed)));
+    }
+    if workloads.is_empty() {
+        return Err(Stop::Refused("name a workload, a file by --workload, or a list by --list".to_owned()));
+    }
+    Ok(workloads)
+}
+
+fn read(path: &Path) -> Result<String, Stop> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Stop::Refused(format!("cannot read {}: {error}", path.display())))
+}
+
+fn options(arguments: &RunArguments) -> Result<Options, Stop> {
+    let bind = match &arguments.bind_dn {
+        None => None,
+        Some(dn) => Some((dn.clone(), password(arguments)?)),
+    };
+    Ok(Options {
+        entries: arguments.entries,
+        clients: arguments.clients.map(NonZeroUsize::get),
+        outstanding: arguments.outstanding.map(NonZeroUsize::get),
+        duration: arguments.duration,
+        warm_up: arguments.warmup,
+        rate: arguments.rate,
+        threads: arguments.threads.get(),
+        seed: arguments.seed,
+        data_seed: arguments.data_seed,
+        bind,
+        server_processes: arguments.server_pid.clone(),
+        sources: arguments.source.clone(),
+        check_data: !arguments.no_check,
+        clean_up: !arguments.no_cleanup,
+        ..Options::default()
+    })
+}
+
+fn password(arguments: &RunArguments) -> Result<String, Stop> {
+    if let Some(password) = &arguments.password {
+        return Ok(password.clone());
+    }
+    if let Some(path) = &arguments.password_file {
+        let text = read(path)?;
+        return Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned());
+    }
+    rpassword::prompt_password("Password: ")
+        .map_err(|error| Stop::Refused(format!("cannot ask for the password: {error}; use -y FILE")))
+}
+
+/// Says before connecting that the kernel will not allow it.
+fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
+    let wanted: usize = workload.jobs.iter().map(|job| job.clients).sum();
+    let wanted = options.clients.unwrap_or(wanted) as u64 + OTHER_FILES;
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let hard = limits.maximum.unwrap_or(u64::MAX);
+    if wanted > hard {
+        return Err(Stop::Failed(format!(
+            "{} wants {wanted} open files, the hard limit is {hard} (ulimit -Hn): give --clients, or several load machines",
+            workload.name
+        )));
+    }
+    if limits.current.is_some_and(|soft| soft < wanted) {
+        let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };
+        // Up to the hard limit everyone may.
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, raised)
+            .map_err(|error| Stop::Failed(format!("cannot raise the limit of open files: {error}")))?;
+    }
+    Ok(())
+}
+
+pub(crate) const HELP: &str = "\
+Entries are looked for before anything is measured; entries that a workload needs for itself are added before and removed afterwards.
+Every answer is checked. The null responder is measured under the same load at the end: the floor of this machine.
+docs/benchmark.md says how to measure well.
+
+--find-max doubles the clients from 1 on; it ends when the rate grows by less than 3% twice, or once with p99 doubled.
+
+Examples:
+  pando bench run oid-search-random --target ldap://localhost:1389 -D cn=admin -y password --entries 100000 --clients 64
+  pando bench run 'salford-*' --target ldap://10.0.0.1 -D cn=admin -y password --duration 60s -o result.json
+  pando bench run oid-search-random --rate 5000 --duration 5m
+  pando bench run --list filters.txt -b dc=example,dc=com --duration 30s
+
+Exit codes:
+  0  measured, and every answer was right
+  1  could not be measured
+  2  the command line or a workload file is wrong; the message names the line
+  7  measured, but some answers were wrong, or connections broke: the result says what";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_has_the_command_without_its_password() {
+        for (words, line) in [
+            ("/x/pando bench run a -D cn=a -w secret -o r", "pando bench run a -D cn=a -w ... -o r"),
+            ("pando --password=secret", "pando --password=..."),
+            ("pando -wsecret salford-*", "pando -w... 'salford-*'"),
+        ] {
+            assert_eq!(command_line(words.split(' ').map(str::to_owned)), line);
+        }
+    }
+}
