@@ -123,6 +123,8 @@ pub struct Catalog {
     pub(crate) changed: Vec<AttributeAllocation>,
     /// Which state of the indexes this is: see [`Catalog::index_version`].
     index_version: u64,
+    /// Counts changes of the schema since the catalogue was read.
+    schema_version: u64,
 }
 
 /// How the catalogue is kept in `meta`: a letter, then a number (big-endian) where there are several.
@@ -240,6 +242,7 @@ impl Catalog {
             subschema: Arc::default(),
             administrator: None,
             index_version: 0,
+            schema_version: 0,
             changed: Vec::new(),
         }
     }
@@ -377,6 +380,7 @@ impl Catalog {
         catalog.settings = self.settings.clone();
         catalog.administrator = self.administrator.clone();
         catalog.index_version = self.index_version;
+        catalog.schema_version = self.schema_version + 1;
         Ok((catalog, changed))
     }
 
@@ -458,6 +462,11 @@ impl Catalog {
     /// the two differ, this catalogue does not speak of these rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
+    }
+
+    /// A number that changes whenever the schema does, and with it the numbers of types and classes.
+    pub fn schema_version(&self) -> u64 {
+        self.schema_version
     }
 
     /// The attribute of this number.

@@ -25,7 +25,7 @@ use crate::limits::LOG_TRIM_SLICE;
 use crate::name_cache::NameCache;
 use crate::record::{Change, Record};
 use crate::rows::{MAPS, META, NODES};
-use crate::settings::{self, Difference, SettingsError, SettingsRecord};
+use crate::settings::{self, Difference, SettingsError, SettingsRecord, change_entries};
 use crate::tree::State;
 use crate::virtual_entries::MonitorSource;
 use crate::{DirectorySettings, NodeSettings, OperationError, Outcome, Settings};
@@ -611,6 +611,10 @@ impl WriteBatch<'_> {
         self.check_failure()?;
         if let (Some(full), false) = (&self.full, matches!(request, Request::Delete(_))) {
             return Err(full.clone().into());
+        }
+        if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
+            let changed = self.change_settings(requester.dn(), &proposal, stamp);
+            return changed.map(drop).map_err(change_entries::refusal);
         }
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
         match decide(self.state(), requester, request, controls, stamp, csn)? {

@@ -281,6 +281,9 @@ impl Search {
     pub fn explanation(&self, snapshot: &Snapshot) -> Result<Option<Explanation>, OperationError> {
         let Work::Tree(search) = &self.work else { return Ok(None) };
         let scanner = &search.scanner;
+        if !scanner.knows_schema(snapshot) {
+            return Ok(None);
+        }
         let explanation = explain::explain(snapshot.state(), &scanner.filter, &scanner.plan)?;
         Ok(Some(Explanation {
             examined_count: search.tally.examined_count,

@@ -10,7 +10,7 @@ use directory::attribute_index::IndexKinds;
 use directory::attribute_index::maintenance::SliceBudget;
 use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
-use directory::settings::GeneralSettings;
+use directory::settings::{Difference, GeneralSettings, SettingsError};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{
     Directory, DirectorySettings, NodeSettings, OpenError, OpenOptions, Outcome, Requester, Settings,
@@ -266,6 +266,24 @@ impl TestDirectory {
         let stamp = self.stamp();
         self.writer.define_index(attribute, kinds, &stamp).unwrap();
         self.snapshot.renew().unwrap();
+    }
+
+    /// Changes the directory-wide settings.
+    pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut DirectorySettings)) {
+        self.try_change_settings(change).unwrap();
+    }
+
+    /// Changes the directory-wide settings, or says why not.
+    pub(crate) fn try_change_settings(
+        &mut self,
+        change: impl FnOnce(&mut DirectorySettings),
+    ) -> Result<Vec<Difference>, SettingsError> {
+        let mut settings = self.directory.directory_settings();
+        change(&mut settings);
+        let stamp = self.stamp();
+        let changed = self.writer.change_settings("cn=admin", &settings, &stamp);
+        self.snapshot.renew().unwrap();
+        changed
     }
 
     /// Makes index rows of some entries, or removes some rows. Whether more remains to be done.

@@ -5,10 +5,11 @@
 
 use schema::Schema;
 
-use crate::Snapshot;
 use crate::bind::ExternalIdentity;
+use crate::catalog::Catalog;
 use crate::controls::SUPPORTED_CONTROLS;
 use crate::operational::SUBSCHEMA_DN;
+use crate::{DirectorySettings, Snapshot};
 
 /// DN of the root of the entries that a [`MonitorSource`] makes.
 pub const MONITOR_DN: &str = "cn=monitor";
@@ -110,4 +111,10 @@ pub(crate) fn subschema(schema: &Schema) -> VirtualEntry {
 pub(crate) fn monitor(snapshot: &Snapshot) -> Vec<VirtualEntry> {
     let entries = snapshot.directory().monitor.entries();
     entries.into_iter().map(VirtualEntry::with_operational).collect()
+}
+
+/// The entries at and below `cn=config`: see [`crate::settings::entries`].
+pub(crate) fn config(catalog: &Catalog) -> Vec<VirtualEntry> {
+    let entries = crate::settings::entries::entries(&DirectorySettings::of(catalog));
+    entries.into_iter().map(|(_, entry)| entry.with_operational()).collect()
 }

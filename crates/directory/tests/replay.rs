@@ -97,6 +97,7 @@ fn eventful() -> TestDirectory {
     ));
     ok(d.modify_dn(&format!("cn=b,ou=y,{base}"), "cn=B+sn=S", true, None));
     ok(d.add(&format!("cn=b,ou=y,{base}"), person));
+    settings_come_and_go(&mut d);
     d.define_index("description", "substring,presence");
     d.define_index("sn", "equality,approximate");
     ok(d.delete(&format!("cn=h,{base}")));
@@ -110,6 +111,37 @@ fn eventful() -> TestDirectory {
     d.finish_indexes();
     assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
     d
+}
+
+/// Settings of every kind change: suffixes, a schema that entries use, one whose rules change, limits, several at once.
+fn settings_come_and_go(d: &mut TestDirectory) {
+    let colour = |rule: &str| {
+        format!(
+            "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY {rule} SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"
+        )
+    };
+    let base = testing::SUFFIX;
+    d.change_settings(|settings| {
+        settings.suffixes = vec!["o=first".to_owned(), base.to_owned(), "o=x".to_owned()]
+    });
+    d.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), colour("caseExactMatch"))));
+    d.change_settings(|settings| {
+        settings.general.size_limit = 5;
+        settings.indexes.insert("colour".to_owned(), "equality".parse().unwrap());
+        settings.suffixes.retain(|dn| dn != "o=first");
+    });
+    // No entry has it yet, so its rules may change, while its number stays.
+    d.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), colour("caseIgnoreMatch"))));
+    let coloured: &[(&str, &[&str])] =
+        &[("objectClass", &["organization", "extensibleObject"]), ("colour", &["Red"])];
+    assert_eq!(d.add("o=x", coloured).code, ResultCode::SUCCESS);
+    d.change_settings(|settings| {
+        settings.suffixes.push("o=late".to_owned());
+        settings.general.integrity_attributes = vec!["owner".to_owned()];
+        settings.indexes.remove("colour");
+    });
+    assert_eq!(d.delete("o=x").code, ResultCode::SUCCESS);
+    d.change_settings(|settings| settings.suffixes.retain(|dn| dn != "o=x"));
 }
 
 /// A store of its own that has applied `records` once, in order.

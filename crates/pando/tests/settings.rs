@@ -5,9 +5,9 @@
 mod support;
 
 use ldap::Scope;
-use support::clients::Run;
+use support::clients::{Run, ldap_utility};
 use support::pando::{Start, command};
-use support::tree::{add_person, plant};
+use support::tree::{add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
 /// A definition that is not among the shipped ones.
@@ -121,4 +121,47 @@ fn settings_hold_where_they_are_served() {
     let found =
         pando.connect().search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &["1.1"]).unwrap();
     assert_eq!((found.outcome.code, found.entries.len()), (ldap::ResultCode::SIZE_LIMIT_EXCEEDED, 2));
+}
+
+#[test]
+fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
+    let scratch = Scratch::new("settings-ldap");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let server = pando.address();
+    let definitions = scratch.write("own.schema", COLOUR);
+    let changes = format!(
+        "dn: cn=config\nchangetype: modify\nreplace: pandoAnonymousRead\npandoAnonymousRead: TRUE\n-\n\
+         replace: pandoSizeLimit\npandoSizeLimit: 1\n-\nadd: pandoSuffix\npandoSuffix: o=partners\n\n\
+         dn: cn=title,cn=indexes,cn=config\nchangetype: add\nobjectClass: pandoIndex\npandoIndexKind: equality\n\
+         pandoIndexKind: substring\n\n\
+         dn: cn=sn,cn=indexes,cn=config\nchangetype: delete\n\n\
+         dn: cn=own,cn=schema,cn=config\nchangetype: add\nobjectClass: pandoSchema\npandoSchemaText:< file://{}\n\n\
+         dn: {}\nchangetype: modify\nadd: objectClass\nobjectClass: extensibleObject\n-\nadd: colour\ncolour: Red\n",
+        definitions.display(),
+        person_dn("anna")
+    );
+    ldap_utility("ldapmodify", server, &[], &changes).expect_code(0);
+    let limited = pando.connect().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    assert_eq!((limited.outcome.code, limited.entries.len()), (ldap::ResultCode::SIZE_LIMIT_EXCEEDED, 1));
+    let coloured = pando.connect().search(SUFFIX, Scope::WholeSubtree, "(colour=RED)", &["1.1"]).unwrap();
+    assert_eq!(coloured.entries.len(), 1);
+    ldap_utility("ldapadd", server, &[], "dn: o=partners\nobjectClass: organization\n").expect_code(0);
+    let contexts = pando.connect().entry("", &["namingContexts"]).unwrap().unwrap();
+    assert_eq!(contexts.texts("namingContexts"), [SUFFIX, "o=partners"]);
+    let config = ["-b", "cn=indexes,cn=config", "(cn=title)", "pandoIndexKind"];
+    let shown = ldap_utility("ldapsearch", server, &config, "").expect_code(0);
+    assert!(shown.stdout.contains("pandoIndexKind: equality\npandoIndexKind: substring\n"), "{shown}");
+    let definition = "dn: cn=own,cn=schema,cn=config\nchangetype: delete\n";
+    ldap_utility("ldapmodify", server, &[], definition).expect_code(19).expect_error("colour is in use");
+    let suffix = "dn: cn=config\nchangetype: modify\ndelete: pandoSuffix\npandoSuffix: o=partners\n";
+    ldap_utility("ldapmodify", server, &[], suffix).expect_code(53).expect_error("has an entry");
+
+    // The same settings in the file, from beside the server, and after it has gone.
+    let text = exported(&scratch);
+    assert!(text.contains("title = [\"equality\", \"substring\"]") && !text.contains("\nsn = "), "{text}");
+    assert!(text.contains("anonymous_read = true") && text.contains(COLOUR), "{text}");
+    assert!(pando.stop().success());
+    with_file(&scratch, "plan", &text).expect_output("no change");
+    command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }

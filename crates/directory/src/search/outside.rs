@@ -1,4 +1,4 @@
-//! Searches outside the tree: the root DSE, the subschema subentry, and `cn=monitor`.
+//! Searches outside the tree: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator `cn=config`.
 //!
 //! None of them is found by a search from above: like other servers, we show them to who asks for them.
 
@@ -15,7 +15,7 @@ use crate::access::Access;
 use crate::bind::ExternalIdentity;
 use crate::operational::SUBSCHEMA_DN;
 use crate::tree::{NormalName, parse_dn};
-use crate::virtual_entries::{MONITOR_DN, VirtualEntry, monitor, root_dse, subschema};
+use crate::virtual_entries::{CONFIG_DN, MONITOR_DN, VirtualEntry, config, monitor, root_dse, subschema};
 use crate::{OperationError, Snapshot};
 
 /// An entry outside the tree with its normal name.
@@ -25,7 +25,7 @@ pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 /// where it names nothing there. The entry itself comes first.
 ///
 /// # Errors
-/// insufficientAccessRights; noSuchObject for a name below `cn=monitor` that no entry has.
+/// insufficientAccessRights; noSuchObject for a name below `cn=monitor` or `cn=config` that no entry has.
 pub(crate) fn entries<'s>(
     snapshot: &'s Snapshot,
     access: Access,
@@ -46,12 +46,16 @@ pub(crate) fn entries<'s>(
         let entry = state.catalog.subschema.get_or_init(|| subschema(schema));
         return Ok(Some(vec![(name.key.clone(), Cow::Borrowed(entry))]));
     }
-    if !name.key.starts_with(&normal(MONITOR_DN)?) {
+    let (root, all) = if name.key.starts_with(&normal(MONITOR_DN)?) {
+        access.check_read_monitor()?;
+        (MONITOR_DN, monitor(snapshot))
+    } else if access.is_administrator() && name.key.starts_with(&normal(CONFIG_DN)?) {
+        (CONFIG_DN, config(state.catalog))
+    } else {
         return Ok(None);
-    }
-    access.check_read_monitor()?;
+    };
     let mut found = Vec::new();
-    for entry in monitor(snapshot) {
+    for entry in all {
         let key = normal(&entry.dn)?;
         if key.starts_with(&name.key) {
             found.push((key, Cow::Owned(entry)));
@@ -61,7 +65,7 @@ pub(crate) fn entries<'s>(
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {:?}", dn.text());
-        return Err(OperationError::NoSuchObject { matched_dn: MONITOR_DN.to_owned(), what });
+        return Err(OperationError::NoSuchObject { matched_dn: root.to_owned(), what });
     }
     Ok(Some(found))
 }

@@ -30,6 +30,8 @@ pub(super) struct Scanner {
     attribute_count: usize,
     /// Version of the indexes that the plan is about.
     index_version: u64,
+    /// Which schema the numbers of types in the filter are of.
+    schema_version: u64,
     uses_indexes: bool,
     /// Whether this looks at a part of the candidates only, so that it cannot gather them anew.
     is_part: bool,
@@ -85,6 +87,7 @@ impl Scanner {
             version: snapshot.version(),
             attribute_count: catalog.attributes().len(),
             index_version: catalog.index_version(),
+            schema_version: catalog.schema_version(),
             uses_indexes: true,
             is_part: false,
         }
@@ -109,6 +112,7 @@ impl Scanner {
             version: self.version,
             attribute_count: self.attribute_count,
             index_version: self.index_version,
+            schema_version: self.schema_version,
             uses_indexes: self.uses_indexes,
             is_part: true,
         }
@@ -171,8 +175,26 @@ impl Scanner {
         Ok(Reached::End)
     }
 
+    /// Whether the numbers of types that this has are those of the snapshot.
+    pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
+        snapshot.state().catalog.schema_version() == self.schema_version
+    }
+
+    /// The search cannot go on under another schema than it began under. Rare enough to let the client ask again.
+    ///
+    /// # Errors
+    /// busy.
+    pub(super) fn check_schema(&self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        if self.knows_schema(snapshot) {
+            return Ok(());
+        }
+        let text = "the schema was changed while this search ran: ask again";
+        Err(OperationError::refused(ldap::ResultCode::BUSY, text))
+    }
+
     /// Brings what was found out on an earlier snapshot up to date.
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        self.check_schema(snapshot)?;
         if snapshot.version() == self.version {
             return Ok(());
         }

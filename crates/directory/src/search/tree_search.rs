@@ -183,6 +183,7 @@ impl TreeSearch {
         piece: Piece,
         out: &mut Vec<u8>,
     ) -> Result<Option<ResultCode>, OperationError> {
+        self.scanner.check_schema(snapshot)?;
         self.times.slices += 1;
         self.times.part_slices += 1;
         self.times.examine += piece.micros;

@@ -1,1 +1,71 @@
-//! x
+//! Settings as entries at and below `cn=config`, made when somebody looks.
+//!
+//! ```text
+//! cn=config                        pandoConfig: suffixes, limits, access, passwords, links
+//!   cn=indexes,cn=config
+//!     cn=ATTRIBUTE,cn=indexes,...  pandoIndex: what the index of an attribute type answers
+//!   cn=schema,cn=config
+//!     cn=NAME,cn=schema,...        pandoSchema: a text of definitions
+//! ```
+//!
+//! Only the administrator sees them; to everybody else the names do not exist. [`super::change_entries`] changes them.
+
+use super::{DirectorySettings, GENERAL};
+use crate::virtual_entries::{CONFIG_DN, VirtualEntry};
+
+/// DN of the container of indexes.
+pub const INDEXES_DN: &str = "cn=indexes,cn=config";
+
+/// DN of the container of schema texts.
+pub const SCHEMA_DN: &str = "cn=schema,cn=config";
+
+/// Attribute type of the suffixes.
+pub(crate) const SUFFIX: &str = "pandoSuffix";
+/// Attribute type of what an index answers.
+pub(crate) const INDEX_KIND: &str = "pandoIndexKind";
+/// Attribute type of the definitions of a schema text.
+pub(crate) const SCHEMA_TEXT: &str = "pandoSchemaText";
+
+/// What an entry of `cn=config` is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ConfigEntry {
+    /// `cn=config` itself.
+    Root,
+    /// The container of indexes.
+    Indexes,
+    /// The index of this attribute type.
+    Index(String),
+    /// The container of schema texts.
+    Schema,
+    /// The schema text of this name.
+    SchemaText(String),
+}
+
+/// All entries, superiors first.
+pub(crate) fn entries(settings: &DirectorySettings) -> Vec<(ConfigEntry, VirtualEntry)> {
+    let entry = |dn: &str, class: &str, name: &str| {
+        VirtualEntry::new(dn).with("objectClass", ["top", class]).with("cn", [name])
+    };
+    let mut root = entry(CONFIG_DN, "pandoConfig", "config");
+    root = root.with(SUFFIX, settings.suffixes.iter().map(String::as_str));
+    for setting in &GENERAL {
+        root = root.with(setting.attribute, setting.texts(&settings.general));
+    }
+    let mut all = vec![
+        (ConfigEntry::Root, root),
+        (ConfigEntry::Indexes, entry(INDEXES_DN, "pandoConfigContainer", "indexes")),
+    ];
+    for (attribute, kinds) in &settings.indexes {
+        let dn = format!("cn={attribute},{INDEXES_DN}");
+        let kinds = kinds.to_string();
+        let index = entry(&dn, "pandoIndex", attribute).with(INDEX_KIND, kinds.split(','));
+        all.push((ConfigEntry::Index(attribute.clone()), index));
+    }
+    all.push((ConfigEntry::Schema, entry(SCHEMA_DN, "pandoConfigContainer", "schema")));
+    for (name, text) in &settings.schema {
+        let dn = format!("cn={name},{SCHEMA_DN}");
+        let schema = entry(&dn, "pandoSchema", name).with(SCHEMA_TEXT, [text.as_str()]);
+        all.push((ConfigEntry::SchemaText(name.clone()), schema));
+    }
+    all
+}

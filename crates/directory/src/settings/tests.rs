@@ -1,1 +1,379 @@
+//! Settings as entries of `cn=config`, and as a whole.
 
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use super::{DirectorySettings, Place};
+use crate::access::Requester;
+use crate::search::{Budget, Search, Step};
+use crate::testing::{SUFFIX, TestDirectory, received};
+
+const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch \
+                      SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n\
+                      objectclass ( 1.3.6.1.4.1.32473.2 NAME 'coloured' AUXILIARY MAY colour )";
+
+fn all(directory: &mut TestDirectory) -> crate::testing::Found {
+    directory.search("cn=config", Scope::WholeSubtree, "(objectClass=*)", &["*"])
+}
+
+#[test]
+fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let found = all(&mut directory);
+    assert_eq!(found.code, ResultCode::SUCCESS);
+    let root = &found.entries[0];
+    assert_eq!(root.texts("pandoSuffix"), [SUFFIX]);
+    assert_eq!(root.texts("pandoAnonymousRead"), ["FALSE"]);
+    assert_eq!(root.texts("pandoSizeLimit"), ["1000"]);
+    assert_eq!(root.texts("objectClass"), ["top", "pandoConfig"]);
+    let sn = directory.read("cn=SN,cn=indexes,cn=config").unwrap();
+    assert_eq!(sn.texts("pandoIndexKind"), ["equality", "ordering"]);
+    let below =
+        directory.search("cn=indexes,cn=config", Scope::SingleLevel, "(pandoIndexKind=equality)", &["cn"]);
+    assert_eq!(below.entries.len(), DirectorySettings::default().indexes.len());
+    assert_eq!(
+        directory.search("cn=nope,cn=config", Scope::BaseObject, "(objectClass=*)", &[]).code,
+        ResultCode::NO_SUCH_OBJECT
+    );
+    // Every entry follows its class, or a client that checks would refuse it.
+    for entry in &found.entries {
+        for name in entry.attributes.keys() {
+            assert!(directory.directory.attribute_name(name).is_some(), "{name} of {}", entry.dn);
+        }
+    }
+
+    directory.requester = Requester::Anonymous;
+    assert_eq!(all(&mut directory).code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "as for any name");
+    let id = crate::rows::EntryId(1);
+    directory.requester = Requester::User { id, dn: SUFFIX.to_owned() };
+    assert_eq!(all(&mut directory).code, ResultCode::NO_SUCH_OBJECT);
+    let change: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSizeLimit", &["1"])];
+    assert_eq!(directory.modify("cn=config", change).code, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(directory.delete("cn=sn,cn=indexes,cn=config").code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+}
+
+#[test]
+fn settings_change_by_operations_and_hold_at_once() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let ok =
+        |outcome: crate::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    ok(directory.modify(
+        "CN=Config",
+        &[
+            (ChangeOperation::Replace, "pandoSizeLimit", &["7"]),
+            (ChangeOperation::Replace, "pandoAnonymousRead", &["TRUE"]),
+            (ChangeOperation::Add, "pandoSuffix", &["o=partners", "o=more"]),
+            (ChangeOperation::Delete, "pandoSuffix", &["O=More"]),
+            (ChangeOperation::Add, "pandoIntegrityAttribute", &["owner", "member"]),
+            (ChangeOperation::Delete, "pandoTimeLimitSeconds", &[]),
+        ],
+    ));
+    let settings = directory.directory.settings();
+    assert_eq!((settings.size_limit, settings.anonymous_read, settings.time_limit_seconds), (7, true, 60));
+    assert_eq!(settings.integrity_attributes, ["member", "owner"]);
+    assert_eq!(directory.directory.suffixes(), [SUFFIX, "o=partners"]);
+    ok(directory.add("o=partners", &[("objectClass", &["organization"])]));
+
+    let index: &[(&str, &[&str])] =
+        &[("objectClass", &["pandoIndex"]), ("pandoIndexKind", &["presence", "equality"])];
+    ok(directory.add("cn=description,cn=indexes,cn=config", index));
+    ok(directory.modify(
+        "cn=description,cn=indexes,cn=config",
+        &[
+            (ChangeOperation::Add, "pandoIndexKind", &["substring"]),
+            (ChangeOperation::Delete, "pandoIndexKind", &["presence"]),
+        ],
+    ));
+    ok(directory.delete("cn=sn,cn=indexes,cn=config"));
+    let indexes = directory.directory.directory_settings().indexes;
+    assert_eq!(indexes["description"].to_string(), "equality,substring");
+    assert!(!indexes.contains_key("sn"));
+
+    let schema: &[(&str, &[&str])] =
+        &[("objectClass", &["pandoSchema"]), ("cn", &["own"]), ("pandoSchemaText", &[COLOUR])];
+    ok(directory.add("cn=own,cn=schema,cn=config", schema));
+    ok(directory.modify(
+        "o=partners",
+        &[(ChangeOperation::Add, "objectClass", &["coloured"]), (ChangeOperation::Add, "colour", &["Red"])],
+    ));
+    let found = directory.search("o=partners", Scope::BaseObject, "(colour=RED)", &["colour"]);
+    assert_eq!(found.entries[0].texts("colour"), ["Red"]);
+    let published =
+        directory.search("cn=subschema", Scope::BaseObject, "(objectClass=*)", &["attributeTypes"]);
+    assert!(published.entries[0].texts("attributeTypes").iter().any(|text| text.contains("'colour'")));
+
+    // All of it is there after a restart.
+    let before = directory.directory.directory_settings();
+    let mut directory = directory.reopen();
+    assert_eq!(directory.directory.directory_settings(), before);
+    assert_eq!(directory.search("o=partners", Scope::BaseObject, "(colour=red)", &[]).entries.len(), 1);
+    directory.finish_indexes();
+    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn each_refusal_has_its_code_and_changes_nothing() {
+    use ChangeOperation::{Add, Delete, Increment, Replace};
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), COLOUR.to_owned())));
+    let painted: &[(&str, &[&str])] =
+        &[("objectClass", &["organizationalUnit", "coloured"]), ("colour", &["red"])];
+    assert_eq!(directory.add(&format!("ou=a,{SUFFIX}"), painted).code, ResultCode::SUCCESS);
+    let before = directory.directory.directory_settings();
+    let exact = COLOUR.replace("caseIgnoreMatch", "caseExactMatch");
+    type Change<'a> = (ChangeOperation, &'a str, &'a [&'a str]);
+    let modifications: &[(&str, Change<'_>, ResultCode, &str)] = &[
+        (
+            "cn=config",
+            (Replace, "pandoSizeLimit", &["many"]),
+            ResultCode::INVALID_ATTRIBUTE_SYNTAX,
+            "pandoSizeLimit",
+        ),
+        (
+            "cn=config",
+            (Replace, "pandoSizeLimit", &["-1"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "a whole number from 0",
+        ),
+        (
+            "cn=config",
+            (Replace, "pandoSizeLimit", &["1", "2"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "has one value",
+        ),
+        ("cn=config", (Replace, "pandoLogRecords", &["0"]), ResultCode::CONSTRAINT_VIOLATION, "from 1"),
+        (
+            "cn=config",
+            (Replace, "pandoPasswordScheme", &["rot13"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "choose argon2id",
+        ),
+        ("cn=config", (Add, "pandoSuffix", &["x"]), ResultCode::INVALID_ATTRIBUTE_SYNTAX, "pandoSuffix"),
+        (
+            "cn=config",
+            (Add, "pandoSuffix", &["ou=x,dc=example,dc=com"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "above or below",
+        ),
+        (
+            "cn=config",
+            (Add, "pandoSuffix", &["DC=Example,dc=com"]),
+            ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
+            "already",
+        ),
+        (
+            "cn=config",
+            (Add, "pandoSuffix", &["cn=a,cn=config"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "server's own",
+        ),
+        ("cn=config", (Delete, "pandoSuffix", &[SUFFIX]), ResultCode::UNWILLING_TO_PERFORM, "has 2 entries"),
+        ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value like"),
+        (
+            "cn=config",
+            (Delete, "pandoIntegrityAttribute", &[]),
+            ResultCode::NO_SUCH_ATTRIBUTE,
+            "has no pandoIntegrityAttribute",
+        ),
+        (
+            "cn=config",
+            (Add, "pandoIntegrityAttribute", &["cn"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "not links",
+        ),
+        (
+            "cn=config",
+            (Add, "description", &["x"]),
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "not allowed by pandoConfig",
+        ),
+        ("cn=config", (Add, "nonsense", &["x"]), ResultCode::UNDEFINED_ATTRIBUTE_TYPE, "nonsense"),
+        (
+            "cn=config",
+            (Replace, "entryDN", &["cn=x"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "set by the server only",
+        ),
+        ("cn=config", (Replace, "cn", &["other"]), ResultCode::NOT_ALLOWED_ON_RDN, "cannot change"),
+        (
+            "cn=config",
+            (Add, "objectClass", &["extensibleObject"]),
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "has to be pandoConfig",
+        ),
+        ("cn=config", (Increment, "pandoSizeLimit", &["1"]), ResultCode::UNWILLING_TO_PERFORM, "replace"),
+        (
+            "cn=indexes,cn=config",
+            (Add, "pandoIndexKind", &["equality"]),
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "not allowed",
+        ),
+        (
+            "cn=nope,cn=indexes,cn=config",
+            (Add, "pandoIndexKind", &["equality"]),
+            ResultCode::NO_SUCH_OBJECT,
+            "no entry",
+        ),
+        (
+            "cn=sn,cn=indexes,cn=config",
+            (Add, "pandoIndexKind", &["exact"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "no kind of index",
+        ),
+        (
+            "cn=sn,cn=indexes,cn=config",
+            (Delete, "pandoIndexKind", &[]),
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "needed",
+        ),
+        (
+            "cn=memberUid,cn=indexes,cn=config",
+            (Add, "pandoIndexKind", &["ordering"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "no ordering rule",
+        ),
+        (
+            "cn=own,cn=schema,cn=config",
+            (Replace, "pandoSchemaText", &["nonsense"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "not the beginning",
+        ),
+        (
+            "cn=own,cn=schema,cn=config",
+            (Replace, "pandoSchemaText", &["# nothing"]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "colour is in use",
+        ),
+        (
+            "cn=own,cn=schema,cn=config",
+            (Replace, "pandoSchemaText", &[&exact]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "colour has values",
+        ),
+    ];
+    for (dn, change, code, part) in modifications {
+        let outcome = directory.modify(dn, &[*change]);
+        assert_eq!(outcome.code, *code, "{dn} {change:?}: {}", outcome.diagnostic);
+        assert!(outcome.diagnostic.contains(part), "{dn} {change:?}: {}", outcome.diagnostic);
+    }
+    let kind: (&str, &[&str]) = ("pandoIndexKind", &["equality"]);
+    let index: (&str, &[&str]) = ("objectClass", &["pandoIndex", "top"]);
+    let additions: &[(&str, &[(&str, &[&str])], ResultCode, &str)] = &[
+        ("cn=sn,cn=indexes,cn=config", &[index, kind], ResultCode::ENTRY_ALREADY_EXISTS, "there is an entry"),
+        ("cn=surname,cn=indexes,cn=config", &[index, kind], ResultCode::NAMING_VIOLATION, "cn=sn"),
+        ("cn=nonsense,cn=indexes,cn=config", &[index, kind], ResultCode::CONSTRAINT_VIOLATION, "not defined"),
+        (
+            "cn=member,cn=indexes,cn=config",
+            &[index, kind],
+            ResultCode::CONSTRAINT_VIOLATION,
+            "always indexed",
+        ),
+        (
+            "cn=title,cn=indexes,cn=config",
+            &[index],
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "pandoIndexKind is needed",
+        ),
+        (
+            "cn=title,cn=indexes,cn=config",
+            &[kind],
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            "has to be pandoIndex",
+        ),
+        (
+            "cn=title,cn=indexes,cn=config",
+            &[index, kind, ("cn", &["other"])],
+            ResultCode::NAMING_VIOLATION,
+            "cn has to be",
+        ),
+        ("cn=title,cn=config", &[index, kind], ResultCode::UNWILLING_TO_PERFORM, "below cn=indexes"),
+        (
+            "cn=a b,cn=schema,cn=config",
+            &[("objectClass", &["pandoSchema"]), ("pandoSchemaText", &["# x"])],
+            ResultCode::CONSTRAINT_VIOLATION,
+            "cannot name a schema text",
+        ),
+    ];
+    for (dn, attributes, code, part) in additions {
+        let outcome = directory.add(dn, attributes);
+        assert_eq!(outcome.code, *code, "{dn} {attributes:?}: {}", outcome.diagnostic);
+        assert!(outcome.diagnostic.contains(part), "{dn} {attributes:?}: {}", outcome.diagnostic);
+    }
+    for (dn, code) in [
+        ("cn=config", ResultCode::UNWILLING_TO_PERFORM),
+        ("cn=schema,cn=config", ResultCode::UNWILLING_TO_PERFORM),
+        ("cn=own,cn=schema,cn=config", ResultCode::CONSTRAINT_VIOLATION),
+        ("cn=title,cn=indexes,cn=config", ResultCode::NO_SUCH_OBJECT),
+    ] {
+        assert_eq!(directory.delete(dn).code, code, "{dn}");
+    }
+    let moved = directory.modify_dn("cn=sn,cn=indexes,cn=config", "cn=title", true, None);
+    assert_eq!(moved.code, ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(directory.directory.directory_settings(), before);
+}
+
+#[test]
+fn a_change_that_changes_nothing_makes_no_record() {
+    let mut directory = TestDirectory::new();
+    let position = directory.snapshot.position().unwrap();
+    assert!(directory.try_change_settings(|_| ()).unwrap().is_empty());
+    let other_spelling =
+        |settings: &mut DirectorySettings| settings.suffixes = vec!["DC=Example, DC=Com".to_owned()];
+    assert!(directory.try_change_settings(other_spelling).unwrap().is_empty());
+    assert_eq!(directory.snapshot.position().unwrap(), position);
+}
+
+#[test]
+fn several_changes_are_one_record_and_a_wrong_one_among_them_changes_nothing() {
+    let mut directory = TestDirectory::new();
+    let position = directory.snapshot.position().unwrap();
+    let change = |settings: &mut DirectorySettings| {
+        settings.suffixes.push("o=x".to_owned());
+        settings.general.size_limit = 3;
+        settings.indexes.clear();
+        settings.schema.insert("own".to_owned(), COLOUR.to_owned());
+    };
+    let refused = directory.try_change_settings(|settings| {
+        change(settings);
+        settings.general.integrity_attributes = vec!["cn".to_owned()];
+    });
+    assert!(refused.unwrap_err().to_string().starts_with("integrity_attributes[0]: "));
+    assert_eq!(directory.directory.directory_settings(), DirectorySettings::default());
+    assert_eq!(directory.try_change_settings(change).unwrap().len(), 13);
+    assert_eq!(directory.snapshot.position().unwrap(), position + 1);
+}
+
+#[test]
+fn a_search_under_another_schema_than_it_began_with_says_so() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for number in 0..20 {
+        let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"]), ("description", &["x"])];
+        assert_eq!(directory.add(&format!("ou={number},{SUFFIX}"), unit).code, ResultCode::SUCCESS);
+    }
+    let filter = ldap::FilterBuf::parse("(description=x)").unwrap();
+    let selection = ldap::SelectionBuf::new();
+    let request =
+        ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let controls = crate::controls::RequestControls::default();
+    let mut search =
+        Search::start(&directory.snapshot, &directory.requester, ldap::MessageId(1), &request, &controls)
+            .unwrap();
+    let budget = Budget { entries_examined_max: 3, out_bytes_max: 10_000 };
+    let mut out = Vec::new();
+    assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::More);
+    directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), COLOUR.to_owned())));
+    assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::Done);
+    let found = received(&out);
+    assert_eq!(found.code, ResultCode::BUSY);
+    assert!(!found.entries.is_empty() && found.diagnostic.contains("ask again"), "{}", found.diagnostic);
+}
+
+#[test]
+fn places_show_themselves_and_read_back() {
+    for place in [
+        Place::Key("limits.size_limit".to_owned()),
+        Place::Member("suffixes".to_owned(), 3),
+        Place::Line("schema.local".to_owned(), 12),
+    ] {
+        assert_eq!(place.to_string().parse(), Ok(place));
+    }
+}

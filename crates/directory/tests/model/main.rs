@@ -52,6 +52,9 @@ fn run(seed: u64) {
         done += batch.len();
         execute(&mut directory, &mut plain, &batch);
         change_indexes(&mut directory, &mut rng);
+        if rng.u32(0..25) == 0 {
+            change_settings(&mut directory, &mut rng);
+        }
         if rng.u32(0..12) == 0 {
             compare(&mut directory, &plain);
             filters::compare(&mut directory, &plain, &mut rng);
@@ -87,6 +90,32 @@ fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     if rng.u32(0..4) == 0 {
         directory.run_index_slice(rng.usize(1..6));
     }
+}
+
+/// Changes several directory-wide settings at once, none of which the entries here can tell; they hold after a restart.
+fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
+    let definition = |number: u32, rule: &str| {
+        let syntax = "1.3.6.1.4.1.1466.115.121.1.15";
+        format!(
+            "attributetype ( 1.3.6.1.4.1.32473.{number} NAME 'x{number}' EQUALITY {rule} SYNTAX {syntax} )\n"
+        )
+    };
+    directory.change_settings(|settings| {
+        settings.general.size_limit = rng.u32(..);
+        settings.general.anonymous_read = rng.bool();
+        let suffix = format!("o={}", rng.u32(0..4));
+        match settings.suffixes.iter().position(|dn| *dn == suffix) {
+            Some(place) => drop(settings.suffixes.remove(place)),
+            None => settings.suffixes.push(suffix),
+        }
+        // Types that no entry has come, change their rules and go, and with them the numbers of all that are behind.
+        let rule = if rng.bool() { "caseIgnoreMatch" } else { "caseExactMatch" };
+        let texts = (0..4).filter(|_| rng.bool()).map(|number| definition(number, rule)).collect::<String>();
+        match texts.is_empty() {
+            true => drop(settings.schema.remove("own")),
+            false => drop(settings.schema.insert("own".to_owned(), texts)),
+        }
+    });
 }
 
 /// Carries out operations in one batch: each sees those before it.

@@ -93,5 +93,16 @@ own.unbind()
 
 connection.delete(dn)
 assert connection.result["result"] == 0
+
+# Settings of the directory, held against the schema by ldap3 as anything else.
+connection.search("cn=config", "(objectClass=pandoConfig)", ldap3.BASE, attributes=["*"])
+(config,) = connection.entries
+assert config.pandoSizeLimit.value == 1000 and config.pandoAnonymousRead.value is False, config
+connection.modify("cn=config", {"pandoSizeLimit": [(ldap3.MODIFY_REPLACE, [500])]})
+connection.add("cn=title,cn=indexes,cn=config", "pandoIndex", {"pandoIndexKind": ["equality", "substring"]})
+connection.search("cn=indexes,cn=config", "(pandoIndexKind=substring)", attributes=["cn"])
+assert [entry.cn.value for entry in connection.entries] == ["title"], connection.entries
+connection.delete("cn=title,cn=indexes,cn=config")
+assert connection.result["result"] == 0
 connection.unbind()
 print("ldap3 is content")
