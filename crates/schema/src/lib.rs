@@ -30,6 +30,7 @@ mod name_key;
 mod names;
 mod object_class;
 mod oid;
+mod plain;
 mod prepare;
 mod publish;
 mod rule;

@@ -112,8 +112,13 @@ impl Preparation {
     }
 }
 
+/// Whether all bytes are printable ASCII: what preparation does to such text is fold case and treat spaces.
+pub(crate) fn is_printable(bytes: &[u8]) -> bool {
+    !bytes.iter().fold(false, |odd, byte| odd | (byte.wrapping_sub(b' ') > b'~' - b' '))
+}
+
 /// Whether ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
-fn is_plain(bytes: &[u8]) -> bool {
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     let ([b'!'..=b'~', ..], [.., b'!'..=b'~']) = (bytes, bytes) else { return false };
     let pairs = bytes.iter().zip(&bytes[1..]);
     !pairs.fold(false, |odd, (&one, &next)| odd | (one | next == b' ') | (one < b' ') | (one == 0x7f))

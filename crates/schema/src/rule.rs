@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::form::Form;
 use crate::names::NameTable;
 use crate::rule_table::{RULES, RuleInfo};
-use crate::{Fault, Schema, SubstringAssertion, ValueError, integer, time};
+use crate::{Fault, Schema, SubstringAssertion, ValueError, integer, plain, time};
 
 /// How a rule is used (RFC 4517 section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,6 +134,12 @@ impl MatchingRule {
             out.truncate(start);
             self.error(fault)
         })
+    }
+
+    /// Whether the key of a value is `key`, from the value itself; `None` where the key has to be made.
+    #[inline]
+    pub fn has_key_plainly(self, value: &[u8], key: &[u8]) -> Option<bool> {
+        plain::has_key(self.form(), value, key)
     }
 
     pub(crate) fn error(self, fault: Fault) -> ValueError {

@@ -9,6 +9,7 @@
 use memchr::memmem::Finder;
 
 use crate::form::{Form, IGNORE_CASE};
+use crate::plain::PlainPieces;
 use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
 use crate::{Fault, MatchingRule, ValueError};
 
@@ -23,6 +24,8 @@ pub struct SubstringAssertion {
     expanded: bool,
     /// What keys contain, whatever the form: see [`SubstringAssertion::pieces`].
     pieces: Vec<SubstringPiece>,
+    /// For values whose keys need not be made.
+    plain: Option<PlainPieces>,
 }
 
 /// Bytes that the key of every matching value contains, and where.
@@ -80,12 +83,20 @@ impl SubstringAssertion {
         });
         let pieces = pieces.collect();
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
+        let initial = initial.map(|piece| write(piece, Place::Initial));
+        let any: Vec<Vec<u8>> = any.into_iter().map(|piece| write(piece, Place::Any)).collect();
+        let last = last.map(|piece| write(piece, Place::Final));
+        let plain = match expanded {
+            true => None,
+            false => PlainPieces::new(rule.form(), initial.as_deref(), &any, last.as_deref()),
+        };
         Ok(SubstringAssertion {
-            initial: initial.map(|piece| write(piece, Place::Initial)),
-            any: any.into_iter().map(|piece| Finder::new(&write(piece, Place::Any)).into_owned()).collect(),
-            last: last.map(|piece| write(piece, Place::Final)),
+            initial,
+            any: any.iter().map(|piece| Finder::new(piece).into_owned()).collect(),
+            last,
             expanded,
             pieces,
+            plain,
         })
     }
 
@@ -126,6 +137,12 @@ impl SubstringAssertion {
             expand_spaces(line, &mut form);
         }
         self.matches_form(&form)
+    }
+
+    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be made.
+    #[inline]
+    pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
+        self.plain.as_ref()?.matches(value)
     }
 
     fn matches_form(&self, value: &[u8]) -> bool {
