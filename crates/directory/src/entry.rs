@@ -75,9 +75,16 @@ impl<'a> EntryRow<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (head, rest) = bytes.split_at_checked(HEAD_SIZE)?;
         let crc = u32::from_le_bytes(head[1..].try_into().ok()?);
-        let (position, attributes) = rest.split_at_checked(8)?;
-        let position = u64::from_be_bytes(position.try_into().ok()?);
-        (head[0] == VERSION && crc32c::crc32c(rest) == crc).then_some(EntryRow { position, attributes })
+        (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
+    }
+
+    /// Reads a row without looking at its checksum, for whoever looks at many and returns few. A damaged row may read as
+    /// anything.
+    #[inline]
+    pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
+        let (head, rest) = bytes.split_at_checked(HEAD_SIZE)?;
+        let (position, attributes) = rest.split_first_chunk::<8>()?;
+        (head[0] == VERSION).then_some(EntryRow { position: u64::from_be_bytes(*position), attributes })
     }
 
     /// The attributes in the order in which the entry got them.
@@ -97,14 +104,9 @@ pub struct Attributes<'a>(Decoder<'a>);
 impl<'a> Iterator for Attributes<'a> {
     type Item = AttributeRow<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<AttributeRow<'a>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let id = AttrId(self.0.number()?);
-        let form = self.0.byte()?;
-        let count = self.0.number()?;
-        let bytes = self.0.bytes()?;
+        let (id, form, count, bytes) = self.short().or_else(|| self.long())?;
         let content = match form {
             0 => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
             1 => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
@@ -112,6 +114,31 @@ impl<'a> Iterator for Attributes<'a> {
             _ => Content::Links,
         };
         Some(AttributeRow { id, content })
+    }
+}
+
+/// Number, form, count of values and content of an attribute.
+type Parts<'a> = (AttrId, u8, usize, &'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// The next attribute if its numbers are of one byte each, as most are.
+    #[inline]
+    fn short(&mut self) -> Option<Parts<'a>> {
+        let (&[id, form, count, length], rest) = self.0.0.split_first_chunk::<4>()?;
+        if (id | count | length) > 0x7f {
+            return None;
+        }
+        let (content, rest) = rest.split_at_checked(usize::from(length))?;
+        self.0.0 = rest;
+        Some((AttrId(u32::from(id)), form, usize::from(count), content))
+    }
+
+    /// The next attribute, whatever its numbers are.
+    fn long(&mut self) -> Option<Parts<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        Some((AttrId(self.0.number()?), self.0.byte()?, self.0.number()?, self.0.bytes()?))
     }
 }
 

@@ -13,6 +13,7 @@
 //! - `base`: from a DN to the entry, through aliases and referrals
 //! - `filter`, `evaluate`: three-valued logic on an entry
 //! - `plan`, `pieces`, `ranges`, `candidates`: which entries to look at
+//! - `prefilter`: what entry rows tell, for scans
 //! - `scanner`, `tree_search`, `parts`: looking at them, by itself or in parts
 //! - `explain`: the plan, for a person
 //! - `scope`: which of them the search is about, and their DNs
@@ -28,6 +29,7 @@ mod outside;
 mod parts;
 mod pieces;
 mod plan;
+mod prefilter;
 mod ranges;
 mod result;
 mod scanner;

@@ -32,7 +32,7 @@ pub(crate) struct PlainPieces {
 enum PlainPiece {
     /// In any case: the piece and the place of its least usual character.
     Folded(Vec<u8>, usize),
-    Exact(Finder<'static>),
+    Exact(Box<Finder<'static>>),
 }
 
 /// How rules of this form prepare text, if the case of letters and spaces is all that they change of printable ASCII.
@@ -101,7 +101,7 @@ impl PlainPieces {
 impl PlainPiece {
     fn new(piece: &[u8], fold: bool) -> PlainPiece {
         if !fold {
-            return PlainPiece::Exact(Finder::new(piece).into_owned());
+            return PlainPiece::Exact(Box::new(Finder::new(piece).into_owned()));
         }
         let rarity = |byte: &u8| USUAL.iter().position(|usual| usual == byte).unwrap_or(USUAL.len());
         let rarest = (0..piece.len()).max_by_key(|place| rarity(&piece[*place]));

@@ -53,7 +53,7 @@ pub const SLICE_BYTES_MAX: usize = 64 << 10;
 pub const SCAN_CANDIDATES_MIN: u64 = 2_048;
 
 /// Candidates that a scan thread looks at before the next search has its turn: about a millisecond.
-pub const SCAN_ENTRIES_MAX: u32 = 2_048;
+pub const SCAN_ENTRIES_MAX: u32 = 4_096;
 
 /// Searches that scan threads work on at a time. What comes above it stays on the event loops.
 pub const SCANS_MAX: usize = 128;

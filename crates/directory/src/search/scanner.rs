@@ -1,7 +1,7 @@
 //! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
 //! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
 
-use super::candidates::Candidates;
+use super::candidates::{AtHand, Candidates};
 use super::evaluate::{Candidate, Evaluator};
 use super::filter::{Term, Truth};
 use super::plan::{Implied, Plan};
@@ -9,7 +9,8 @@ use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
 use crate::access::Access;
-use crate::tree::{State, node};
+use crate::entry::EntryRow;
+use crate::tree::{State, damaged_row, node};
 use crate::{OperationError, Snapshot};
 
 /// What looks at candidates, on whatever snapshot it is given. Copies share nothing but the plan's lists.
@@ -20,6 +21,10 @@ pub(super) struct Scanner {
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
     evaluator: Evaluator,
+    /// Whether a scan goes through entry rows.
+    by_rows: bool,
+    /// A buffer for keys of values.
+    key: Vec<u8>,
     /// What a candidate counts for in the budget: more, the longer the filter is.
     candidate_cost: u32,
     /// Version of the snapshot at the start, when the candidates were collected.
@@ -78,6 +83,8 @@ impl Scanner {
         Scanner {
             access,
             candidate_cost: (filter.test_count() / TESTS_PER_ENTRY).clamp(1, u32::MAX as usize) as u32,
+            by_rows: filter.is_told_by_rows(),
+            key: Vec::new(),
             filter,
             scope,
             plan,
@@ -107,6 +114,8 @@ impl Scanner {
             plan: self.plan.share(),
             writer: self.writer.copy(),
             evaluator: Evaluator::new(self.access),
+            by_rows: self.by_rows,
+            key: Vec::new(),
             candidate_cost: self.candidate_cost,
             planned_version: self.planned_version,
             version: self.version,
@@ -138,9 +147,9 @@ impl Scanner {
         let out_end = out.len().saturating_add(budget.out_bytes_max);
         let mut left = budget.entries_examined_max.max(1);
         let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
-        let mut candidates = Candidates::open(state.read, self.plan.source(), from)?;
+        let mut candidates = Candidates::open(state.read, self.plan.source(), from, self.by_rows)?;
         let mut next_id = from;
-        while let Some((id, row)) = candidates.next()? {
+        while let Some((id, at_hand)) = candidates.next()? {
             if id.0 >= end {
                 return Ok(Reached::RangeEnd(id.0));
             }
@@ -150,15 +159,29 @@ impl Scanner {
             left = left.saturating_sub(self.candidate_cost);
             next_id = id.0 + 1;
             sink.examined();
-            let row = match row {
-                Some(row) => row,
-                // Deleted since it was collected.
-                None => match node(state.read, id)? {
+            if let AtHand::Row(bytes) = at_hand
+                && let Some(row) = EntryRow::unchecked(bytes)
+                && let Some(truth) = self.filter.row_truth(&state.catalog.schema, &row, &mut self.key)
+                && truth != Truth::True
+            {
+                sink.rejected(state, &self.filter)?;
+                continue;
+            }
+            let row = match at_hand {
+                AtHand::Node(row) => row,
+                AtHand::Nothing | AtHand::Row(_) => match node(state.read, id)? {
                     Some(row) => row,
+                    // Deleted since it was collected.
                     None => continue,
                 },
             };
-            let candidate = Candidate::new(id, row);
+            let candidate = match at_hand {
+                AtHand::Row(bytes) => {
+                    let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+                    Candidate::with_entry(id, row, entry)
+                }
+                AtHand::Nothing | AtHand::Node(_) => Candidate::new(id, row),
+            };
             if !self.scope.admits(id, row.flags)
                 || !self.scope.contains(state, names, id, &row)?
                 || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
