@@ -11,7 +11,7 @@
 //!
 //! # Places
 //!
-//! Texts of a workload have places: `{n}`, `{dn}`, `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
+//! Texts of a workload have places: `{n}`, `{part:50}`, `{dn}`, `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
 
 mod answers;
 mod data;
@@ -59,6 +59,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// How long to run before.
     pub warm_up: Option<Duration>,
+    /// How long to do nothing between the two.
+    pub pause: Option<Duration>,
     /// Requests a second of the first job: an open loop.
     pub rate: Option<f64>,
     /// Threads of the driver.
@@ -93,6 +95,7 @@ impl Default for Options {
             outstanding: None,
             duration: None,
             warm_up: None,
+            pause: None,
             rate: None,
             threads: 1,
             seed: 1,
@@ -396,7 +399,7 @@ fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
     // A moment for the threads to get there.
     let start = nanos(now) + 1_000_000;
     let warm_up_end = start + nanos(warm_up);
-    let from = warm_up_end + workload.pause_seconds * 1_000_000_000;
+    let from = warm_up_end + nanos(options.pause.unwrap_or(Duration::from_secs(workload.pause_seconds)));
     Schedule { start, warm_up_end, from, to: from + nanos(measured) }
 }
 

@@ -46,6 +46,7 @@ pub fn find_max(
             clients: Some(clients),
             duration: Some(STEP),
             warm_up: Some(STEP_WARM_UP),
+            pause: Some(Duration::ZERO),
             check_data: options.check_data && clients == CLIENTS_FIRST,
             rate: None,
             ..options.clone()

@@ -108,6 +108,12 @@ impl Key for DataKey<'_> {
         self.data.first + self.position
     }
 
+    /// Part `g` begins at the key `g * count / parts`, rounded down, as a template's groups do.
+    fn part(&self, parts: u64) -> u64 {
+        let (parts, count) = (u128::from(parts), u128::from(self.data.count.max(1)));
+        (((u128::from(self.position) + 1) * parts - 1) / count) as u64 + 1
+    }
+
     fn column(&self, column: usize) -> &[u8] {
         self.data.value(column, self.position)
     }
@@ -178,6 +184,19 @@ mod tests {
             }
             let chi_square: f64 = seen.iter().map(|times| (times - 100.0).powi(2) / 100.0).sum();
             assert!((775.0..1225.0).contains(&chi_square), "{count} keys, {threads} threads: {chi_square}");
+        }
+    }
+
+    #[test]
+    fn parts_are_those_of_a_template() {
+        for (count, parts) in [(100, 50), (103, 50), (7, 7), (1000, 3), (50, 50)] {
+            let data = KeyData::numbers(1, count);
+            for part in 0..parts {
+                for position in part * count / parts..(part + 1) * count / parts {
+                    let key = DataKey { data: &data, position };
+                    assert_eq!(key.part(parts), part + 1, "{position} of {count} in {parts}");
+                }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Text with places that every request fills anew: `uid=user.{n},ou=people`.
 //!
-//! Places are written as `{n}` (the key's number), `{dn}` or `{attribute}` (of the entry that the key names), `{attribute:4}`
+//! Places are written as `{n}` (the key's number), `{part:50}` (of which of 50 parts it is, from 1), `{dn}` or `{attribute}` (of the entry that the key names), `{attribute:4}`
 //! (its first four characters), and `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first
 //! [marked](Places::mark): each place becomes one character of Unicode's private use area, so that filters and whole
 //! requests can be parsed and encoded with the places in them; [`Places::split`] finds them again in the octets.
@@ -20,6 +20,8 @@ const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 pub(crate) enum Place {
     /// The number of the key.
     Number,
+    /// The number, from 1, of the key's part when all are shared out in order over so many.
+    Part(u64),
     /// A column of the data (see [`ColumnNames`]): the attribute's value, or its first characters.
     Column { column: usize, len_max: usize },
     /// Characters drawn anew for each request.
@@ -102,6 +104,10 @@ impl<'a> Places<'a> {
         if name == "n" {
             return Ok(Place::Number);
         }
+        if let Some(parts) = name.strip_prefix("part:") {
+            let parts = parts.parse().ok().filter(|parts| *parts > 0);
+            return parts.map(Place::Part).ok_or_else(|| PatternError::Unknown(name.to_owned()));
+        }
         if let Some(random) = name.strip_prefix("random:") {
             let unknown = || PatternError::Random(name.to_owned());
             let (kind, len) = random.split_once(':').ok_or_else(unknown)?;
@@ -182,6 +188,8 @@ enum Piece {
 pub(crate) trait Key {
     /// The key's number.
     fn number(&self) -> u64;
+    /// The number, from 1, of its part when all keys are shared out in order over so many.
+    fn part(&self, parts: u64) -> u64;
     /// The value in a column.
     fn column(&self, column: usize) -> &[u8];
 }
@@ -193,6 +201,7 @@ impl Pattern {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
                 Piece::Place(Place::Number) => put_number(key.number(), out),
+                Piece::Place(Place::Part(parts)) => put_number(key.part(*parts), out),
                 Piece::Place(Place::Column { column, len_max }) => {
                     out.extend_from_slice(first_characters(key.column(*column), *len_max));
                 }
@@ -254,6 +263,10 @@ pub(crate) mod tests {
             self.0
         }
 
+        fn part(&self, parts: u64) -> u64 {
+            self.0 % parts
+        }
+
         fn column(&self, _: usize) -> &[u8] {
             self.1.as_bytes()
         }
@@ -275,6 +288,7 @@ pub(crate) mod tests {
             ("plain", "plain"),
             ("uid=user.{n},ou=x", "uid=user.1000017,ou=x"),
             ("{cn}{cn:2}{cn:3}{sn:1}", "JörgJJöJ"),
+            ("{part:50}", "17"),
             ("{SSHA}abc{n}", "{SSHA}abc1000017"),
         ] {
             assert_eq!(filled(text, &key).as_deref(), Ok(expected), "{text}");

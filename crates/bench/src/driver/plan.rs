@@ -195,16 +195,17 @@ fn plan_job(
         if options.canned {
             steps.iter_mut().for_each(expect_canned);
         }
-        let count = match (operation.keys, &operation.listed) {
-            (_, Some(listed)) => listed.searches.len() as u64,
+        let range = match (operation.keys, &operation.listed) {
+            (_, Some(listed)) => 0..listed.searches.len() as u64,
             (KeySource::Data, None) => {
-                let share = operation.share.unwrap_or(1.0);
-                ((data.count as f64 * share).ceil() as u64).max(1)
+                let at = |share: f64| (data.count as f64 * share).ceil() as u64;
+                let end = at(operation.share.unwrap_or(1.0)).max(1);
+                at(operation.skip.unwrap_or_default()).min(end - 1)..end
             }
-            _ => workload.own_entries.max(1),
+            _ => 0..workload.own_entries.max(1),
         };
         let seed = options.seed.wrapping_add((index * 64 + number) as u64);
-        let sequence = || KeySequence::part(operation.order, part(count, options.shard), seed);
+        let sequence = || KeySequence::part(operation.order, part(&range, options.shard), seed);
         operations.push(PlannedOperation {
             kind_index: kinds.iter().position(|kind| *kind == operation.kind()).unwrap_or_default(),
             weight: u64::from(operation.weight),
@@ -228,10 +229,11 @@ fn plan_job(
 }
 
 /// The keys of one of several load machines.
-fn part(count: u64, (index, of): (u64, u64)) -> Range<u64> {
-    let start = |index: u64| (u128::from(count) * u128::from(index) / u128::from(of.max(1))) as u64;
+fn part(all: &Range<u64>, (index, of): (u64, u64)) -> Range<u64> {
+    let count = u128::from(all.end - all.start);
+    let start = |index: u64| all.start + (count * u128::from(index) / u128::from(of.max(1))) as u64;
     let (from, to) = (start(index), start(index + 1));
-    if from < to { from..to } else { 0..count }
+    if from < to { from..to } else { all.clone() }
 }
 
 /// The null responder's answer to everything.
@@ -422,7 +424,8 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
         if list.is_empty() {
             continue;
         }
-        let mut changes = ChangesBuf::new();
+        // Values of an attribute that are changed alike, one after the other, are one change.
+        let mut merged: Vec<(ChangeOperation, String, Vec<String>)> = Vec::new();
         for text in list {
             let wrong = || {
                 let message = "a change is \"add NAME: VALUE\", \"delete NAME: VALUE\", \"delete NAME\" or \"replace NAME: VALUE\"";
@@ -436,12 +439,19 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
                 "replace" => ChangeOperation::Replace,
                 _ => return Err(wrong()),
             };
-            match attribute_line(rest) {
-                Some((name, value)) => changes.push(change, name, [value]),
-                None if change == ChangeOperation::Delete => changes.push::<&str>(change, rest.trim(), []),
-                None => return Err(wrong()),
+            match (attribute_line(rest), merged.last_mut()) {
+                (Some((name, value)), Some((last, known, values))) if *last == change && known == name => {
+                    values.push(value.to_owned());
+                }
+                (Some((name, value)), _) => merged.push((change, name.to_owned(), vec![value.to_owned()])),
+                (None, _) if change == ChangeOperation::Delete => {
+                    merged.push((change, rest.trim().to_owned(), Vec::new()));
+                }
+                (None, _) => return Err(wrong()),
             }
         }
+        let mut changes = ChangesBuf::new();
+        merged.iter().for_each(|(change, name, values)| changes.push(*change, name, values));
         let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
         let expected = expected(ResultCode::SUCCESS, operation);
         steps.push(step(request, places, ldap::ResponseOp::Modify, expected));

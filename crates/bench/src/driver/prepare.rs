@@ -123,6 +123,10 @@ impl Key for Number {
         self.0
     }
 
+    fn part(&self, _: u64) -> u64 {
+        1
+    }
+
     fn column(&self, _: usize) -> &[u8] {
         &[]
     }

@@ -190,6 +190,9 @@ pub struct Operation {
     /// Only the first entries of the data: this share of them (sparse).
     #[serde(default)]
     pub share: Option<f64>,
+    /// This share of them at the beginning is left out, so that operations do not meet at an entry.
+    #[serde(default)]
+    pub skip: Option<f64>,
     /// Search base.
     #[serde(default)]
     pub base: Option<Text>,
@@ -504,6 +507,9 @@ impl Workload {
         let line = line_of(&self.text, operation.kind.span().start);
         if operation.share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             return Err(WorkloadError::new(name, line, "share is above 0 and at most 1"));
+        }
+        if operation.skip.is_some_and(|skip| !(0.0..1.0).contains(&skip)) {
+            return Err(WorkloadError::new(name, line, "skip is at least 0 and below 1"));
         }
         let has_own = self.own_entries > 0;
         let is_adding = || self.jobs.iter().flat_map(|job| &job.operations).any(Operation::is_add);

@@ -179,6 +179,7 @@ pub(super) fn floor(
         outstanding: Some(outstanding),
         warm_up: Some(Duration::from_secs(1)),
         duration: Some(Duration::from_secs(BESIDE_SECONDS)),
+        pause: None,
         rate: None,
         bind: None,
         ..options.clone()

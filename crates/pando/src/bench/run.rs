@@ -55,6 +55,9 @@ pub(crate) struct RunArguments {
     /// How long to run before that
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
+    /// How long to do nothing between warm-up and measuring
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pause: Option<Duration>,
     /// Requests a second (open loop, latency from the intended start), instead of as many as the server can
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
@@ -267,6 +270,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
         outstanding: arguments.outstanding.map(NonZeroUsize::get),
         duration: arguments.duration,
         warm_up: arguments.warmup,
+        pause: arguments.pause,
         rate: arguments.rate,
         threads: arguments.threads.get(),
         seed: arguments.seed,

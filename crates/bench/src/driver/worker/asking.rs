@@ -155,6 +155,10 @@ impl Key for SlotKey<'_> {
         self.number
     }
 
+    fn part(&self, parts: u64) -> u64 {
+        self.data.part(parts)
+    }
+
     fn column(&self, column: usize) -> &[u8] {
         self.data.column(column)
     }
