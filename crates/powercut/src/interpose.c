@@ -7,6 +7,10 @@
  *
  * Every call holds one mutex from before it looks until after the real call has returned, so what is remembered and what is in the file agree.
  *
+ * Two plainer ends are offered besides. SIGKILL at a chosen call leaves everything that was written, so nothing is remembered for it. And
+ * a disk with so much room: files below the directory may grow by that many bytes together, and what would grow them further fails with
+ * ENOSPC and does nothing. Room comes back when a file is cut short, not when one is removed.
+ *
  * Not seen: stores through a shared mapping, calls that bypass the C library, O_TRUNC. Renaming and removing files is taken as durable at once.
  */
 
@@ -16,6 +20,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +58,10 @@ static struct {
     const char *directory;
     size_t directory_length;
     const char *journal;
-    uint64_t cut_at;
-    int fails;
+    uint64_t cut_at, kill_at;
+    const char *room_file, *count_file;
+    int64_t grown;
+    int fails, remembers;
     enum kind fail_kind;
     uint64_t fail_at;
     int fail_errno;
@@ -72,6 +80,8 @@ static int (*real_ftruncate)(int, off_t);
 static int (*real_fallocate)(int, int, off_t, off_t);
 static int (*real_fdatasync)(int);
 static int (*real_fsync)(int);
+static int (*real_open)(const char *, int, ...);
+static int (*real_openat)(int, const char *, int, ...);
 
 static void die(const char *why) {
     dprintf(2, "powercut: %s: %s\n", why, strerror(errno));
@@ -92,15 +102,21 @@ static void start(void) {
     real_fallocate = dlsym(RTLD_NEXT, "fallocate");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
+    real_open = dlsym(RTLD_NEXT, "open");
+    real_openat = dlsym(RTLD_NEXT, "openat");
     state.directory = getenv("POWERCUT_DIRECTORY");
     state.directory_length = state.directory ? strlen(state.directory) : 0;
     state.journal = getenv("POWERCUT_JOURNAL");
     state.cut_at = number("POWERCUT_AT");
+    state.kill_at = number("POWERCUT_KILL_AT");
+    state.room_file = getenv("POWERCUT_ROOM");
+    state.count_file = getenv("POWERCUT_COUNT");
     state.fail_at = number("POWERCUT_FAIL_AT");
     state.fail_errno = (int)number("POWERCUT_FAIL_ERRNO");
     const char *kind = getenv("POWERCUT_FAIL_KIND");
     state.fails = kind != NULL;
     state.fail_kind = kind && strcmp(kind, "sync") == 0 ? SYNC : WRITE;
+    state.remembers = state.cut_at || state.fails;
 }
 
 /* ---- which files are ours ---- */
@@ -172,7 +188,7 @@ static void grow(struct file *file) {
 }
 
 static void remember(struct file *file, uint64_t offset, uint64_t length) {
-    if (length == 0) return;
+    if (length == 0 || !state.remembers) return;
     for (uint64_t index = offset / SECTOR; index <= (offset + length - 1) / SECTOR; index++) {
         if (file->count == file->capacity) grow(file);
         size_t *slot = slot_of(file, index);
@@ -232,6 +248,34 @@ static void cut(void) {
     _exit(EXIT_STATUS);
 }
 
+/* ---- the room ---- */
+
+/* Whether files may grow by so much more. The file that says how much in all is read each time, so that room can be made. */
+static int has_room(int64_t growth) {
+    if (!state.room_file || growth <= 0) return 1;
+    char text[32] = "";
+    int fd = real_open(state.room_file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) die("POWERCUT_ROOM");
+    close(fd);
+    return state.grown + growth <= strtoll(text, NULL, 10);
+}
+
+/* By how much a file grows that is written to before `end`. */
+static int64_t growth_to(struct file *file, uint64_t end) {
+    uint64_t size = size_of(file);
+    return end > size ? (int64_t)(end - size) : 0;
+}
+
+/* At an end that the process has itself: what it has done, for a test to choose a point from. */
+__attribute__((destructor)) static void tell(void) {
+    pthread_once(&once, start);
+    FILE *out = state.count_file ? fopen(state.count_file, "w") : NULL;
+    if (out) {
+        fprintf(out, "%llu %lld\n", (unsigned long long)state.calls, (long long)state.grown);
+        fclose(out);
+    }
+}
+
 /* ---- the calls ---- */
 
 struct call {
@@ -257,6 +301,7 @@ static struct call begin(int fd, enum kind kind) {
 
 static ssize_t end(struct call call, ssize_t result) {
     if (call.last) cut();
+    if (call.file && state.calls == state.kill_at) kill(getpid(), SIGKILL);
     int error = errno;
     pthread_mutex_unlock(&mutex);
     errno = error;
@@ -283,12 +328,15 @@ static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t o
     else if (offset < 0)
         from = (uint64_t)lseek(fd, 0, SEEK_CUR);
     uint64_t length = length_of(parts, count);
+    int64_t growth = growth_to(call.file, from + length);
+    if (!call.error && !has_room(growth)) call.error = ENOSPC;
     remember(call.file, from, length);
     if (call.error && call.error != EIO) {
         errno = call.error;
         return end(call, -1);
     }
     ssize_t written = offset < 0 ? real_writev(fd, parts, count) : real_pwritev(fd, parts, count, offset);
+    if (written > 0) state.grown += growth;
     if (call.error) {
         /* The pages are in memory, but the disk did not take them. */
         lose(call.file);
@@ -305,26 +353,35 @@ static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t o
 
 static int truncate_to(int fd, off_t size) {
     struct call call = begin(fd, WRITE);
+    int64_t growth = 0;
     if (call.file) {
         uint64_t before = size_of(call.file);
+        growth = (int64_t)size - (int64_t)before;
+        if (!call.error && !has_room(growth)) call.error = ENOSPC;
         if (before > (uint64_t)size) remember(call.file, (uint64_t)size, before - (uint64_t)size);
     }
     if (call.error) {
         errno = call.error;
         return (int)end(call, -1);
     }
-    return (int)end(call, real_ftruncate(fd, size));
+    int result = real_ftruncate(fd, size);
+    if (result == 0) state.grown += growth;
+    return (int)end(call, result);
 }
 
 static int allocate(int fd, int mode, off_t offset, off_t length) {
     struct call call = begin(fd, WRITE);
+    int64_t growth = call.file && !(mode & ~FALLOC_FL_KEEP_SIZE) ? growth_to(call.file, (uint64_t)(offset + length)) : 0;
+    if (!call.error && !has_room(growth)) call.error = ENOSPC;
     if (call.error) {
         errno = call.error;
         return (int)end(call, -1);
     }
     /* Modes that change bytes; the others change only the size. */
     if (call.file && (mode & ~FALLOC_FL_KEEP_SIZE)) remember(call.file, (uint64_t)offset, (uint64_t)length);
-    return (int)end(call, real_fallocate(fd, mode, offset, length));
+    int result = real_fallocate(fd, mode, offset, length);
+    if (result == 0) state.grown += growth;
+    return (int)end(call, result);
 }
 
 static int sync_with(int (*real)(int), int fd) {
@@ -380,6 +437,62 @@ int fallocate64(int fd, int mode, off64_t offset, off64_t length) { return alloc
 int posix_fallocate(int fd, off_t offset, off_t length) { return allocate(fd, 0, offset, length) == 0 ? 0 : errno; }
 
 int posix_fallocate64(int fd, off64_t offset, off64_t length) { return posix_fallocate(fd, offset, length); }
+
+/* A new file takes room for its name. */
+static int is_refused(const char *path, int flags) {
+    pthread_once(&once, start);
+    if (!(flags & O_CREAT) || !state.room_file || !state.directory) return 0;
+    if (strncmp(path, state.directory, state.directory_length) != 0 || path[state.directory_length] != '/') return 0;
+    if (access(path, F_OK) == 0) return 0;
+    pthread_mutex_lock(&mutex);
+    int refused = !has_room(1);
+    pthread_mutex_unlock(&mutex);
+    return refused;
+}
+
+static mode_t mode_of(int flags, va_list arguments) {
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+}
+
+int open(const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    if (is_refused(path, flags)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return real_open(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    return open(path, flags | O_LARGEFILE, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    if (is_refused(path, flags)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return real_openat(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    return openat(folder, path, flags | O_LARGEFILE, mode);
+}
 
 int fdatasync(int fd) {
     pthread_once(&once, start);

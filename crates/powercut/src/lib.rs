@@ -6,7 +6,8 @@
 //! chosen call it writes that down in a journal and ends the process. [`discard_unsynced`] then takes back what was not synced, or any part
 //! of it, as a disk may: whole files, single pages, or sectors of a page. What the process may rely on is what is left.
 //!
-//! The same library makes the Nth write or sync fail with an error of choice.
+//! The same library makes the Nth write or sync fail with an error of choice, kills the process at the Nth call, or gives it a disk with so
+//! much room and no more.
 //!
 //! ```no_run
 //! use powercut::PowerCut;
@@ -31,10 +32,13 @@
 //! | `POWERCUT_DIRECTORY` | absolute path without symbolic links; files below it are watched |
 //! | `POWERCUT_JOURNAL` | file to write at the cut, not below the directory |
 //! | `POWERCUT_AT` | number of the call at which the power goes, from 1; writes, truncations and syncs of watched files count |
+//! | `POWERCUT_KILL_AT` | number of the call behind which the process is killed by SIGKILL, from 1; what it wrote stays |
+//! | `POWERCUT_ROOM` | file with the number of bytes by which watched files may grow in all; read anew at every growth |
+//! | `POWERCUT_COUNT` | file to write, at a regular end, the number of calls and of bytes grown to |
 //! | `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO` | `write` or `sync`, the number of such a call, and the error it gives |
 //!
 //! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor opened with `O_DSYNC` counts
-//! as a write and as a sync. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
+//! as a write and as a sync. Where there is no room, nothing is written, and no file can be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
 //!
 //! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that bypass the C library
 //! (rustix makes such), `O_TRUNC`. Renaming and removing files counts as durable at once, so it finds no missing sync of a directory.
@@ -43,6 +47,7 @@
 
 mod journal;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,13 +77,45 @@ pub struct PowerCut {
     journal: PathBuf,
     cut_at: Option<u64>,
     failure: Option<(FailKind, u64, i32)>,
+    kill_at: Option<u64>,
+    room: Option<PathBuf>,
+    count: Option<PathBuf>,
+}
+
+/// What a process has done that came to a regular end: where another may be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Calls, as [`PowerCut::cut_at`] and [`PowerCut::kill_at`] count them.
+    pub calls: u64,
+    /// Bytes by which files grew, less those by which they were cut short.
+    pub grown_bytes: i64,
+}
+
+/// Reads what [`PowerCut::count`] has left.
+///
+/// # Errors
+/// Of reading the file; `InvalidData` for one that is none of ours.
+pub fn counted(file: &Path) -> io::Result<Counted> {
+    let text = std::fs::read_to_string(file)?;
+    let numbers = text.split_once(' ').and_then(|(calls, grown)| {
+        Some(Counted { calls: calls.parse().ok()?, grown_bytes: grown.trim_end().parse().ok()? })
+    });
+    numbers.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 impl PowerCut {
     /// Watches the files below `directory`; at the cut writes `journal`, which lies elsewhere. Both exist or can be created at these paths, and
     /// `directory` is absolute and without symbolic links.
     pub fn new(directory: &Path, journal: &Path) -> PowerCut {
-        PowerCut { directory: directory.to_owned(), journal: journal.to_owned(), cut_at: None, failure: None }
+        PowerCut {
+            directory: directory.to_owned(),
+            journal: journal.to_owned(),
+            cut_at: None,
+            failure: None,
+            kill_at: None,
+            room: None,
+            count: None,
+        }
     }
 
     /// Cuts the power at the `call`th call, counted from 1.
@@ -93,12 +130,38 @@ impl PowerCut {
         self
     }
 
+    /// Kills the process behind the `call`th call, counted from 1. The journal is not written.
+    pub fn kill_at(mut self, call: u64) -> PowerCut {
+        self.kill_at = Some(call);
+        self
+    }
+
+    /// Lets files grow by as many bytes in all as the text of `file` says, in decimal. Another number there counts from the next growth on.
+    pub fn room(mut self, file: &Path) -> PowerCut {
+        self.room = Some(file.to_owned());
+        self
+    }
+
+    /// Has `file` written when the process ends by itself, for [`counted`].
+    pub fn count(mut self, file: &Path) -> PowerCut {
+        self.count = Some(file.to_owned());
+        self
+    }
+
     /// Sets the environment of a process to be started.
     pub fn apply(&self, command: &mut Command) {
         command.env("LD_PRELOAD", library());
         command.env("POWERCUT_DIRECTORY", &self.directory).env("POWERCUT_JOURNAL", &self.journal);
         if let Some(call) = self.cut_at {
             command.env("POWERCUT_AT", call.to_string());
+        }
+        if let Some(call) = self.kill_at {
+            command.env("POWERCUT_KILL_AT", call.to_string());
+        }
+        for (name, file) in [("POWERCUT_ROOM", &self.room), ("POWERCUT_COUNT", &self.count)] {
+            if let Some(file) = file {
+                command.env(name, file);
+            }
         }
         if let Some((kind, call, errno)) = self.failure {
             let kind = match kind {

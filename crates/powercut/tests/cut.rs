@@ -7,10 +7,11 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use powercut::{Discarded, FailKind, PowerCut, discard_unsynced};
+use powercut::{Counted, Discarded, FailKind, PowerCut, counted, discard_unsynced};
 
 const SCRIPT: &str = "POWERCUT_TEST_SCRIPT";
 const O_DSYNC: i32 = 0o10000;
@@ -159,4 +160,30 @@ fn without_a_plan_nothing_changes() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(letters(&scratch.file()), "bcbbbbbb");
     assert!(!scratch.journal().exists());
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_wrote() {
+    let scratch = Scratch::new("killed");
+    let output = scratch.run(|plan| plan.kill_at(5));
+    assert_eq!(output.status.signal(), Some(9), "{output:?}");
+    assert_eq!(letters(&scratch.file()), "bcbbbbbbaddddddddddddddd");
+    assert!(!scratch.journal().exists());
+}
+
+#[test]
+fn files_grow_as_far_as_there_is_room() {
+    let scratch = Scratch::new("room");
+    let (room, count) = (scratch.0.join("room"), scratch.0.join("count"));
+    fs::write(&room, "12287").unwrap();
+    let output = scratch.run(|plan| plan.room(&room));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("StorageFull"), "{output:?}");
+    assert_eq!(letters(&scratch.file()), "bcbbbbbbaaaaaaaa", "nothing of what does not fit");
+    fs::remove_file(scratch.file()).unwrap();
+    fs::write(&room, "0").unwrap();
+    assert!(!scratch.run(|plan| plan.room(&room)).status.success());
+    assert!(!scratch.file().exists(), "not even a name");
+    fs::write(&room, "12288\n").unwrap();
+    assert!(scratch.run(|plan| plan.room(&room).count(&count)).status.success());
+    assert_eq!(counted(&count).unwrap(), Counted { calls: 7, grown_bytes: 4096 });
 }
