@@ -582,10 +582,23 @@ pub struct WriteBatch<'w> {
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
-    failure: Option<String>,
+    failure: Option<BatchFailure>,
+}
+
+/// What ended a batch.
+enum BatchFailure {
+    /// The store failed; of the whole batch the same is to be said.
+    Store(StoreError),
+    /// Rows contradict each other.
+    Damaged(String),
 }
 
 impl WriteBatch<'_> {
+    /// That the disk is nearly full, if it is: then only deletes are accepted.
+    pub fn disk_full(&self) -> Option<&StoreError> {
+        self.full.as_ref()
+    }
+
     /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one leaves
     /// no trace. The outcome holds only once the batch is committed.
     pub fn execute(
@@ -626,7 +639,8 @@ impl WriteBatch<'_> {
     fn check_failure(&self) -> Result<(), OperationError> {
         match &self.failure {
             None => Ok(()),
-            Some(cause) => {
+            Some(BatchFailure::Store(error)) => Err(error.clone().into()),
+            Some(BatchFailure::Damaged(cause)) => {
                 Err(OperationError::Damaged(format!("an operation of the same batch failed: {cause}")))
             }
         }
@@ -700,7 +714,10 @@ impl WriteBatch<'_> {
             Err(error) => Err(error.into()),
         };
         if let Err(error) = &written {
-            self.failure = Some(error.to_string());
+            self.failure = Some(match error {
+                OperationError::Store(error) => BatchFailure::Store(error.clone()),
+                other => BatchFailure::Damaged(other.to_string()),
+            });
         } else if let Change::Settings(_) = record.change {
             // Operations behind it in the batch go by the new settings.
             let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);

@@ -103,8 +103,13 @@ impl From<OperationError> for Outcome {
             OperationError::Alias { code, matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(code, diagnostic) }
             }
-            OperationError::Store(StoreError::DiskFull { .. }) => {
-                Outcome::new(ResultCode::UNWILLING_TO_PERFORM, format!("{diagnostic}; reading goes on"))
+            // Not with the name of the directory, which is no client's business.
+            OperationError::Store(StoreError::DiskFull { free_bytes, reserve_bytes, .. }) => {
+                let diagnostic = format!(
+                    "the disk of the server is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve; \
+                     reading goes on"
+                );
+                Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
             }
             OperationError::Store(StoreError::WritesStopped { .. }) => {
                 Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)

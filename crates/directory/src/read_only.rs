@@ -29,7 +29,11 @@ impl ReadOnlyDirectory {
     /// # Errors
     /// See [`OpenError`]. There must be data.
     pub fn open(path: &Path) -> Result<ReadOnlyDirectory, OpenError> {
-        let view = Store::open_read_only(path, MAPS)?.view()?;
+        let store = match Store::open_read_only(path, MAPS) {
+            Err(store::OpenError::Map { name, .. }) if name == MAPS[0].name => return Err(OpenError::Empty),
+            outcome => outcome?,
+        };
+        let view = store.view()?;
         if check_versions(&view)? {
             return Err(OpenError::Empty);
         }

@@ -130,6 +130,9 @@ pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 /// Between two such questions; three without an answer end the connection.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
+/// After a slice of index rows that failed, for want of room on the disk as a rule, until the next try without a change between.
+pub const INDEX_SLICE_RETRY: Duration = Duration::from_secs(2);
+
 /// Batches of changes between two slices of index rows, while changes are waiting.
 pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
 

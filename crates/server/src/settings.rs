@@ -14,7 +14,7 @@ use std::path::Path;
 use directory::attribute_index::maintenance::{IndexProgress, SliceBudget};
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::State;
-use directory::{DirectorySettings, OpenError, ReadOnlyDirectory};
+use directory::{DirectorySettings, ReadOnlyDirectory};
 
 use crate::config::Config;
 use crate::start::{Opened, ServeError, new_stamp};
@@ -124,7 +124,7 @@ fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
         // A first start, or a first `apply`, may have been killed before it wrote anything.
-        Err(ServeError::NoData { .. } | ServeError::Open { error: OpenError::Empty, .. }) => Ok(None),
+        Err(ServeError::NoData { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

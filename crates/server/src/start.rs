@@ -148,6 +148,7 @@ impl ServeError {
     pub fn fault(&self) -> Fault {
         use directory::OpenError;
         match self {
+            ServeError::Open { error, .. } if is_disk_full(error) => Fault::Other,
             ServeError::Config(_)
             | ServeError::Settings(_)
             | ServeError::Log(_)
@@ -168,9 +169,23 @@ impl ServeError {
     }
 }
 
+/// Whether a data directory cannot be opened, or made anew, only because there is no room for it.
+fn is_disk_full(error: &directory::OpenError) -> bool {
+    match error {
+        directory::OpenError::Open(store::OpenError::File { source, .. }) => {
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        }
+        directory::OpenError::Open(store::OpenError::Store(error)) | directory::OpenError::Store(error) => {
+            matches!(error, store::StoreError::DiskFull { .. })
+        }
+        _ => false,
+    }
+}
+
 fn import_fault(error: &directory::import::ImportError) -> Fault {
     use directory::import::ImportError;
     match error {
+        ImportError::Open(error) if is_disk_full(error) => Fault::Other,
         ImportError::Open(directory::OpenError::Open(store::OpenError::InUse { .. })) => Fault::InUse,
         ImportError::UnknownSuffix { .. }
         | ImportError::NotEmpty { .. }

@@ -4,11 +4,13 @@
 //! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some day
 //! however busy the server is. What is left when the server stops goes on at the next start.
 
+use std::time::Duration;
+
 use directory::Writer;
 use directory::attribute_index::maintenance::SliceBudget;
 
 use crate::indexes::progress_text;
-use crate::limits::BATCHES_PER_INDEX_SLICE;
+use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
 
 /// Slices between two lines in the log.
 const SLICES_PER_REPORT: u64 = 256;
@@ -16,27 +18,28 @@ const SLICES_PER_REPORT: u64 = 256;
 /// What the writer knows of that work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// After a failure there is no other try before a change has been made: without one, nothing would be different.
-    is_paused: bool,
+    /// The last slice failed, for want of room on the disk as a rule. There is another try after a change, or after a while:
+    /// room may be made by others.
+    has_failed: bool,
     batches: u32,
     slices: u64,
 }
 
 impl Upkeep {
-    /// Whether there is something to do while nothing else is.
-    pub(crate) fn is_wanted(&self, writer: &Writer) -> bool {
-        !self.is_paused && writer.maintenance_pending()
+    /// How long the writer may wait for changes before it does a slice; `None` when there is nothing to do.
+    pub(crate) fn patience(&self, writer: &Writer) -> Option<Duration> {
+        let patience = if self.has_failed { INDEX_SLICE_RETRY } else { Duration::ZERO };
+        writer.maintenance_pending().then_some(patience)
     }
 
     /// Whether it is time for a slice though changes are waiting. To be asked after every batch.
     pub(crate) fn is_due(&mut self, writer: &Writer) -> bool {
-        self.is_paused = false;
         self.batches += 1;
         if self.batches < BATCHES_PER_INDEX_SLICE {
             return false;
         }
         self.batches = 0;
-        self.is_wanted(writer)
+        writer.maintenance_pending()
     }
 
     /// Does a slice.
@@ -44,11 +47,14 @@ impl Upkeep {
         let more = match writer.run_maintenance_slice(&SliceBudget::default()) {
             Ok(more) => more,
             Err(error) => {
-                tracing::warn!(%error, "index rows are not made for now");
-                self.is_paused = true;
+                if !self.has_failed {
+                    tracing::warn!(%error, "index rows are not made for now");
+                }
+                self.has_failed = true;
                 return;
             }
         };
+        self.has_failed = false;
         if !more {
             tracing::info!("all indexes are complete");
             self.slices = 0;

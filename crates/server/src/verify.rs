@@ -48,7 +48,10 @@ fn options(config: &Config) -> CheckOptions<'_> {
 pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
     check_data(config)?;
     let path = config.data.clone();
-    ReadOnlyDirectory::open(&path).map_err(|error| ServeError::Open { path, error })
+    ReadOnlyDirectory::open(&path).map_err(|error| match error {
+        directory::OpenError::Empty => ServeError::NoData { path },
+        error => ServeError::Open { path, error },
+    })
 }
 
 /// Writes the data of a directory that nobody has open into a new file without holes, and puts that in the old one's place.

@@ -13,10 +13,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use directory::controls::{ControlContext, RequestControls};
-use directory::{Outcome, Requester, Stamp, Writer};
+use directory::{OperationError, Outcome, Requester, Stamp, Writer};
 use ldap::{DecodeLimits, Message, ResultCode};
+use store::StoreError;
 
 use crate::hash_pool::HashedPasswords;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
@@ -143,18 +145,24 @@ impl WriteQueue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for changes, unless there is other work to do, and moves all of them behind `backlog`, whose own ones are
-    /// there already.
-    fn fetch(&self, backlog: &mut Vec<WriteRequest>, has_other_work: bool) -> Fetched {
+    /// Waits for changes, no longer than `patience` if there is other work to do then, and moves all of them behind `backlog`,
+    /// whose own ones are there already.
+    fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
         let mut state = lock(&self.state);
+        let mut patience = patience;
         while backlog.is_empty() && state.requests.is_empty() {
             if state.closed {
                 return Fetched::Closed;
             }
-            if has_other_work {
-                return Fetched::Nothing;
-            }
-            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match patience {
+                Some(Duration::ZERO) => return Fetched::Nothing,
+                // Woken for nothing, it only tries earlier.
+                Some(limit) => {
+                    patience = Some(Duration::ZERO);
+                    self.work_arrived.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
         backlog.append(&mut state.requests);
         Fetched::Changes
@@ -183,8 +191,10 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
     let mut backlog = Vec::new();
     let mut stopped = false;
     let mut upkeep = Upkeep::default();
+    let mut disk = DiskWatch::default();
     loop {
-        match queue.fetch(&mut backlog, !stopped && upkeep.is_wanted(&writer)) {
+        let patience = if stopped { None } else { upkeep.patience(&writer) };
+        match queue.fetch(&mut backlog, patience) {
             Fetched::Closed => return,
             Fetched::Nothing => {
                 stopped = !keep_up(&mut writer, &mut upkeep, queue);
@@ -197,11 +207,12 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
         let outcomes = if stopped {
             all_failed(count)
         } else {
-            catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random))).unwrap_or_else(|_| {
-                tracing::error!("{DEFECT}");
-                stopped = true;
-                all_failed(count)
-            })
+            catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random, &mut disk)))
+                .unwrap_or_else(|_| {
+                    tracing::error!("{DEFECT}");
+                    stopped = true;
+                    all_failed(count)
+                })
         };
         queue.commits.fetch_add(1, Ordering::Release);
         queue.release(count, bytes);
@@ -240,20 +251,54 @@ fn batch_extent(backlog: &[WriteRequest]) -> (usize, usize) {
 }
 
 /// Makes the changes of a batch durable together. One outcome for each, in order.
-fn write(writer: &mut Writer, requests: &[WriteRequest], random: &mut Random) -> Vec<Outcome> {
+fn write(
+    writer: &mut Writer,
+    requests: &[WriteRequest],
+    random: &mut Random,
+    disk: &mut DiskWatch,
+) -> Vec<Outcome> {
     let mut batch = match writer.begin() {
         Ok(batch) => batch,
         Err(error) => return vec![Outcome::from(error); requests.len()],
     };
+    let full = batch.disk_full().cloned();
     let mut outcomes = Vec::with_capacity(requests.len());
     for request in requests {
         outcomes.push(execute(&mut batch, request, random));
     }
-    if let Err(error) = batch.commit() {
-        tracing::error!(%error, changes = requests.len(), "a commit failed");
-        return vec![Outcome::from(error); requests.len()];
+    match batch.commit() {
+        Ok(()) => {
+            disk.note(full.as_ref());
+            outcomes
+        }
+        Err(OperationError::Store(error @ StoreError::DiskFull { .. })) => {
+            disk.note(Some(&error));
+            vec![Outcome::from(OperationError::from(error)); requests.len()]
+        }
+        Err(error) => {
+            tracing::error!(%error, changes = requests.len(), "a commit failed");
+            vec![Outcome::from(error); requests.len()]
+        }
     }
-    outcomes
+}
+
+/// Says in the log when the disk becomes full and when it has room again, and not for every change between.
+#[derive(Default)]
+struct DiskWatch {
+    is_full: bool,
+}
+
+impl DiskWatch {
+    fn note(&mut self, full: Option<&StoreError>) {
+        match full {
+            Some(error) if !self.is_full => {
+                tracing::error!(%error, "changes are refused until there is room");
+            }
+            None if self.is_full => tracing::info!("the disk has room again: changes are accepted"),
+            _ => {}
+        }
+        self.is_full = full.is_some();
+    }
 }
 
 fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Outcome {
@@ -360,9 +405,9 @@ mod tests {
         queue.submit(&mut vec![request(1), request(2)]);
         queue.close();
         let mut backlog = Vec::new();
-        assert_eq!(queue.fetch(&mut backlog, true), Fetched::Changes);
+        assert_eq!(queue.fetch(&mut backlog, Some(Duration::ZERO)), Fetched::Changes);
         assert_eq!(backlog.len(), 2);
         backlog.clear();
-        assert_eq!(queue.fetch(&mut backlog, false), Fetched::Closed);
+        assert_eq!(queue.fetch(&mut backlog, None), Fetched::Closed);
     }
 }

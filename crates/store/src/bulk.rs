@@ -92,7 +92,7 @@ impl BulkStore {
     ) -> std::result::Result<BulkStore, OpenError> {
         let own = Directory::take(directory, maps)?;
         let old_file = disk::hold_data_file(directory, true)?;
-        let room = Room::new(own.opened, options.reserve_bytes);
+        let room = Room::new(own.opened, directory, options.reserve_bytes);
         room.check_reserve()?;
         let path = directory.join(layout::NEW_DATA_FILE);
         let new_file = NewFile { path, in_place: false };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
@@ -41,12 +41,14 @@ impl Space {
 pub(crate) struct Room {
     /// The data directory, open for asking about its file system.
     directory: File,
+    /// Its name, for messages.
+    path: PathBuf,
     reserve_bytes: u64,
 }
 
 impl Room {
-    pub(crate) fn new(directory: File, reserve_bytes: u64) -> Room {
-        Room { directory, reserve_bytes }
+    pub(crate) fn new(directory: File, path: &Path, reserve_bytes: u64) -> Room {
+        Room { directory, path: path.to_owned(), reserve_bytes }
     }
 
     pub(crate) fn reserve_bytes(&self) -> u64 {
@@ -93,11 +95,13 @@ impl Room {
     }
 
     pub(crate) fn try_clone(&self) -> io::Result<Room> {
-        Ok(Room { directory: self.directory.try_clone()?, reserve_bytes: self.reserve_bytes })
+        let directory = self.directory.try_clone()?;
+        Ok(Room { directory, path: self.path.clone(), reserve_bytes: self.reserve_bytes })
     }
 
     fn disk_full(&self, space: Space) -> StoreError {
-        StoreError::DiskFull { free_bytes: space.free_bytes, reserve_bytes: self.reserve_bytes }
+        let (directory, reserve_bytes) = (self.path.clone(), self.reserve_bytes);
+        StoreError::DiskFull { directory, free_bytes: space.free_bytes, reserve_bytes }
     }
 }
 
@@ -147,12 +151,19 @@ pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
         }
         Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
     }
-    let write_owner = |file: &mut File| {
-        file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())
-    };
-    write_owner(&mut file).map_err(failed("write"))?;
+    match write_owner(&file) {
+        // It is for messages only, and a directory without room can still be read.
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
+        outcome => outcome.map_err(failed("write"))?,
+    }
     Ok(file)
+}
+
+/// Writes our process id over that of the owner before, and only then makes the file shorter, so that no room is needed.
+fn write_owner(file: &File) -> io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
 }
 
 /// The process id in the lock file. `None` also while the owner is about to write it.

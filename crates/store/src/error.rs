@@ -71,8 +71,10 @@ fn owner(pid: Option<u32>) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The disk, or the map over it, has no room for the write; the batch is rolled back and the store stays usable.
-    #[error("the disk is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve")]
+    #[error("the disk of {} is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve", directory.display())]
     DiskFull {
+        /// The data directory.
+        directory: PathBuf,
         /// Free bytes on the file system of the data directory, for an unprivileged process.
         free_bytes: u64,
         /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).

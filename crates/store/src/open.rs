@@ -75,7 +75,7 @@ impl Store {
         }
         let claim = Claim::on(&data_file).map_err(failed("read", &data_file))?;
         let claim = claim.ok_or_else(|| own_process_has(directory))?;
-        let room = Room::new(own.opened, options.reserve_bytes);
+        let room = Room::new(own.opened, directory, options.reserve_bytes);
         let opening =
             Opening { data_file: &data_file, maps, options, mode: Mode::ReadWrite, read_ahead: false };
         let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;

@@ -39,7 +39,7 @@ impl Store {
         let held = held.ok_or_else(|| failed("open", &data_file)(std::io::ErrorKind::NotFound.into()))?;
         let claim = Claim::on(&data_file).map_err(failed("read", &data_file))?;
         let claim = claim.ok_or_else(|| open::own_process_has(directory))?;
-        let room = Room::new(opened, options.reserve_bytes);
+        let room = Room::new(opened, directory, options.reserve_bytes);
         let opening = Opening {
             data_file: &data_file,
             maps,

@@ -131,7 +131,7 @@ fn create(directory: &Path, reserve_bytes: u64) -> Result<SortFile> {
         code: error.raw_os_error().unwrap_or_default(),
         message: error.to_string(),
     })?;
-    SortFile::create(directory, Room::new(opened, reserve_bytes))
+    SortFile::create(directory, Room::new(opened, directory, reserve_bytes))
 }
 
 /// Several runs into one, in a file of its own.

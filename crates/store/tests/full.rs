@@ -75,7 +75,8 @@ fn below_the_reserve_only_batches_that_make_room_begin() {
     let (store, mut writer): (Store, Writer) = scratch.open_with(&options);
     let error = writer.begin().err().unwrap();
     assert!(is_full(&error), "{error:?}");
-    assert!(error.to_string().starts_with("the disk is full: "), "{error}");
+    let expected = format!("the disk of {} is full: ", scratch.path().display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
     let mut batch = writer.begin_in_reserve().unwrap();
     assert!(batch.delete(ROWS, b"k").unwrap());
     batch.commit().unwrap();

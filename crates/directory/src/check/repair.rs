@@ -43,22 +43,22 @@ pub fn repair(
     loop {
         round += 1;
         let snapshot = directory.snapshot()?;
-        let mut waiting: Vec<Fix> = Vec::new();
+        let mut waiting = Waiting::default();
         let mut mended_now = 0;
         let mut left = Vec::new();
-        let checked = check_all(snapshot.state(), options, &mut |mut finding| {
+        let checked = check_all(snapshot.state(), options, &mut |finding| {
             if finding.fixes.is_empty() || round == ROUNDS_MAX {
                 if left.len() < super::FINDINGS_MAX {
                     left.push(finding);
                 }
                 return Ok(());
             }
-            each(&finding, true);
             mended_now += 1;
-            waiting.append(&mut finding.fixes);
-            if waiting.len() >= FIXES_PER_COMMIT { apply(writer, &mut waiting) } else { Ok(()) }
+            waiting.fix_count += finding.fixes.len();
+            waiting.findings.push(finding);
+            if waiting.fix_count >= FIXES_PER_COMMIT { waiting.mend(writer, each) } else { Ok(()) }
         })?;
-        apply(writer, &mut waiting)?;
+        waiting.mend(writer, each)?;
         mended += mended_now;
         if mended_now == 0 {
             left.iter().for_each(|finding| each(finding, false));
@@ -67,23 +67,34 @@ pub fn repair(
     }
 }
 
-fn apply(writer: &mut Writer, fixes: &mut Vec<Fix>) -> Result<()> {
-    if fixes.is_empty() {
-        return Ok(());
-    }
-    let mut batch = writer.begin_repair()?;
-    for fix in fixes.drain(..) {
-        match fix {
-            Fix::Put(map, key, value) => batch.put(map, &key, &value)?,
-            Fix::Delete(map, key) => drop(batch.delete(map, &key)?),
-            Fix::InsertId(map, key, id) => drop(batch.insert_id(map, &key, id)?),
-            Fix::RemoveId(map, key, id) => drop(batch.remove_id(map, &key, id)?),
-            Fix::Count(key, delta) => drop(batch.bump(&key, delta)?),
-            Fix::Mark(id, attribute) => mark(&mut batch, id, attribute)?,
+/// Findings that are mended with one commit, and told of when that is done.
+#[derive(Default)]
+struct Waiting {
+    findings: Vec<Finding>,
+    fix_count: usize,
+}
+
+impl Waiting {
+    fn mend(&mut self, writer: &mut Writer, each: &mut dyn FnMut(&Finding, bool)) -> Result<()> {
+        if self.findings.is_empty() {
+            return Ok(());
         }
+        let mut batch = writer.begin_repair()?;
+        for fix in self.findings.iter().flat_map(|finding| &finding.fixes) {
+            match fix {
+                Fix::Put(map, key, value) => batch.put(*map, key, value)?,
+                Fix::Delete(map, key) => drop(batch.delete(*map, key)?),
+                Fix::InsertId(map, key, id) => drop(batch.insert_id(*map, key, *id)?),
+                Fix::RemoveId(map, key, id) => drop(batch.remove_id(*map, key, *id)?),
+                Fix::Count(key, delta) => drop(batch.bump(key, *delta)?),
+                Fix::Mark(id, attribute) => mark(&mut batch, *id, *attribute)?,
+            }
+        }
+        batch.commit()?;
+        self.findings.drain(..).for_each(|finding| each(&finding, true));
+        self.fix_count = 0;
+        Ok(())
     }
-    batch.commit()?;
-    Ok(())
 }
 
 /// Says in the entry row whether the link attribute has values.

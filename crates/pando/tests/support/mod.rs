@@ -7,6 +7,7 @@ pub mod changes;
 pub mod clients;
 pub mod corpus;
 pub mod filters;
+pub mod interrupted;
 pub mod pando;
 pub mod scratch;
 pub mod slapd;
@@ -41,4 +42,10 @@ pub fn seed_or(own: u64) -> u64 {
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));
     println!("PANDO_TEST_SEED={seed}");
     seed
+}
+
+/// How often a test tries something at random: PANDO_TEST_ROUNDS times as often as usual.
+pub fn rounds(usual: u64) -> u64 {
+    let times = std::env::var("PANDO_TEST_ROUNDS");
+    usual * times.map_or(1, |text| text.parse::<u64>().expect("PANDO_TEST_ROUNDS is a number"))
 }

@@ -75,26 +75,28 @@ impl Writer {
 
     /// Changes things, one after the other, until the server is gone; says each acknowledgement through `acknowledged`.
     pub fn write_until_the_end(&mut self, server: SocketAddr, acknowledged: &Sender<()>) {
-        let Ok(mut connection) = Connection::open(server) else { return };
-        match connection.bind(ADMIN_DN, ADMIN_PASSWORD) {
-            Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
-            Err(_) => return,
+        if let Some(refusal) = self.write_until_refused(server, acknowledged) {
+            panic!("{}: {refusal:?}", self.name);
         }
+    }
+
+    /// The same, also until a change is refused: that is no change, and what the server said is returned.
+    pub fn write_until_refused(&mut self, server: SocketAddr, acknowledged: &Sender<()>) -> Option<Outcome> {
+        let mut connection = Connection::open(server).ok()?;
+        let outcome = connection.bind(ADMIN_DN, ADMIN_PASSWORD).ok()?;
+        assert!(outcome.is_success(), "{outcome:?}");
         loop {
             let change = self.choose();
             let next = self.after(&change);
             self.under_way = Some(next.clone());
-            match self.send(&mut connection, &change) {
-                Ok(outcome) => {
-                    assert!(outcome.is_success(), "{} {}: {outcome:?}", self.name, change.text());
-                    self.acknowledged = next;
-                    self.under_way = None;
-                    if acknowledged.send(()).is_err() {
-                        return;
-                    }
-                }
-                Err(_) => return,
+            let outcome = self.send(&mut connection, &change).ok()?;
+            self.under_way = None;
+            if !outcome.is_success() {
+                let diagnostic = format!("{}: {}", change.text(), outcome.diagnostic);
+                return Some(Outcome { diagnostic, ..outcome });
             }
+            self.acknowledged = next;
+            acknowledged.send(()).ok()?;
         }
     }
 

@@ -1,0 +1,122 @@
+//! Commands that make data, killed or out of room at points spread over all of their way: the old data is there or the new, as a
+//! whole and sound; the same command then comes to its end, and nothing is left over.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use directory::rows::{INDEX, LINKED, MAPS, NAMES};
+use store::{Direction, Options, Store};
+use support::interrupted::{Interruption, Stopped, must};
+use support::pando::Start;
+use support::{Pando, SUFFIX, Scratch};
+
+/// Kills, power cuts and full disks of each command.
+const ROUNDS: u64 = 5;
+/// The same where each takes long.
+const ROUNDS_LARGE: u64 = 2;
+
+/// The sample organisation, which nobody serves, as data and as LDIF.
+fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    assert!(Start::new(scratch).arguments(&["--sample"]).ready().stop().success());
+    let data = Pando::data(scratch);
+    let file = scratch.join("sample.ldif");
+    must(&["export", "--operational", "-o", file.to_str().unwrap()], &data);
+    (data, file)
+}
+
+/// Stops a command at random points, in each of the ways.
+fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
+    let mut random = fastrand::Rng::with_seed(support::seed());
+    let mut stopped = Vec::new();
+    let (calls, bytes) = (interruption.whole.calls, interruption.whole.grown_bytes);
+    for _ in 0..support::rounds(rounds) {
+        // Half of them near the end, where it is decided.
+        let first = if random.bool() { 1 } else { calls.saturating_sub(8).max(1) };
+        stopped.push(interruption.kill_at(random.u64(first..=calls)));
+        stopped.push(interruption.cut_at(random.u64(first..=calls), random.u64(..)));
+        stopped.push(interruption.full_after(random.i64(0..bytes.max(1))));
+    }
+    let before = stopped.iter().filter(|stopped| **stopped == Stopped::Before).count();
+    assert!(before > 0, "none was stopped on its way");
+}
+
+#[test]
+fn an_import_into_an_empty_directory() {
+    let scratch = Scratch::new("interrupted-import");
+    let (_, file) = sample(&scratch);
+    let arguments = ["import", "--suffix", SUFFIX, file.to_str().unwrap()];
+    interrupt(&Interruption::of(&scratch, None, true, &arguments), ROUNDS);
+}
+
+#[test]
+fn an_import_in_place_of_entries() {
+    let scratch = Scratch::new("interrupted-replace");
+    let (_, file) = sample(&scratch);
+    let old = scratch.join("old");
+    let first = scratch.write("old.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndescription: old\n"));
+    must(&["import", "--suffix", SUFFIX, first.to_str().unwrap()], &old);
+    let arguments = ["import", "--replace", file.to_str().unwrap()];
+    interrupt(&Interruption::of(&scratch, Some(&old), true, &arguments), ROUNDS);
+}
+
+/// With so much text that rows go through temporary files.
+#[test]
+fn an_import_that_sorts_on_the_disk() {
+    const GROUPS: usize = 2_000;
+    let scratch = Scratch::new("interrupted-large");
+    let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
+    let filling = "x".repeat(20_000);
+    for number in 0..GROUPS {
+        let other = GROUPS - 1 - number;
+        text += &format!(
+            "dn: cn={number},{SUFFIX}\nobjectClass: groupOfNames\nmember: cn={other},{SUFFIX}\ndescription: {filling}\n\n"
+        );
+    }
+    let (raw, first) = (scratch.join("raw"), scratch.write("raw.ldif", text));
+    must(&["import", "--suffix", SUFFIX, first.to_str().unwrap()], &raw);
+    // With everything that would otherwise be new every time.
+    let file = scratch.join("all.ldif");
+    let file = file.to_str().unwrap();
+    must(&["export", "--operational", "-o", file], &raw);
+    let arguments = ["import", "--suffix", SUFFIX, "--memory", "64", file];
+    interrupt(&Interruption::of(&scratch, None, true, &arguments), ROUNDS_LARGE);
+}
+
+#[test]
+fn a_compaction() {
+    let scratch = Scratch::new("interrupted-compact");
+    let (data, _) = sample(&scratch);
+    interrupt(&Interruption::of(&scratch, Some(&data), true, &["compact"]), ROUNDS);
+}
+
+#[test]
+fn a_repair() {
+    let scratch = Scratch::new("interrupted-repair");
+    let (data, _) = sample(&scratch);
+    damage(&data);
+    let found = support::pando::command(&["verify"], Some(&data)).expect_code(1);
+    found.expect_error("in rows that follow from entries");
+    interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
+}
+
+/// Takes away every third row of what follows from the entries.
+fn damage(data: &Path) {
+    let (store, mut writer) = Store::open(data, MAPS, &Options::default()).unwrap();
+    let view = store.view().unwrap();
+    let mut batch = writer.begin().unwrap();
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    for row in view.scan(NAMES, all, Direction::Forward).step_by(3) {
+        assert!(batch.delete(NAMES, row.unwrap().0).unwrap());
+    }
+    for map in [INDEX, LINKED] {
+        for row in view.scan_keys(map, all, Direction::Forward).step_by(3) {
+            let key = row.unwrap().0;
+            let mut ids = Vec::new();
+            view.ids(map, key).unwrap().next_block(&mut ids, 1).unwrap();
+            assert!(batch.remove_id(map, key, ids[0]).unwrap());
+        }
+    }
+    batch.commit().unwrap();
+}

@@ -1,0 +1,233 @@
+//! Commands that are stopped at a point of their way: killed at one of their file calls, or out of room at one of their bytes.
+//!
+//! The points are chosen from what a whole run does, so they are spread over all of it, and one of them is the same whatever
+//! the machine's load.
+
+use super::Scratch;
+use super::clients::Run;
+use super::pando::{PROGRAM, command};
+use powercut::{Counted, PowerCut};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+
+/// SIGKILL.
+const KILL: i32 = 9;
+
+/// What a data directory looks like to those who use it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Data {
+    /// There is none, or not one entry.
+    None,
+    /// Everything that is in it, as an export without its comments.
+    Entries(String),
+}
+
+impl std::fmt::Debug for Data {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Data::None => formatter.write_str("no data"),
+            Data::Entries(text) => write!(formatter, "{} entries", text.matches("\ndn: ").count()),
+        }
+    }
+}
+
+impl Data {
+    /// What is in a directory. Wants it to be sound, unless that is not the question.
+    #[track_caller]
+    pub fn of(data: &Path, is_sound: bool) -> Data {
+        if !data.join("data.mdb").exists() {
+            return Data::None;
+        }
+        let exported = command(&["export", "--operational"], Some(data));
+        if exported.code == Some(4) && exported.stderr.contains("holds no data of Pando") {
+            return Data::None;
+        }
+        let text = exported.expect_code(0).stdout;
+        if is_sound {
+            command(&["verify"], Some(data)).expect_code(0);
+        }
+        if !text.contains("\ndn: ") {
+            return Data::None;
+        }
+        Data::Entries(
+            text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect(),
+        )
+    }
+}
+
+/// A command on a data directory, and the directory as it is before.
+pub struct Interruption<'a> {
+    scratch: &'a Scratch,
+    /// The directory before, or none.
+    template: Option<PathBuf>,
+    /// Everything but `--data DIR`.
+    arguments: Vec<String>,
+    /// Whether the directory before is sound.
+    is_sound: bool,
+    /// What a whole run does.
+    pub whole: Counted,
+    /// What there is before and after a whole run.
+    pub before: Data,
+    /// See `before`.
+    pub after: Data,
+}
+
+/// How a run was stopped, and what was there then.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was not: it came to its end.
+    Done,
+    /// It was, and what was there before still is.
+    Before,
+    /// It was, and what a whole run makes is there.
+    After,
+}
+
+impl<'a> Interruption<'a> {
+    /// Runs it once as a whole.
+    #[track_caller]
+    pub fn of(
+        scratch: &'a Scratch,
+        template: Option<&Path>,
+        is_sound: bool,
+        arguments: &[&str],
+    ) -> Interruption<'a> {
+        let mut interruption = Interruption {
+            scratch,
+            template: template.map(Path::to_owned),
+            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            is_sound,
+            whole: Counted { calls: 0, grown_bytes: 0 },
+            before: template.map_or(Data::None, |template| Data::of(template, is_sound)),
+            after: Data::None,
+        };
+        let count = scratch.join("count");
+        let output = interruption.run(|plan| plan.count(&count));
+        assert!(output.status.success(), "{}", said(&output));
+        interruption.whole = powercut::counted(&count).unwrap();
+        interruption.after = Data::of(&interruption.data(), true);
+        println!(
+            "{}: {:?}, from {:?} to {:?}",
+            arguments[0], interruption.whole, interruption.before, interruption.after
+        );
+        interruption
+    }
+
+    /// The directory that the command works on.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap().join("interrupted")
+    }
+
+    /// Runs it on a fresh copy of the directory, with a fate.
+    pub fn run(&self, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
+        let data = self.data();
+        let _ = fs::remove_dir_all(&data);
+        fs::create_dir(&data).unwrap();
+        for file in self.template.iter().flat_map(|template| fs::read_dir(template).unwrap()) {
+            let file = file.unwrap();
+            fs::copy(file.path(), data.join(file.file_name())).unwrap();
+        }
+        let mut command = self.command(&data);
+        plan(PowerCut::new(&data, &self.scratch.join("journal"))).apply(&mut command);
+        command.output().unwrap()
+    }
+
+    fn command(&self, data: &Path) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(&self.arguments).arg("--data").arg(data).stdin(Stdio::null());
+        command
+    }
+
+    /// Kills it behind a call, and looks at what is there.
+    #[track_caller]
+    pub fn kill_at(&self, call: u64) -> Stopped {
+        let output = self.run(|plan| plan.kill_at(call));
+        let killed = output.status.signal() == Some(KILL);
+        assert!(killed || output.status.success(), "call {call}: {}", said(&output));
+        self.look(&format!("killed at call {call}"), !killed)
+    }
+
+    /// Cuts the power at a call, and looks at what is there when everything that was not synced is treated as `seed` says.
+    #[track_caller]
+    pub fn cut_at(&self, call: u64, seed: u64) -> Stopped {
+        let output = self.run(|plan| plan.cut_at(call));
+        let cut = output.status.code() == Some(powercut::EXIT_STATUS);
+        assert!(cut || output.status.success(), "call {call}: {}", said(&output));
+        if cut {
+            powercut::discard_unsynced(&self.scratch.join("journal"), seed).unwrap();
+        }
+        self.look(&format!("power cut at call {call}, seed {seed}"), !cut)
+    }
+
+    /// Lets the disk be full behind so many bytes, and looks at what is there and what was said.
+    #[track_caller]
+    pub fn full_after(&self, bytes: i64) -> Stopped {
+        let room = self.scratch.write("room", bytes.to_string());
+        let output = self.run(|plan| plan.room(&room));
+        if !output.status.success() {
+            expect_full(output.status, &said(&output), &self.data());
+        }
+        let stopped = self.look(&format!("full after {bytes} bytes"), output.status.success());
+        assert_ne!(stopped, Stopped::After, "a command that failed has changed nothing: {}", said(&output));
+        stopped
+    }
+
+    /// Wants one of the two states; then runs the command again, to its end, with nothing left over.
+    #[track_caller]
+    fn look(&self, what: &str, is_done: bool) -> Stopped {
+        let data = self.data();
+        let now = Data::of(&data, self.is_sound || is_done);
+        let stopped = match (is_done, now == self.before, now == self.after) {
+            (true, _, true) => Stopped::Done,
+            (false, true, _) => Stopped::Before,
+            (false, _, true) => Stopped::After,
+            _ => panic!("{what}: {now:?} instead of {:?} or {:?}", self.before, self.after),
+        };
+        println!("{what}: {stopped:?}");
+        // What an import into an empty directory has done is not done again.
+        if !(self.before == Data::None && now == self.after) {
+            let output = self.command(&data).output().unwrap();
+            assert!(output.status.success(), "{what}, then again: {}", said(&output));
+        }
+        assert!(Data::of(&data, true) == self.after, "{what}, then again");
+        assert_eq!(names_in(&data), ["data.mdb", "data.mdb-lock", "lock"], "{what}: left over");
+        stopped
+    }
+}
+
+/// What a process wrote.
+pub fn said(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Wants a process to have failed because the disk is full, and to have said so, and which disk.
+#[track_caller]
+pub fn expect_full(status: ExitStatus, said: &str, data: &Path) {
+    assert_eq!(status.code(), Some(1), "{said}");
+    let line = said.lines().rfind(|line| line.starts_with("pando: ")).unwrap_or_default();
+    let says_why = line.contains("is full: ") || line.contains("No space left on device");
+    assert!(says_why, "it says what is wrong: {said}");
+    assert!(line.contains(data.to_str().unwrap()), "it names the directory: {said}");
+}
+
+/// The names of the files in a directory, in order.
+pub fn names_in(data: &Path) -> Vec<String> {
+    let entries = fs::read_dir(data).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Runs a command and wants success.
+#[track_caller]
+pub fn must(arguments: &[&str], data: &Path) -> Run {
+    command(arguments, Some(data)).expect_code(0)
+}
