@@ -134,9 +134,11 @@ fn who_asks_over_the_network_binds() {
 #[test]
 fn a_search_that_ends_early_is_no_export() {
     let scratch = Scratch::new("online-early");
-    let node = scratch.write("node.toml", "[limits]\nsize_limit = 3\n");
-    let pando = Start::new(&scratch).arguments(&["--config", node.to_str().unwrap()]).ready();
-    plant(&mut pando.administrator());
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let limit = (ChangeOperation::Replace, "pandoSizeLimit", &["3"][..]);
+    assert!(admin.modify("cn=config", &[limit]).unwrap().is_success());
     let file = scratch.write("password", "anna-secret");
     let url = format!("ldap://{}", pando.address());
     let arguments =
