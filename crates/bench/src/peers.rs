@@ -19,6 +19,8 @@ mod opendj;
 mod openldap;
 mod pando;
 pub mod process;
+pub mod ratios;
+pub mod under_load;
 
 use std::fmt;
 use std::io;
@@ -133,6 +135,10 @@ pub struct Setup {
     pub indexes: Vec<Index>,
     /// Definitions that the data needs beyond standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
+    /// Passwords are stored in clear instead of as {SSHA}.
+    pub clear_passwords: bool,
+    /// A line is logged for every operation.
+    pub operation_log: bool,
     /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
     pub server_cores: Vec<usize>,
     /// The size of the data as LDIF, from which memory and map sizes are derived where a server wants to be told.
@@ -150,10 +156,22 @@ impl Setup {
             admin_password: "peers-password".to_owned(),
             indexes,
             schema: None,
+            clear_passwords: false,
+            operation_log: false,
             server_cores: Vec::new(),
             ldif_bytes,
             memory_bytes: process::memory_bytes(),
         }
+    }
+}
+
+impl Setup {
+    fn on_or_off(&self) -> &'static str {
+        if self.operation_log { "on" } else { "off" }
+    }
+
+    fn password_scheme(&self) -> &'static str {
+        if self.clear_passwords { "clear" } else { "{SSHA}" }
     }
 }
 

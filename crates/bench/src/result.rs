@@ -52,6 +52,32 @@ pub struct RunResult {
     /// Answers of several servers to the same requests, compared.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
+    /// Servers against one of them, workload by workload.
+    #[serde(default)]
+    pub ratios: Vec<Ratio>,
+}
+
+/// One server's figures in a workload, divided by those of another: medians over the rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The workload's name.
+    pub workload: String,
+    /// The server whose figures are divided.
+    pub server: String,
+    /// The server whose figures they are divided by.
+    pub by: String,
+    /// Operations a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
+    /// The server's CPU time for an operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_per_operation: Option<f64>,
+    /// The latency that half of the operations did not exceed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
+    /// The latency that 99% of the operations did not exceed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
 }
 
 /// Whether servers gave the same answers.
@@ -128,6 +154,7 @@ impl RunResult {
             workloads: Vec::new(),
             limits: Vec::new(),
             comparisons: Vec::new(),
+            ratios: Vec::new(),
         }
     }
 

@@ -252,6 +252,7 @@ mod tests {
             suffix: "o=x".to_owned(),
             schema: None,
             samples: vec![sample.clone(), sample],
+            user: None,
         };
         let questions = questions(&setup, &data);
         let filters: Vec<_> = questions.iter().map(|question| question.filter.as_str()).collect();

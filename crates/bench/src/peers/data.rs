@@ -41,6 +41,8 @@ pub struct Data {
     pub schema: Option<String>,
     /// Entries from all over it.
     pub samples: Vec<Entry>,
+    /// Somebody in it, with the password in clear.
+    pub user: Option<(String, String)>,
 }
 
 /// Why there is no data.
@@ -64,7 +66,7 @@ pub enum DataError {
 }
 
 impl Data {
-    /// Generates a shipped template, or one in a file, into `path`.
+    /// Generates a shipped template, or one in a file, into `path`, with passwords hashed.
     ///
     /// # Errors
     /// When the template is wrong or the file cannot be written.
@@ -74,12 +76,35 @@ impl Data {
         seed: u64,
         path: &Path,
     ) -> Result<Data, DataError> {
+        Data::generate_with(template, parameters, seed, path, true)
+    }
+
+    /// The same with passwords in clear.
+    ///
+    /// # Errors
+    /// As [`Data::generate`].
+    pub fn generate_clear(
+        template: &str,
+        parameters: &Parameters,
+        seed: u64,
+        path: &Path,
+    ) -> Result<Data, DataError> {
+        Data::generate_with(template, parameters, seed, path, false)
+    }
+
+    fn generate_with(
+        template: &str,
+        parameters: &Parameters,
+        seed: u64,
+        path: &Path,
+        hashes: bool,
+    ) -> Result<Data, DataError> {
         let io = |error| DataError::Io { path: path.to_owned(), error };
         let parsed = Template::read(template, parameters)?;
         let count = parsed.entry_count();
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
-        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1));
+        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1), hashes);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
         Ok(Data {
@@ -91,6 +116,7 @@ impl Data {
             suffix: filtered.suffix.ok_or_else(|| DataError::Empty(template.to_owned()))?,
             schema: shipped(template).and_then(|shipped| shipped.schema).map(str::to_owned),
             samples: filtered.samples,
+            user: filtered.user,
         })
     }
 }
@@ -101,11 +127,14 @@ struct Filter<W> {
     salts: Seeded,
     /// Every so many entries are kept.
     stride: u64,
+    /// Whether clear passwords are hashed.
+    hashes: bool,
+    /// The name of the record that is being written, until somebody with a password was found.
+    dn: String,
     /// The beginning of a line whose end has not come yet.
     partial: Vec<u8>,
     /// The record that is being written, if it is one to keep.
     record: Option<Vec<u8>>,
-    hashed: Vec<u8>,
     filtered: Filtered,
 }
 
@@ -116,17 +145,19 @@ struct Filtered {
     bytes: u64,
     suffix: Option<String>,
     samples: Vec<Entry>,
+    user: Option<(String, String)>,
 }
 
 impl<W: Write> Filter<W> {
-    fn new(out: W, seed: u64, stride: u64) -> Filter<W> {
+    fn new(out: W, seed: u64, stride: u64, hashes: bool) -> Filter<W> {
         Filter {
             out,
             salts: Seeded::new(seed),
             stride,
+            hashes,
+            dn: String::new(),
             partial: Vec::new(),
             record: None,
-            hashed: Vec::new(),
             filtered: Filtered::default(),
         }
     }
@@ -147,10 +178,15 @@ impl<W: Write> Filter<W> {
             self.end_of_record();
         } else if line.starts_with(b"dn:") {
             self.begin_record(line);
-        } else if let Some(hashed) = hashed_line(line, &mut self.salts) {
-            self.hashed = hashed;
-            let hashed = std::mem::take(&mut self.hashed);
-            return self.pass(&hashed);
+        } else if let Some(clear) = clear_password(line) {
+            if self.filtered.user.is_none() {
+                let password = String::from_utf8_lossy(&clear).into_owned();
+                self.filtered.user = Some((std::mem::take(&mut self.dn), password));
+            }
+            if self.hashes {
+                let hashed = ssha(&clear, self.salts.bytes());
+                return self.pass(format!("userPassword: {hashed}\n").as_bytes());
+            }
         }
         self.pass(line)
     }
@@ -170,9 +206,11 @@ impl<W: Write> Filter<W> {
         if self.filtered.entries.is_multiple_of(self.stride) {
             self.record = Some(Vec::new());
         }
+        if self.filtered.user.is_none() {
+            self.dn = String::from_utf8_lossy(&line[3..]).trim().to_owned();
+        }
         if self.filtered.suffix.is_none() {
-            let text = String::from_utf8_lossy(&line[3..]);
-            self.filtered.suffix = Some(text.trim().to_owned());
+            self.filtered.suffix = Some(self.dn.clone());
         }
         self.filtered.entries += 1;
     }
@@ -222,17 +260,14 @@ impl<W: Write> Write for Filter<W> {
     }
 }
 
-/// The line with its password hashed, if it is a line with a clear one. Templates write passwords on one line.
-fn hashed_line(line: &[u8], salts: &mut Seeded) -> Option<Vec<u8>> {
+/// The password, if it is a line with a clear one. Templates write passwords on one line.
+fn clear_password(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"userPassword:")?;
     let clear = match rest.strip_prefix(b":") {
         Some(encoded) => STANDARD.decode(encoded.trim_ascii()).ok()?,
         None => rest.trim_ascii().to_vec(),
     };
-    if clear.starts_with(b"{") {
-        return None;
-    }
-    Some(format!("userPassword: {}\n", ssha(&clear, salts.bytes())).into_bytes())
+    if clear.starts_with(b"{") { None } else { Some(clear) }
 }
 
 #[cfg(test)]
@@ -245,7 +280,7 @@ mod tests {
                     userPassword: {SSHA}xyz\ncn: b\n";
         for size in [1, 7, 4096] {
             let mut out = Vec::new();
-            let mut filter = Filter::new(&mut out, 1, 1);
+            let mut filter = Filter::new(&mut out, 1, 1, true);
             for piece in text.as_bytes().chunks(size) {
                 filter.write_all(piece).unwrap();
             }
@@ -255,6 +290,7 @@ mod tests {
             assert_eq!(filtered.suffix.as_deref(), Some("o=a"));
             assert_eq!(text.matches("userPassword: {SSHA}").count(), 3, "{text}");
             assert!(text.contains("{SSHA}xyz\n") && !text.contains("secret"), "{text}");
+            assert_eq!(filtered.user, Some(("cn=b,o=a".to_owned(), "secret".to_owned())));
             assert_eq!(filtered.samples.len(), 2);
             assert_eq!(filtered.samples[1].values("userPassword").len(), 3);
         }

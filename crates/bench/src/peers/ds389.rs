@@ -11,7 +11,7 @@
 //! - `nsslapd-db-durable-transaction on`: the default; every transaction is synced.
 //! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; with it a bind rewrites no password either
 //!   (`nsslapd-enable-upgrade-hash`).
-//! - Access, security and audit log off: none of the servers here logs its operations.
+//! - Access, security and audit log off: none of the servers here logs its operations, unless a workload is about that (access log).
 //! - Indexes: the template's default indexes go, but for those that the server needs for itself; those of the comparison come.
 //! - Anonymous may read, userPassword excepted, by an access control item in the root of the tree.
 
@@ -114,8 +114,8 @@ impl Peer for Ds389 {
             text("threads", "autotuned (nsslapd-threadnumber -1)"),
             text("durability", "every transaction synced (nsslapd-db-durable-transaction on)"),
             text("locks", LOCKS),
-            text("password scheme", "{SSHA}"),
-            text("operation log", "off (access, security and audit log)"),
+            text("password scheme", self.setup.password_scheme()),
+            text("operation log", self.setup.on_or_off()),
             text("access control", "anonymous reads, userPassword excepted"),
             text("limits", "none for the administrator"),
         ]
@@ -199,7 +199,7 @@ fn configuration(template: &str, folder: &Path, setup: &Setup) -> Result<String,
         text = text.replace(&format!("%{name}%"), &value);
     }
     let mut blocks = Blocks::parse(&text);
-    set_options(&mut blocks)?;
+    set_options(&mut blocks, setup)?;
     blocks.remove(|dn, lines| {
         dn.contains("cn=default indexes") && lines.iter().any(|line| line == "nssystemindex: false")
     });
@@ -207,7 +207,7 @@ fn configuration(template: &str, folder: &Path, setup: &Setup) -> Result<String,
     Ok(blocks.text())
 }
 
-fn set_options(blocks: &mut Blocks) -> Result<(), PeerError> {
+fn set_options(blocks: &mut Blocks, setup: &Setup) -> Result<(), PeerError> {
     let file = Path::new(TEMPLATE);
     blocks.set(
         file,
@@ -215,8 +215,8 @@ fn set_options(blocks: &mut Blocks) -> Result<(), PeerError> {
         &[
             ("nsslapd-listenhost", "127.0.0.1"),
             ("nsslapd-rootpwstoragescheme", "SSHA"),
-            ("passwordStorageScheme", "SSHA"),
-            ("nsslapd-accesslog-logging-enabled", "off"),
+            ("passwordStorageScheme", if setup.clear_passwords { "CLEAR" } else { "SSHA" }),
+            ("nsslapd-accesslog-logging-enabled", setup.on_or_off()),
             ("nsslapd-securitylog-logging-enabled", "off"),
             ("nsslapd-auditlog-logging-enabled", "off"),
             ("nsslapd-sizelimit", "-1"),

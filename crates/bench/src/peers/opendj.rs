@@ -9,7 +9,7 @@
 //! - `db-cache-percent 60`: the guide's default of 50 is for heaps up to 2 GiB, with larger ones more may be given.
 //! - `db-txn-write-no-sync false`: every transaction is synced. The default is true, which leaves up to a second of answered changes to the
 //!   operating system; every server here syncs before it answers.
-//! - Both access loggers off: none of the servers here logs its operations.
+//! - Both access loggers off: none of the servers here logs its operations, unless a workload is about that (the file-based one).
 //! - Salted SHA-1 is the default scheme and named here.
 //! - No size, time and look-through limits, as for every server here.
 //! - Indexes: the default ones go, but for those that the server needs for itself; those of the comparison come. Default index entry limit.
@@ -86,8 +86,8 @@ impl Peer for OpenDj {
             ("Java of the loader".to_owned(), loader_arguments(&self.setup)),
             text("database cache", &format!("{CACHE_PERCENT}% of the heap")),
             text("durability", "every transaction synced (db-txn-write-no-sync false)"),
-            text("password scheme", "{SSHA}"),
-            text("operation log", "off (access loggers)"),
+            text("password scheme", self.setup.password_scheme()),
+            text("operation log", self.setup.on_or_off()),
             text("access control", "as set up: anonymous reads, userPassword excepted"),
             text("limits", "none"),
         ]
@@ -176,15 +176,19 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
     let handler = |name: &str| format!("cn={name},cn=Connection Handlers,cn=config");
     blocks.set(file, &handler("LDAP Connection Handler"), &[("ds-cfg-listen-address", "127.0.0.1")])?;
     blocks.set(file, &handler("JMX Connection Handler"), &[("ds-cfg-enabled", "false")])?;
-    for logger in ["File-Based Access Logger", "Json File-Based Access Logger"] {
-        blocks.set(file, &format!("cn={logger},cn=Loggers,cn=config"), &[("ds-cfg-enabled", "false")])?;
+    let logged = if setup.operation_log { "true" } else { "false" };
+    for (logger, enabled) in
+        [("File-Based Access Logger", logged), ("Json File-Based Access Logger", "false")]
+    {
+        blocks.set(file, &format!("cn={logger},cn=Loggers,cn=config"), &[("ds-cfg-enabled", enabled)])?;
     }
+    let scheme = if setup.clear_passwords { "Clear" } else { "Salted SHA-1" };
     blocks.set(
         file,
         "cn=Default Password Policy,cn=Password Policies,cn=config",
         &[(
             "ds-cfg-default-password-storage-scheme",
-            "cn=Salted SHA-1,cn=Password Storage Schemes,cn=config",
+            &format!("cn={scheme},cn=Password Storage Schemes,cn=config"),
         )],
     )?;
     blocks.set(

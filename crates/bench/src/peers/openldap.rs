@@ -7,7 +7,7 @@
 //! - `index`: exactly those of the comparison, with the default slots (`idlexp 16`).
 //! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability up. Every commit is
 //!   synced.
-//! - `loglevel 0`: none of the servers here logs its operations.
+//! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a file).
 //! - No limits of size and time, as for every server here.
 //! - `password-hash {SSHA}`: the default, named for what the load adds in clear.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
@@ -76,8 +76,8 @@ impl Peer for OpenLdap {
             ("maxsize".to_owned(), format!("{} bytes", map_bytes(&self.setup))),
             ("threads".to_owned(), THREADS.to_string()),
             text("durability", "every commit synced (no dbnosync)"),
-            text("password scheme", "{SSHA}"),
-            text("operation log", "off (loglevel 0)"),
+            text("password scheme", self.setup.password_scheme()),
+            text("operation log", self.setup.on_or_off()),
             text("access control", "anonymous reads, userPassword for authentication only"),
             text("limits", "none"),
         ]
@@ -97,8 +97,9 @@ impl Peer for OpenLdap {
     fn start(&mut self) -> Result<Server, PeerError> {
         let address = free_address()?;
         let mut command = Command::new(PROGRAM);
-        // -d keeps it in the foreground.
-        command.args(["-d", "none", "-h", &format!("ldap://{address}"), "-f"]).arg(self.file());
+        // -d keeps it in the foreground, and is where it logs to a file.
+        let logged = if self.setup.operation_log { "stats" } else { "none" };
+        command.args(["-d", logged, "-h", &format!("ldap://{address}"), "-f"]).arg(self.file());
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 
@@ -128,9 +129,10 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
     }
     text.push_str(&format!(
         "modulepath /usr/lib/ldap\nmoduleload back_mdb\nloglevel 0\nthreads {THREADS}\ntool-threads {}\n\
-         sizelimit unlimited\ntimelimit unlimited\npassword-hash {{SSHA}}\n\
+         sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n\
          database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw {}\ndirectory {folder}/data\nmaxsize {}\n",
         std::thread::available_parallelism().map_or(1, usize::from),
+        if setup.clear_passwords { "{CLEARTEXT}" } else { "{SSHA}" },
         setup.suffix,
         setup.admin_dn,
         setup.admin_password,

@@ -78,8 +78,8 @@ impl Peer for Pando {
         vec![
             text("threads", "one event loop a core that it may use, one writer"),
             text("durability", "every change synced before it is answered (there is no other mode)"),
-            text("password scheme", "{SSHA}"),
-            text("operation log", "off (default)"),
+            text("password scheme", self.setup.password_scheme()),
+            text("operation log", self.setup.on_or_off()),
             text("access control", "anonymous reads, userPassword excepted"),
             text("limits", "none"),
         ]
@@ -87,6 +87,9 @@ impl Peer for Pando {
 
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = self.command(&["import", "--suffix", &self.setup.suffix]);
+        if self.setup.clear_passwords {
+            command.arg("--keep-clear-passwords");
+        }
         command.arg(&data.path);
         let cost = process::run(&command, &self.log())?;
         let disk_bytes = process::disk_bytes(&self.folder.join("data"));
@@ -97,6 +100,9 @@ impl Peer for Pando {
         let address = free_address()?;
         let listen = format!("ldap://{address}");
         let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
+        if self.setup.operation_log {
+            command.arg("--log-operations");
+        }
         command.env(ADMIN_PASSWORD_VARIABLE, &self.setup.admin_password);
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
@@ -117,9 +123,10 @@ fn settings(setup: &Setup, without: &[String]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let schema = if setup.schema.is_some() { "schema_files = [\"data.schema\"]\n" } else { "" };
     let mut text = format!(
-        "suffixes = [{}]\nanonymous_read = true\npassword_scheme = \"ssha\"\n{schema}\n\
+        "suffixes = [{}]\nanonymous_read = true\npassword_scheme = \"{}\"\n{schema}\n\
          [limits]\nsize_limit = 0\ntime_limit_seconds = 0\nunindexed_examined = 0\n\n[indexes]\n",
         quoted(&setup.suffix),
+        if setup.clear_passwords { "clear" } else { "ssha" },
     );
     for index in setup.indexes.iter().filter(|index| !without.contains(&index.attribute)) {
         let kinds: Vec<_> = index.kinds.iter().map(|kind| quoted(kind.name())).collect();

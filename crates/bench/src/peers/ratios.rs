@@ -1,0 +1,142 @@
+//! Servers against each other: medians over the rounds of a workload, and one server's divided by another's.
+
+use crate::result::{Ratio, WorkloadResult};
+
+/// The medians of one server in one workload. What was not measured is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Medians {
+    /// The workload's name.
+    pub workload: String,
+    /// The server's product.
+    pub server: String,
+    /// Rounds that were measured.
+    pub rounds: usize,
+    /// Operations a second.
+    pub per_second: Option<f64>,
+    /// CPU time of the server for an operation.
+    pub cpu_micros: Option<f64>,
+    /// The latency that half of the operations did not exceed.
+    pub p50_micros: Option<f64>,
+    /// The latency that 99% of the operations did not exceed.
+    pub p99_micros: Option<f64>,
+    /// Wrong answers and unexpected result codes of all rounds.
+    pub errors: u64,
+    /// Why it was not measured.
+    pub unsupported: Option<String>,
+}
+
+/// The medians of every server in every workload, in order of first appearance.
+pub fn medians(workloads: &[WorkloadResult]) -> Vec<Medians> {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for result in workloads {
+        let key = (result.workload.as_str(), result.server.product.as_str());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys.into_iter().map(|(workload, server)| medians_of(workload, server, workloads)).collect()
+}
+
+fn medians_of(workload: &str, server: &str, all: &[WorkloadResult]) -> Medians {
+    let rounds: Vec<_> = all
+        .iter()
+        .filter(|result| result.workload == workload && result.server.product == server)
+        .collect();
+    let measured: Vec<_> =
+        rounds.iter().filter(|result| result.complete && result.unsupported.is_none()).collect();
+    let of = |value: &dyn Fn(&WorkloadResult) -> Option<f64>| {
+        median(measured.iter().filter_map(|result| value(result)).collect())
+    };
+    let percentile = |percent: f64| {
+        of(&|result| result.latency().percentile_micros(percent).map(|micros| micros as f64))
+    };
+    let not_measured = |result: &&WorkloadResult| {
+        result.unsupported.clone().or_else(|| result.failures.first().cloned())
+    };
+    Medians {
+        workload: workload.to_owned(),
+        server: server.to_owned(),
+        rounds: measured.len(),
+        per_second: of(&|result| Some(result.per_second)),
+        cpu_micros: of(&|result| result.cost.as_ref().map(|cost| cost.cpu_micros_per_operation)),
+        p50_micros: percentile(50.0),
+        p99_micros: percentile(99.0),
+        errors: rounds.iter().map(|result| result.errors_total() + result.wrong_answers_total()).sum(),
+        unsupported: rounds.iter().find_map(not_measured).filter(|_| measured.is_empty()),
+    }
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        len if len % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// The first server's medians of each workload divided by those of each other one.
+pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for (number, other) in medians.iter().enumerate() {
+        let first = medians[..number].iter().find(|first| first.workload == other.workload);
+        let Some(first) = first else { continue };
+        let divided = |value: fn(&Medians) -> Option<f64>| {
+            let (first, other) = (value(first)?, value(other)?);
+            (other > 0.0).then_some(first / other)
+        };
+        ratios.push(Ratio {
+            workload: other.workload.clone(),
+            server: first.server.clone(),
+            by: other.server.clone(),
+            per_second: divided(|medians| medians.per_second),
+            cpu_per_operation: divided(|medians| medians.cpu_micros),
+            p50: divided(|medians| medians.p50_micros),
+            p99: divided(|medians| medians.p99_micros),
+        });
+    }
+    ratios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{ServerCost, ServerDescription};
+
+    fn round(workload: &str, product: &str, per_second: f64, cpu: f64) -> WorkloadResult {
+        WorkloadResult {
+            workload: workload.to_owned(),
+            server: ServerDescription { product: product.to_owned(), ..ServerDescription::default() },
+            per_second,
+            cost: Some(ServerCost { cpu_micros_per_operation: cpu, ..ServerCost::default() }),
+            complete: true,
+            ..WorkloadResult::default()
+        }
+    }
+
+    #[test]
+    fn the_first_server_is_divided_by_the_others() {
+        let mut unsupported = round("w", "C", 0.0, 0.0);
+        unsupported.unsupported = Some("cannot".to_owned());
+        let all = [
+            round("w", "A", 100.0, 5.0),
+            round("w", "B", 50.0, 20.0),
+            unsupported,
+            round("w", "B", 10.0, 40.0),
+            round("w", "A", 300.0, 5.0),
+            round("w", "A", 200.0, 4.0),
+            round("v", "B", 1.0, 1.0),
+        ];
+        let medians = medians(&all);
+        let a = &medians[0];
+        assert_eq!((a.rounds, a.per_second, a.cpu_micros), (3, Some(200.0), Some(5.0)));
+        assert_eq!(medians[1].per_second, Some(30.0));
+        assert_eq!((medians[2].per_second, medians[2].unsupported.as_deref()), (None, Some("cannot")));
+        let ratios = ratios(&medians);
+        let pairs: Vec<_> = ratios.iter().map(|ratio| (ratio.by.as_str(), ratio.per_second)).collect();
+        assert_eq!(pairs, [("B", Some(200.0 / 30.0)), ("C", None)]);
+        assert_eq!(ratios[0].cpu_per_operation, Some(5.0 / 30.0));
+    }
+}

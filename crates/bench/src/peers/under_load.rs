@@ -1,0 +1,232 @@
+//! Workloads on the servers of a comparison: sorted by what they need loaded, and driven.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::comparison::{Measure, Target};
+use super::{Data, DataError, Index, Setup, merge_indexes};
+use crate::driver::{self, Options, Progress, Targets};
+use crate::result::{DocumentRow, WorkloadResult, now_text};
+use crate::template::Parameters;
+use crate::workload::Workload;
+
+/// Workloads that run on the same data with the same settings of the servers.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The template of the data.
+    pub template: String,
+    /// Constants of the template that are given.
+    pub constants: BTreeMap<String, String>,
+    /// Entries that are keys.
+    pub entries: u64,
+    /// The indexes that all servers keep.
+    pub indexes: Vec<Index>,
+    /// Passwords are stored in clear, for mechanisms that need that.
+    pub clear_passwords: bool,
+    /// A line is logged for every operation.
+    pub operation_log: bool,
+    /// What is measured; those without jobs are loads.
+    pub workloads: Vec<Workload>,
+}
+
+impl Group {
+    /// What the servers of this group get.
+    pub fn setup(&self, data: &Data) -> Setup {
+        let mut setup = Setup::new(&data.suffix, self.indexes.clone(), data.bytes);
+        setup.schema.clone_from(&data.schema);
+        setup.clear_passwords = self.clear_passwords;
+        setup.operation_log = self.operation_log;
+        setup
+    }
+
+    /// Generates the group's data.
+    ///
+    /// # Errors
+    /// When the template is wrong or the file cannot be written.
+    pub fn generate(&self, seed: u64, path: &Path) -> Result<Data, DataError> {
+        let parameters = Parameters { constants: self.constants.clone(), entries: Some(self.entries) };
+        if self.clear_passwords {
+            Data::generate_clear(&self.template, &parameters, seed, path)
+        } else {
+            Data::generate(&self.template, &parameters, seed, path)
+        }
+    }
+}
+
+/// Sorts workloads into groups, in order of their first appearance. `entries` replaces what the workloads say; `more` are indexes besides.
+///
+/// # Errors
+/// When a workload needs what cannot be set on all servers: its name and what it is.
+pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Result<Vec<Group>, String> {
+    let mut groups: Vec<Group> = Vec::new();
+    for workload in workloads {
+        let wanted = group_of(&workload, entries, more)?;
+        let same = |group: &&mut Group| {
+            let text = |indexes: &[Index]| {
+                let mut text: Vec<_> = indexes.iter().map(ToString::to_string).collect();
+                text.sort_unstable();
+                text
+            };
+            group.template == wanted.template
+                && group.constants == wanted.constants
+                && group.entries == wanted.entries
+                && group.clear_passwords == wanted.clear_passwords
+                && group.operation_log == wanted.operation_log
+                && text(&group.indexes) == text(&wanted.indexes)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.workloads.push(workload),
+            None => groups.push(Group { workloads: vec![workload], ..wanted }),
+        }
+    }
+    Ok(groups)
+}
+
+fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result<Group, String> {
+    let wrong = |what: &str| format!("workload {}: {what}", workload.name);
+    if workload.data.template.is_empty() {
+        return Err(wrong("it names no template, and a comparison needs data that all servers can be given"));
+    }
+    let is_indexed = workload.load.as_ref().is_none_or(|load| load.indexed);
+    let named = workload.needs.indexes.iter().filter(|_| is_indexed);
+    let named = named.map(|text| text.parse::<Index>().map_err(|error| wrong(&error)));
+    let clear_passwords = match workload.needs.password_scheme.as_deref() {
+        None => false,
+        Some(scheme) if scheme.eq_ignore_ascii_case("ssha") => false,
+        Some(scheme) if scheme.eq_ignore_ascii_case("clear") => true,
+        Some(scheme) => return Err(wrong(&format!("password scheme {scheme} cannot be set on all servers"))),
+    };
+    Ok(Group {
+        template: workload.data.template.clone(),
+        constants: workload.data.constants.clone(),
+        entries: entries.unwrap_or(workload.data.entries),
+        indexes: merge_indexes(named.collect::<Result<_, _>>()?, more),
+        clear_passwords,
+        operation_log: workload.needs.operation_log,
+        workloads: Vec::new(),
+    })
+}
+
+/// Drives the workloads of a group.
+pub struct Driven<'d> {
+    /// The group's.
+    pub workloads: &'d [Workload],
+    /// How to drive; target, identity and entries are set for each server.
+    pub options: Options,
+    /// Is told how each run goes, once a second.
+    pub watch: &'d mut dyn FnMut(&str, &Progress),
+}
+
+impl Measure for Driven<'_> {
+    fn workloads(&self) -> usize {
+        self.workloads.len()
+    }
+
+    fn measure(&mut self, workload: usize, round: u32, target: &Target<'_>) -> WorkloadResult {
+        let workload = &self.workloads[workload];
+        let mut result = if workload.jobs.is_empty() {
+            load_row(workload, target)
+        } else {
+            self.drive(workload, round, target).unwrap_or_else(|failure| WorkloadResult {
+                workload: workload.name.clone(),
+                title: workload.title.clone(),
+                document: workload.document.as_ref().map(DocumentRow::from),
+                started: now_text(),
+                failures: vec![failure],
+                complete: false,
+                ..WorkloadResult::default()
+            })
+        };
+        result.round = round;
+        let bind_identity = std::mem::take(&mut result.server.bind_identity);
+        result.server = target.description.clone();
+        if !bind_identity.is_empty() {
+            result.server.bind_identity = bind_identity;
+        }
+        result
+    }
+}
+
+impl Driven<'_> {
+    fn drive(
+        &mut self,
+        workload: &Workload,
+        round: u32,
+        target: &Target<'_>,
+    ) -> Result<WorkloadResult, String> {
+        let targets = Targets::resolve(&[format!("ldap://{}", target.server.address())])
+            .map_err(|error| error.to_string())?;
+        let administrator = (target.setup.admin_dn.clone(), target.setup.admin_password.clone());
+        let bind = match (&target.data.user, workload.needs.access_control) {
+            (Some(user), true) => user.clone(),
+            (None, true) => return Err("nobody in the data has a password to bind with".to_owned()),
+            (_, false) => administrator,
+        };
+        let options = Options {
+            bind: Some(bind),
+            server_processes: vec![target.server.id()],
+            data_seed: target.data.seed,
+            // The same keys on every server, others in every round.
+            seed: self.options.seed.wrapping_add(u64::from(round) - 1),
+            ..self.options.clone()
+        };
+        let watch = &mut *self.watch;
+        driver::run_watched(workload, &targets, &options, &mut |progress| watch(&workload.name, progress))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// A row of a document's table of loading times: the load that was measured already.
+fn load_row(workload: &Workload, target: &Target<'_>) -> WorkloadResult {
+    let load = target.description.bulk_load.as_ref();
+    let seconds = load.map_or(0.0, |load| load.seconds);
+    WorkloadResult {
+        workload: workload.name.clone(),
+        title: workload.title.clone(),
+        document: workload.document.as_ref().map(DocumentRow::from),
+        started: now_text(),
+        measured_seconds: seconds,
+        per_second: load.map_or(0.0, |load| load.entries as f64 / seconds.max(1e-9)),
+        complete: true,
+        ..WorkloadResult::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(name: &str, indexes: &str, more: &str) -> Workload {
+        let text = format!(
+            "title = \"t\"\n[data]\ntemplate = \"people\"\nrdn = \"uid\"\ndn = \"uid=user.{{n}},ou=people,dc=example,dc=com\"\nfirst = 0\n\
+             [needs]\nindexes = [{indexes}]\n{more}\n[[job]]\nclients = 1\n[[job.operation]]\nkind = \"search\"\n\
+             base = \"dc=example,dc=com\"\nfilter = \"(uid=user.{{n}})\"\n"
+        );
+        Workload::parse(&format!("{name}.toml"), &text).unwrap()
+    }
+
+    #[test]
+    fn workloads_share_data_that_they_can_share() {
+        let workloads = vec![
+            workload("a", "\"uid\", \"cn:sub\"", ""),
+            workload("b", "\"uid\"", ""),
+            workload("c", "\"cn:substring\", \"uid:eq\"", ""),
+            workload("d", "\"uid\"", "operation_log = true"),
+        ];
+        let groups = groups(workloads, Some(50), &["mail".parse().unwrap()]).unwrap();
+        let names: Vec<Vec<_>> = groups
+            .iter()
+            .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
+            .collect();
+        assert_eq!(names, [vec!["a", "c"], vec!["b"], vec!["d"]]);
+        assert!(groups[2].operation_log && groups[0].entries == 50);
+        assert_eq!(groups[1].indexes.len(), 2);
+    }
+
+    #[test]
+    fn what_no_server_can_be_given_is_refused() {
+        let error =
+            super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]).unwrap_err();
+        assert!(error.contains("workload a") && error.contains("md5"), "{error}");
+    }
+}
