@@ -30,7 +30,7 @@ pub(crate) struct BenchArguments {
 enum BenchVerb {
     /// Measure Pando beside OpenLDAP, 389 DS and OpenDJ on this machine: same data, same indexes, same load, in turn
     #[command(after_help = peers::HELP)]
-    Peers(PeersArguments),
+    Peers(Box<PeersArguments>),
     /// Make one page from results: who is faster, by how much, at which latency, and whether anything was wrong
     #[command(after_help = report::HELP)]
     Report(ReportArguments),

@@ -11,6 +11,43 @@ use std::process::Command;
 use support::Scratch;
 use support::pando::PROGRAM;
 
+const SEARCH: &str = r#"
+title = "Search by uid"
+[data]
+template = "people"
+rdn = "uid"
+dn = "uid=user.{n},ou=people,dc=example,dc=com"
+first = 0
+[needs]
+indexes = ["uid:eq"]
+[[job]]
+clients = 2
+[[job.operation]]
+kind = "search"
+base = "dc=example,dc=com"
+scope = "sub"
+filter = "(uid=user.{n})"
+attributes = ["1.1"]
+dn = "uid=user.{n},ou=people,dc=example,dc=com"
+"#;
+
+const MODIFY: &str = r#"
+title = "Modify"
+[data]
+template = "people"
+rdn = "uid"
+dn = "uid=user.{n},ou=people,dc=example,dc=com"
+first = 0
+[needs]
+indexes = ["uid:eq"]
+[[job]]
+clients = 2
+[[job.operation]]
+kind = "modify"
+dn = "uid=user.{n},ou=people,dc=example,dc=com"
+changes = ["replace description: {random:alphanumeric:20}"]
+"#;
+
 /// Runs a comparison in a folder of its own; what it saved and printed.
 #[track_caller]
 fn compare(scratch: &Scratch, arguments: &[&str]) -> (RunResult, String) {
@@ -25,10 +62,10 @@ fn compare(scratch: &Scratch, arguments: &[&str]) -> (RunResult, String) {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{}\n{said}", run.status);
-    // Nothing stays but the result.
-    let left: Vec<_> =
-        std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["result.json"], "{said}");
+    // Nothing of the servers stays.
+    let is_servers = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("pando-peers");
+    let mut left = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.any(|name| is_servers(&name)), "{said}");
     (RunResult::read(&output).unwrap(), String::from_utf8(run.stdout).unwrap())
 }
 
@@ -56,6 +93,44 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
     let (result, table) = compare(&scratch, &["--load-only", "--peers", "openldap", "--entries", "300"]);
     check_loads(&result, &["Pando", "OpenLDAP"]);
     assert!(table.contains("Pando 0") && table.contains("OpenLDAP 2"), "{table}");
+}
+
+#[test]
+fn workloads_alternate_between_slapd_and_pando() {
+    let scratch = Scratch::new("peers-workloads");
+    let (search, modify) = (scratch.write("search.toml", SEARCH), scratch.write("modify.toml", MODIFY));
+    let files = ["--workload", search.to_str().unwrap(), "--workload", modify.to_str().unwrap()];
+    let how = ["--peers", "openldap", "--entries", "300", "--rounds", "2"];
+    let times = ["--duration", "300ms", "--warmup", "100ms", "--server-cpus", "0", "--load-cpus", "0"];
+    let (result, table) = compare(&scratch, &[&files[..], &how, &times].concat());
+    check_loads(&result, &["Pando", "OpenLDAP"]);
+    for workload in ["search", "modify"] {
+        let rounds: Vec<_> =
+            result.workloads.iter().filter(|measured| measured.workload == workload).collect();
+        let product = |number: usize| rounds[number].server.product.split(' ').next().unwrap();
+        let order: Vec<_> = (0..rounds.len()).map(|number| (rounds[number].round, product(number))).collect();
+        assert_eq!(order.len(), 4, "{order:?}");
+        for measured in &rounds {
+            assert!(measured.is_clean() && measured.operations_total() > 0, "{measured:?}");
+            assert!(measured.cost.as_ref().unwrap().cpu_micros_per_operation > 0.0);
+            assert_eq!(measured.server.bind_identity, "cn=admin,dc=example,dc=com");
+        }
+        let ratio = result.ratios.iter().find(|ratio| ratio.workload == workload).unwrap();
+        assert!(ratio.server.starts_with("Pando") && ratio.by.starts_with("OpenLDAP"), "{ratio:?}");
+        let figures = [ratio.per_second, ratio.cpu_per_operation, ratio.p50, ratio.p99];
+        assert!(figures.iter().all(|figure| figure.unwrap() > 0.0), "{ratio:?}");
+    }
+    // Two workloads, two rounds, two servers: each begins twice.
+    let begins: Vec<_> = result
+        .workloads
+        .iter()
+        .filter(|measured| measured.workload != BULK_LOAD)
+        .step_by(2)
+        .map(|measured| &measured.server.product[..5])
+        .collect();
+    assert_eq!(begins, ["Pando", "OpenL", "Pando", "OpenL"]);
+    assert_eq!(result.limits[0].server.product, "Null responder");
+    assert!(table.contains("Pando's / theirs"), "{table}");
 }
 
 #[test]

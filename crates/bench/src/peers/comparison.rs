@@ -30,26 +30,13 @@ pub struct Plan<'p> {
     pub rounds: u32,
 }
 
-/// Puts a load on servers. The driver does it; a test may do without.
+/// Puts a load on servers.
 pub trait Measure {
-    /// How many workloads there are.
+    /// How many workloads there are; without any, servers are loaded and asked one after the other.
     fn workloads(&self) -> usize;
 
     /// Runs one of them once. What goes wrong is part of the result.
     fn measure(&mut self, workload: usize, round: u32, target: &Target<'_>) -> WorkloadResult;
-}
-
-/// No load at all.
-pub struct LoadOnly;
-
-impl Measure for LoadOnly {
-    fn workloads(&self) -> usize {
-        0
-    }
-
-    fn measure(&mut self, _: usize, _: u32, _: &Target<'_>) -> WorkloadResult {
-        WorkloadResult::default()
-    }
 }
 
 /// A server that is ready for load.

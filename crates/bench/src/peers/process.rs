@@ -280,7 +280,7 @@ fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerEr
 }
 
 /// Does something on certain cores; a program started meanwhile inherits them.
-fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return run();
     }

@@ -25,34 +25,40 @@ pub struct Medians {
     pub unsupported: Option<String>,
 }
 
-/// The medians of every server in every workload, in order of first appearance.
-pub fn medians(workloads: &[WorkloadResult]) -> Vec<Medians> {
-    let mut keys: Vec<(&str, &str)> = Vec::new();
-    for result in workloads {
-        let key = (result.workload.as_str(), result.server.product.as_str());
-        if !keys.contains(&key) {
-            keys.push(key);
+/// The medians of every server in every workload. Workloads and, in each of them, servers are in the order of their first
+/// appearance in the whole run: rounds begin with another server each.
+pub fn medians(all: &[WorkloadResult]) -> Vec<Medians> {
+    let servers = in_order(all.iter().map(|result| result.server.product.as_str()));
+    let workloads = in_order(all.iter().map(|result| result.workload.as_str()));
+    let pairs = workloads.iter().flat_map(|workload| servers.iter().map(move |server| (*workload, *server)));
+    let were_run = |(workload, server): &(&str, &str)| {
+        all.iter().any(|result| result.workload == *workload && result.server.product == *server)
+    };
+    pairs.filter(were_run).map(|(workload, server)| medians_of(workload, server, all)).collect()
+}
+
+fn in_order<'t>(names: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut found = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(&name) {
+            found.push(name);
         }
-    }
-    keys.into_iter().map(|(workload, server)| medians_of(workload, server, workloads)).collect()
+    });
+    found
 }
 
 fn medians_of(workload: &str, server: &str, all: &[WorkloadResult]) -> Medians {
-    let rounds: Vec<_> = all
-        .iter()
-        .filter(|result| result.workload == workload && result.server.product == server)
-        .collect();
+    let rounds: Vec<_> =
+        all.iter().filter(|result| result.workload == workload && result.server.product == server).collect();
     let measured: Vec<_> =
         rounds.iter().filter(|result| result.complete && result.unsupported.is_none()).collect();
     let of = |value: &dyn Fn(&WorkloadResult) -> Option<f64>| {
         median(measured.iter().filter_map(|result| value(result)).collect())
     };
-    let percentile = |percent: f64| {
-        of(&|result| result.latency().percentile_micros(percent).map(|micros| micros as f64))
-    };
-    let not_measured = |result: &&WorkloadResult| {
-        result.unsupported.clone().or_else(|| result.failures.first().cloned())
-    };
+    let percentile =
+        |percent: f64| of(&|result| result.latency().percentile_micros(percent).map(|micros| micros as f64));
+    let not_measured =
+        |result: &&WorkloadResult| result.unsupported.clone().or_else(|| result.failures.first().cloned());
     Medians {
         workload: workload.to_owned(),
         server: server.to_owned(),
@@ -77,11 +83,13 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The first server's medians of each workload divided by those of each other one.
+/// The first server's medians of each workload divided by those of each other one; none where the first was not measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
-    for (number, other) in medians.iter().enumerate() {
-        let first = medians[..number].iter().find(|first| first.workload == other.workload);
+    let reference = medians.first().map(|first| first.server.as_str()).unwrap_or_default();
+    for other in medians.iter().filter(|other| other.server != reference) {
+        let first =
+            medians.iter().find(|first| first.workload == other.workload && first.server == reference);
         let Some(first) = first else { continue };
         let divided = |value: fn(&Medians) -> Option<f64>| {
             let (first, other) = (value(first)?, value(other)?);
@@ -125,9 +133,9 @@ mod tests {
             round("w", "B", 50.0, 20.0),
             unsupported,
             round("w", "B", 10.0, 40.0),
+            round("v", "B", 1.0, 1.0),
             round("w", "A", 300.0, 5.0),
             round("w", "A", 200.0, 4.0),
-            round("v", "B", 1.0, 1.0),
         ];
         let medians = medians(&all);
         let a = &medians[0];
@@ -136,6 +144,7 @@ mod tests {
         assert_eq!((medians[2].per_second, medians[2].unsupported.as_deref()), (None, Some("cannot")));
         let ratios = ratios(&medians);
         let pairs: Vec<_> = ratios.iter().map(|ratio| (ratio.by.as_str(), ratio.per_second)).collect();
+        // v was not measured on A.
         assert_eq!(pairs, [("B", Some(200.0 / 30.0)), ("C", None)]);
         assert_eq!(ratios[0].cpu_per_operation, Some(5.0 / 30.0));
     }

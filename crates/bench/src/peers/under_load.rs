@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::comparison::{Measure, Target};
-use super::{Data, DataError, Index, Setup, merge_indexes};
+use super::{Data, DataError, Index, Setup, merge_indexes, process};
 use crate::driver::{self, Options, Progress, Targets};
 use crate::result::{DocumentRow, WorkloadResult, now_text};
 use crate::template::Parameters;
@@ -17,8 +17,8 @@ pub struct Group {
     pub template: String,
     /// Constants of the template that are given.
     pub constants: BTreeMap<String, String>,
-    /// Entries that are keys.
-    pub entries: u64,
+    /// Entries that are keys; as many as the template says if it is not given.
+    pub entries: Option<u64>,
     /// The indexes that all servers keep.
     pub indexes: Vec<Index>,
     /// Passwords are stored in clear, for mechanisms that need that.
@@ -30,6 +30,19 @@ pub struct Group {
 }
 
 impl Group {
+    /// Nothing but data; `entries` of the template's main kind, or as many as it says.
+    pub fn load_only(template: &str, entries: Option<u64>, indexes: Vec<Index>) -> Group {
+        Group {
+            template: template.to_owned(),
+            constants: BTreeMap::new(),
+            entries,
+            indexes,
+            clear_passwords: false,
+            operation_log: false,
+            workloads: Vec::new(),
+        }
+    }
+
     /// What the servers of this group get.
     pub fn setup(&self, data: &Data) -> Setup {
         let mut setup = Setup::new(&data.suffix, self.indexes.clone(), data.bytes);
@@ -44,7 +57,7 @@ impl Group {
     /// # Errors
     /// When the template is wrong or the file cannot be written.
     pub fn generate(&self, seed: u64, path: &Path) -> Result<Data, DataError> {
-        let parameters = Parameters { constants: self.constants.clone(), entries: Some(self.entries) };
+        let parameters = Parameters { constants: self.constants.clone(), entries: self.entries };
         if self.clear_passwords {
             Data::generate_clear(&self.template, &parameters, seed, path)
         } else {
@@ -99,7 +112,7 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     Ok(Group {
         template: workload.data.template.clone(),
         constants: workload.data.constants.clone(),
-        entries: entries.unwrap_or(workload.data.entries),
+        entries: Some(entries.unwrap_or(workload.data.entries)),
         indexes: merge_indexes(named.collect::<Result<_, _>>()?, more),
         clear_passwords,
         operation_log: workload.needs.operation_log,
@@ -113,6 +126,8 @@ pub struct Driven<'d> {
     pub workloads: &'d [Workload],
     /// How to drive; target, identity and entries are set for each server.
     pub options: Options,
+    /// The cores that the driver runs on; every core if empty.
+    pub cores: Vec<usize>,
     /// Is told how each run goes, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
 }
@@ -171,8 +186,13 @@ impl Driven<'_> {
             ..self.options.clone()
         };
         let watch = &mut *self.watch;
-        driver::run_watched(workload, &targets, &options, &mut |progress| watch(&workload.name, progress))
-            .map_err(|error| error.to_string())
+        let run = || {
+            let watch = &mut |progress: &Progress| watch(&workload.name, progress);
+            Ok(driver::run_watched(workload, &targets, &options, watch))
+        };
+        // The threads of the driver inherit the cores.
+        let done = process::on_cores(&self.cores, run).map_err(|error| format!("pin the load: {error}"))?;
+        done.map_err(|error| error.to_string())
     }
 }
 
@@ -219,7 +239,7 @@ mod tests {
             .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
             .collect();
         assert_eq!(names, [vec!["a", "c"], vec!["b"], vec!["d"]]);
-        assert!(groups[2].operation_log && groups[0].entries == 50);
+        assert!(groups[2].operation_log && groups[0].entries == Some(50));
         assert_eq!(groups[1].indexes.len(), 2);
     }
 

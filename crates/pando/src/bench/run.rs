@@ -159,7 +159,7 @@ fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
 }
 
 /// The command as it was given, without a password in it and fit for a shell.
-fn command_line(words: impl Iterator<Item = String>) -> String {
+pub(super) fn command_line(words: impl Iterator<Item = String>) -> String {
     let mut line: Vec<String> = Vec::new();
     for word in words {
         let word = match line.last().map(String::as_str) {
@@ -221,25 +221,12 @@ fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Re
 fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
     let mut workloads = Vec::new();
     for name in &arguments.names {
-        let before = workloads.len();
-        match name.strip_suffix('*') {
-            Some(start) => {
-                let names = workload::shipped_names().filter(|name| name.starts_with(start));
-                workloads
-                    .extend(names.filter_map(workload::shipped).filter(|workload| !workload.jobs.is_empty()));
-            }
-            None => workloads.extend(workload::shipped(name)),
-        }
-        if workloads.len() == before {
-            return Err(Stop::Refused(format!(
-                "there is no workload {name:?}; `pando bench list` shows them, --workload takes a file"
-            )));
-        }
+        let mut named = shipped(name).map_err(Stop::Refused)?;
+        named.retain(|workload| !workload.jobs.is_empty() || workload.name == *name);
+        workloads.append(&mut named);
     }
     for path in &arguments.files {
-        let text = read(path)?;
-        let workload = Workload::parse(&path.to_string_lossy(), &text);
-        workloads.push(workload.map_err(|error| Stop::Refused(error.to_string()))?);
+        workloads.push(of_file(path).map_err(Stop::Refused)?);
     }
     if let Some(path) = &arguments.list {
         let name = path.to_string_lossy();
@@ -252,6 +239,30 @@ fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
         return Err(Stop::Refused("name a workload, a file by --workload, or a list by --list".to_owned()));
     }
     Ok(workloads)
+}
+
+/// The shipped workload of this name, or those that begin so if it ends with a star.
+pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, String> {
+    let found: Vec<_> = match name.strip_suffix('*') {
+        Some(start) => {
+            let names = workload::shipped_names().filter(|name| name.starts_with(start));
+            names.filter_map(workload::shipped).collect()
+        }
+        None => workload::shipped(name).into_iter().collect(),
+    };
+    if found.is_empty() {
+        return Err(format!(
+            "there is no workload {name:?}; `pando bench list` shows them, --workload takes a file"
+        ));
+    }
+    Ok(found)
+}
+
+/// A workload of one's own.
+pub(super) fn of_file(path: &Path) -> Result<Workload, String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Workload::parse(&path.to_string_lossy(), &text).map_err(|error| error.to_string())
 }
 
 fn read(path: &Path) -> Result<String, Stop> {
