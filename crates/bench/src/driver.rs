@@ -18,7 +18,7 @@ mod data;
 mod find_max;
 mod keys;
 mod line;
-mod observe;
+pub(crate) mod observe;
 mod outcome;
 mod pattern;
 mod plan;
@@ -26,12 +26,12 @@ mod prepare;
 mod request;
 mod sasl;
 mod tally;
-mod worker;
+pub(crate) mod worker;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Barrier, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::result::{Second, WorkloadResult};
@@ -85,6 +85,26 @@ pub struct Options {
     pub clean_up: bool,
     /// Keep the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
+    /// Waits for other load machines before loading, and again before cleaning up.
+    pub together: Option<Together>,
+}
+
+/// How several load machines keep step: asked when this one is ready, it waits for the others and gives the moment at which all
+/// go on, or nothing when they do not.
+#[derive(Clone)]
+pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
+
+impl Together {
+    /// Of what waits.
+    pub fn new(wait: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> Together {
+        Together(Arc::new(wait))
+    }
+}
+
+impl std::fmt::Debug for Together {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Together")
+    }
 }
 
 impl Default for Options {
@@ -108,6 +128,7 @@ impl Default for Options {
             check_data: true,
             clean_up: true,
             keep_histograms: false,
+            together: None,
         }
     }
 }
@@ -211,6 +232,9 @@ pub enum DriveError {
         /// How to load them.
         hint: String,
     },
+    /// The other load machines did not go on.
+    #[error("the coordinator of the load machines has gone")]
+    LeftAlone,
     /// The driver itself.
     #[error("the load driver: {0}")]
     Io(#[from] std::io::Error),
@@ -270,6 +294,10 @@ pub fn run_watched(
         prepare::add_own(workload, targets, options)?;
     }
     let collected = drive(workload, &plan, targets, options, watch);
+    if let Some(together) = options.together.as_ref().filter(|_| collected.is_ok()) {
+        // Without the others there is nobody left to disturb.
+        let _ = (together.0)();
+    }
     let added = collected.as_ref().map(|collected| collected.added.clone()).unwrap_or_default();
     let cleaned = if options.clean_up && !options.canned {
         prepare::remove_own(workload, &added, targets, options)
@@ -354,7 +382,10 @@ fn drive(
     let mut workers = Vec::new();
     let own = own_for_deletes(workload);
     for index in 0..threads {
-        let mine: VecDeque<u64> = own.clone().filter(|number| *number as usize % threads == index).collect();
+        let (shard, shards) = options.shard;
+        let is_mine =
+            |number: &u64| number % shards == shard && (number / shards) as usize % threads == index;
+        let mine: VecDeque<u64> = own.clone().filter(is_mine).collect();
         workers.push(Worker::new(&shared, index, Tally::new(&plan.kinds, sender.clone()), mine)?);
     }
     drop(sender);
@@ -369,7 +400,16 @@ fn drive(
             );
         }
         shared.connected.wait();
-        let schedule = schedule(workload, options, shared.base.elapsed());
+        // When the others do not go on, there is nothing to do either, but threads have to end.
+        let together = options.together.as_ref().map(|together| (together.0)());
+        let schedule = match together {
+            Some(None) => Schedule::nothing(shared.base.elapsed()),
+            Some(Some(moment)) => {
+                let now = shared.base.elapsed();
+                schedule(workload, options, now.max(moment.saturating_duration_since(shared.base)))
+            }
+            None => schedule(workload, options, shared.base.elapsed()),
+        };
         let _ = shared.schedule.set(schedule);
         let mut observer = Observer::new(&options.server_processes);
         shared.scheduled.wait();
@@ -378,6 +418,9 @@ fn drive(
         for handle in handles {
             let joined = handle.join().unwrap_or_else(|_| Err(std::io::Error::other("a thread has failed")));
             finished.push(joined?);
+        }
+        if together == Some(None) {
+            return Err(DriveError::LeftAlone);
         }
         Ok(collect(finished, seconds, schedule, observer))
     })
@@ -392,7 +435,7 @@ fn own_for_deletes(workload: &Workload) -> std::ops::Range<u64> {
     if uses(KeySource::Added) && !uses(KeySource::Own) { 1..workload.own_entries + 1 } else { 0..0 }
 }
 
-fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
+pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
     let nanos = |duration: Duration| duration.as_nanos() as u64;
     let warm_up = options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds));
     let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));

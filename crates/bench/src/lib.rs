@@ -7,6 +7,7 @@
 //! come from seeds ([`Seeded`]), never from the clock.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod cpu;
 pub mod driver;
 pub mod load;

@@ -1,5 +1,6 @@
 //! `pando bench`: measuring directory servers. What it does is in the `bench` crate.
 
+mod agent;
 mod limit;
 mod list;
 mod live;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use self::agent::AgentArguments;
 use self::limit::LimitArguments;
 use self::list::ListArguments;
 use self::peers::PeersArguments;
@@ -43,6 +45,9 @@ enum BenchVerb {
     /// Measure or serve the null responder: the floor that every server on this machine stands on
     #[command(after_help = limit::HELP)]
     Limit(Box<LimitArguments>),
+    /// Make load for a coordinator on another machine (`pando bench run --agents`)
+    #[command(after_help = agent::HELP)]
+    Agent(AgentArguments),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
@@ -51,6 +56,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
         BenchVerb::Report(arguments) => report::run(&arguments),
         BenchVerb::List(arguments) => list::run(&arguments),
         BenchVerb::Run(arguments) => run::run(&arguments),
+        BenchVerb::Agent(arguments) => agent::run(&arguments),
         BenchVerb::Limit(arguments) => limit::run(&arguments),
     }
 }

@@ -7,11 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench::agents::Machines;
 use bench::driver::{self, DriveError, Options, Targets};
 use bench::result::{Environment, RunResult, WorkloadResult};
 use bench::workload::{self, Listed, Workload};
 use clap::Args;
 
+use super::agent::read_token;
 use super::live::Live;
 use super::{Cpus, limit, parse_duration, summary};
 use crate::exit;
@@ -94,6 +96,12 @@ pub(crate) struct RunArguments {
     /// Local addresses to connect from, in turn; a loopback target gets 127.0.0.2 to 127.0.0.251
     #[arg(long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
+    /// Load machines that do it together, each running `pando bench agent`; clients, rate and keys are shared out
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["find_max", "source"])]
+    agents: Vec<String>,
+    /// File with the secret that they share with this coordinator
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    token_file: Option<PathBuf>,
     /// Do not look for the data first
     #[arg(long)]
     no_check: bool,
@@ -131,6 +139,7 @@ pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
 /// Measures all; whether everything was answered as it should be.
 fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
     let workloads = workloads(arguments)?;
+    let mut machines = machines(arguments)?;
     let targets = Targets::resolve(&arguments.target).map_err(|error| Stop::Refused(error.to_string()))?;
     let options = options(arguments)?;
     if let Some(cpus) = &arguments.load_cpus {
@@ -144,18 +153,56 @@ fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
     let command = command_line(std::env::args());
     let mut run = RunResult::begin(command, environment);
     for workload in &workloads {
-        need_files(workload, &options)?;
-        let result = run_one(workload, &targets, &options, arguments.find_max)?;
+        let result = match &mut machines {
+            Some(machines) => run_together(machines, workload, &targets, &options),
+            None => need_files(workload, &options)
+                .and_then(|()| run_one(workload, &targets, &options, arguments.find_max)),
+        };
+        let result = match result {
+            // What was measured before is worth keeping.
+            Err(stop) if !run.workloads.is_empty() => {
+                save(arguments, &run)?;
+                return Err(stop);
+            }
+            result => result?,
+        };
         print!("{}", summary::of(&result));
         run.workloads.push(result);
     }
-    if !arguments.no_limit {
+    // A floor of this machine says nothing about others.
+    if !arguments.no_limit && machines.is_none() {
         add_floors(&mut run, &options, server_cpus.as_ref())?;
     }
-    if let Some(path) = &arguments.output {
-        run.write(path).map_err(|error| Stop::Failed(error.to_string()))?;
-    }
+    save(arguments, &run)?;
     Ok(run.workloads.iter().all(WorkloadResult::is_clean))
+}
+
+fn save(arguments: &RunArguments, run: &RunResult) -> Result<(), Stop> {
+    match &arguments.output {
+        Some(path) => run.write(path).map_err(|error| Stop::Failed(error.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Load machines, if there are any.
+fn machines(arguments: &RunArguments) -> Result<Option<Machines>, Stop> {
+    let Some(path) = arguments.token_file.as_ref().filter(|_| !arguments.agents.is_empty()) else {
+        return Ok(None);
+    };
+    let token = read_token(path).map_err(Stop::Refused)?;
+    Machines::connect(&arguments.agents, &token).map(Some).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+fn run_together(
+    machines: &mut Machines,
+    workload: &Workload,
+    targets: &Targets,
+    options: &Options,
+) -> Result<WorkloadResult, Stop> {
+    let mut live = Live::new(&workload.name);
+    let result = machines.run(workload, &targets.uris, options, &mut |progress| live.show(progress));
+    drop(live);
+    result.map_err(|error| Stop::Failed(format!("{}: {error}", workload.name)))
 }
 
 /// The command as it was given, without a password in it and fit for a shell.

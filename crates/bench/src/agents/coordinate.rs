@@ -1,0 +1,529 @@
+//! The coordinator: lets agents run a workload together and adds up what they measured.
+
+use super::Token;
+use super::protocol::{
+    Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL, Proof,
+    RunOrder, SILENCE_MAX, Word, now_micros, prove, receive, send,
+};
+use crate::driver::observe::Observer;
+use crate::driver::{self, Options, Phase, Progress};
+use crate::result::{AgentState, Environment, MergeError, Second, WorkloadResult};
+use crate::workload::Workload;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// Round trips from which a clock is estimated.
+const CLOCK_ROUND_TRIPS: usize = 9;
+/// From telling the agents to begin until they do: longer than the way there takes.
+const LEAD: Duration = Duration::from_millis(300);
+/// How long connecting to one agent may take.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How often the server's processes are looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Why load machines measured nothing together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// An agent cannot be reached, does not take the coordinator, or failed before measuring began.
+    #[error("load machine {address}: {reason}")]
+    Agent {
+        /// As given.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// What they measured does not add up.
+    #[error("results of the load machines: {0}")]
+    Merge(#[from] MergeError),
+    /// The workload cannot be run by several.
+    #[error("workload {workload}: {reason}")]
+    Workload {
+        /// Its name.
+        workload: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Load machines that are connected.
+pub struct Machines {
+    machines: Vec<Machine>,
+}
+
+struct Machine {
+    address: String,
+    stream: TcpStream,
+    environment: Environment,
+    clock: Clock,
+}
+
+/// An agent's clock less ours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Clock {
+    offset_micros: i64,
+    error_micros: u64,
+}
+
+impl Machines {
+    /// Connects to an agent at each address (`HOST:PORT`).
+    ///
+    /// # Errors
+    /// When one cannot be reached, has another token or version, or is busy.
+    pub fn connect(addresses: &[String], token: &Token) -> Result<Machines, AgentError> {
+        let connect = |address: &String| Machine::connect(address, token);
+        Ok(Machines { machines: addresses.iter().map(connect).collect::<Result<_, _>>()? })
+    }
+
+    /// Runs a workload on all of them at the same time. Clients, rate and keys are shared out; what
+    /// `options` says of the server's processes is about this machine. `watch` hears every second how it goes.
+    ///
+    /// # Errors
+    /// When one fails before measuring begins. One that fails later makes the result incomplete.
+    pub fn run(
+        &mut self,
+        workload: &Workload,
+        targets: &[String],
+        options: &Options,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<WorkloadResult, AgentError> {
+        if workload.text.is_empty() {
+            let reason = "a list is on this machine only: load machines need a workload file".to_owned();
+            return Err(AgentError::Workload { workload: workload.name.clone(), reason });
+        }
+        for machine in &mut self.machines {
+            machine.read_clock()?;
+        }
+        let orders = orders(workload, targets, options, self.machines.len());
+        let orders =
+            orders.map_err(|reason| AgentError::Workload { workload: workload.name.clone(), reason })?;
+        let (sender, words) = mpsc::channel();
+        for (index, (machine, order)) in self.machines.iter_mut().zip(orders).enumerate() {
+            machine.begin(index, order, sender.clone())?;
+        }
+        drop(sender);
+        watch(&Progress { phase: Phase::Prepare, left: Duration::ZERO, second: None });
+        let run = Run::new(&self.machines, workload, options);
+        let ended = run.follow(words, watch);
+        if ended.is_err() {
+            // The others must not wait for a beginning that does not come.
+            self.machines.iter().for_each(|machine| drop(machine.stream.shutdown(Shutdown::Both)));
+        }
+        ended
+    }
+}
+
+/// Each machine's share. Clients and rate are those of the first job; the driver keeps the others in proportion.
+fn orders(
+    workload: &Workload,
+    targets: &[String],
+    options: &Options,
+    machines: usize,
+) -> Result<Vec<RunOrder>, String> {
+    let clients = options.clients.or(workload.jobs.first().map(|job| job.clients)).unwrap_or_default();
+    if clients < machines {
+        return Err(format!("{clients} clients are too few for {machines} load machines"));
+    }
+    let order = |index: usize| RunOrder {
+        workload_name: workload.name.clone(),
+        workload_text: workload.text.clone(),
+        targets: targets.to_vec(),
+        entries: options.entries,
+        clients: Some(clients / machines + usize::from(index < clients % machines)),
+        outstanding: options.outstanding,
+        duration: options.duration,
+        warm_up: options.warm_up,
+        rate: options
+            .rate
+            .or(workload.jobs.first().and_then(|job| job.rate))
+            .map(|rate| rate / machines as f64),
+        threads: options.threads,
+        // Random keys of the machines are not the same ones.
+        seed: options.seed.wrapping_add((index as u64) << 32),
+        data_seed: options.data_seed,
+        bind: options.bind.clone(),
+        shard: (index as u64, machines as u64),
+        check_data: options.check_data && index == 0,
+        clean_up: options.clean_up,
+    };
+    Ok((0..machines).map(order).collect())
+}
+
+impl Machine {
+    fn connect(address: &str, token: &Token) -> Result<Machine, AgentError> {
+        let failed = |reason: String| AgentError::Agent { address: address.to_owned(), reason };
+        let said = |error: io::Error| failed(error.to_string());
+        let mut found = address.to_socket_addrs().map_err(said)?;
+        let socket = found.next().ok_or_else(|| failed("the name has no address".to_owned()))?;
+        let mut stream = TcpStream::connect_timeout(&socket, CONNECT_MAX)
+            .map_err(|error| failed(format!("{error}; is `pando bench agent` running there?")))?;
+        stream.set_nodelay(true).map_err(said)?;
+        stream.set_read_timeout(Some(GREETING_MAX)).map_err(said)?;
+        stream.set_write_timeout(Some(GREETING_MAX)).map_err(said)?;
+        let challenge: Challenge = receive(&mut stream, GREETING_BYTES_MAX).map_err(said)?;
+        let version = env!("CARGO_PKG_VERSION");
+        if (challenge.protocol, challenge.version.as_str()) != (PROTOCOL, version) {
+            let theirs = challenge.version;
+            return Err(failed(format!("it is pando {theirs}, this is {version}: use one version")));
+        }
+        let mac = prove(token, &challenge.nonce);
+        let proof = Proof { protocol: PROTOCOL, version: version.to_owned(), mac };
+        send(&mut stream, &proof).map_err(said)?;
+        match receive(&mut stream, MESSAGE_BYTES_MAX).map_err(said)? {
+            Greeting::Refused { reason } => Err(failed(reason)),
+            Greeting::Welcome { environment } => {
+                stream.set_read_timeout(Some(SILENCE_MAX)).map_err(said)?;
+                let clock = Clock { offset_micros: 0, error_micros: u64::MAX };
+                Ok(Machine { address: address.to_owned(), stream, environment: *environment, clock })
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> AgentError {
+        AgentError::Agent { address: self.address.clone(), reason: reason(error) }
+    }
+
+    /// The shortest round trip says most.
+    fn read_clock(&mut self) -> Result<(), AgentError> {
+        let mut trips = Vec::new();
+        for _ in 0..CLOCK_ROUND_TRIPS {
+            let (sent, begun) = (now_micros(), Instant::now());
+            let word = send(&mut self.stream, &Order::Clock)
+                .and_then(|()| receive::<Word>(&mut self.stream, MESSAGE_BYTES_MAX));
+            let round_trip = begun.elapsed().as_micros() as u64;
+            match word.map_err(|error| self.failed(&error))? {
+                Word::Clock { micros } => trips.push((round_trip, sent, micros)),
+                _ => return Err(self.failed(&io::Error::other("no answer to a question for the time"))),
+            }
+        }
+        self.clock = Clock::estimate(&trips);
+        Ok(())
+    }
+
+    /// Sends the order, and has the answers handed on.
+    fn begin(
+        &mut self,
+        index: usize,
+        order: RunOrder,
+        words: Sender<(usize, io::Result<Word>)>,
+    ) -> Result<(), AgentError> {
+        send(&mut self.stream, &Order::Run(Box::new(order))).map_err(|error| self.failed(&error))?;
+        let mut stream = self.stream.try_clone().map_err(|error| self.failed(&error))?;
+        let listen = move || {
+            loop {
+                let word = receive::<Word>(&mut stream, MESSAGE_BYTES_MAX);
+                let is_last = matches!(word, Err(_) | Ok(Word::Result(_) | Word::Failed { .. }));
+                if words.send((index, word)).is_err() || is_last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("bench-agent-{index}")).spawn(listen);
+        thread.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    fn go(&self, moment_micros: u64) -> io::Result<()> {
+        let at_micros = moment_micros.saturating_add_signed(self.clock.offset_micros);
+        send(&mut &self.stream, &Order::Go { at_micros })
+    }
+}
+
+/// What went wrong with a connection, as a person would say it.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no word for {} s", SILENCE_MAX.as_secs()),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            "its connection is closed: the agent has ended, or the way there is broken".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+impl Clock {
+    /// From round trips: how long, when sent, and the agent's time.
+    fn estimate(trips: &[(u64, u64, u64)]) -> Clock {
+        let shortest = trips.iter().min_by_key(|(round_trip, ..)| *round_trip);
+        let Some(&(round_trip, sent, theirs)) = shortest else {
+            return Clock { offset_micros: 0, error_micros: u64::MAX };
+        };
+        let ours = sent + round_trip / 2;
+        Clock { offset_micros: theirs as i64 - ours as i64, error_micros: round_trip.div_ceil(2) }
+    }
+}
+
+/// Where an agent is.
+enum Stage {
+    Preparing,
+    /// Ready to begin.
+    Ready,
+    Running,
+    /// Ready to clean up.
+    Finished,
+    Cleaning,
+    Done(Box<WorkloadResult>),
+    Dead(String),
+}
+
+impl Stage {
+    fn is_over(&self) -> bool {
+        matches!(self, Stage::Done(_) | Stage::Dead(_))
+    }
+}
+
+/// A run from the orders to the result.
+struct Run<'a> {
+    machines: &'a [Machine],
+    workload: &'a Workload,
+    options: &'a Options,
+    stages: Vec<Stage>,
+    /// What each agent has told of each second.
+    seconds: Vec<BTreeMap<u64, u64>>,
+    shown: Second,
+    observer: Observer,
+    begun: Option<(Instant, driver::worker::Schedule)>,
+}
+
+impl<'a> Run<'a> {
+    fn new(machines: &'a [Machine], workload: &'a Workload, options: &'a Options) -> Run<'a> {
+        Run {
+            machines,
+            workload,
+            options,
+            stages: machines.iter().map(|_| Stage::Preparing).collect(),
+            seconds: vec![BTreeMap::new(); machines.len()],
+            shown: Second::default(),
+            observer: Observer::new(&options.server_processes),
+            begun: None,
+        }
+    }
+
+    fn follow(
+        mut self,
+        words: mpsc::Receiver<(usize, io::Result<Word>)>,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<WorkloadResult, AgentError> {
+        while !self.stages.iter().all(Stage::is_over) {
+            match words.recv_timeout(TICK) {
+                Ok((index, word)) => {
+                    if let Some(result) = self.hear(index, word, watch)? {
+                        return Ok(result);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if let Some((base, schedule)) = &self.begun {
+                self.observer.observe(base.elapsed().as_nanos() as u64, schedule);
+            }
+            self.go_on();
+        }
+        self.merged()
+    }
+
+    /// Takes what an agent says. A result before the beginning is the end: the server cannot do it.
+    fn hear(
+        &mut self,
+        index: usize,
+        word: io::Result<Word>,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<WorkloadResult>, AgentError> {
+        let has_begun = self.begun.is_some();
+        let dead = match word {
+            Ok(Word::Ready) => {
+                self.stages[index] = if has_begun { Stage::Finished } else { Stage::Ready };
+                None
+            }
+            Ok(Word::Second { phase, left, second }) => {
+                self.tell(index, &phase, left, second.map(|second| *second), watch);
+                None
+            }
+            Ok(Word::Result(result)) if !has_begun => return Ok(Some(*result)),
+            Ok(Word::Result(result)) => {
+                self.stages[index] = Stage::Done(result);
+                None
+            }
+            Ok(Word::Alive | Word::Clock { .. }) => None,
+            Ok(Word::Failed { reason }) => Some(reason),
+            Err(error) => Some(reason(&error)),
+        };
+        if let Some(reason) = dead {
+            if !has_begun {
+                return Err(AgentError::Agent { address: self.machines[index].address.clone(), reason });
+            }
+            self.stages[index] = Stage::Dead(reason);
+        }
+        Ok(None)
+    }
+
+    /// Lets all go on who wait for each other.
+    fn go_on(&mut self) {
+        if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
+            let moment = now_micros() + LEAD.as_micros() as u64;
+            self.begun = Some((Instant::now(), driver::schedule(self.workload, self.options, LEAD)));
+            self.tell_all(moment, |stage| matches!(stage, Stage::Ready), || Stage::Running);
+        }
+        let is_through = |stage: &Stage| stage.is_over() || matches!(stage, Stage::Finished);
+        if self.begun.is_some() && self.stages.iter().all(is_through) {
+            self.tell_all(now_micros(), |stage| matches!(stage, Stage::Finished), || Stage::Cleaning);
+        }
+    }
+
+    fn tell_all(&mut self, moment: u64, whom: fn(&Stage) -> bool, next: fn() -> Stage) {
+        for (machine, stage) in self.machines.iter().zip(&mut self.stages).filter(|(_, stage)| whom(stage)) {
+            *stage = match machine.go(moment) {
+                Ok(()) => next(),
+                Err(error) => Stage::Dead(reason(&error)),
+            };
+        }
+    }
+
+    /// Shows what all have done in the last second that one of them tells.
+    fn tell(
+        &mut self,
+        index: usize,
+        phase: &str,
+        left: Duration,
+        second: Option<Second>,
+        watch: &mut dyn FnMut(&Progress),
+    ) {
+        let phase = match phase {
+            "Measure" => Phase::Measure,
+            "Pause" => Phase::Pause,
+            "WarmUp" => Phase::WarmUp,
+            _ => Phase::Prepare,
+        };
+        if let Some(second) = second {
+            if self.seconds[index].insert(second.second, second.operations_total()).is_some() {
+                return;
+            }
+            if second.second != self.shown.second {
+                self.shown = Second { second: second.second, ..Second::default() };
+            }
+            for (kind, count) in &second.operations {
+                *self.shown.operations.entry(*kind).or_default() += count;
+            }
+            self.shown.errors += second.errors;
+            self.shown.p50_micros = self.shown.p50_micros.max(second.p50_micros);
+            self.shown.p99_micros = self.shown.p99_micros.max(second.p99_micros);
+            self.shown.max_micros = self.shown.max_micros.max(second.max_micros);
+        }
+        let is_last = self.stages.iter().rposition(|stage| !stage.is_over()) == Some(index);
+        if is_last {
+            let shown = (self.shown != Second::default()).then(|| self.shown.clone());
+            watch(&Progress { phase, left, second: shown });
+        }
+    }
+
+    /// The sum, with the state of each machine.
+    fn merged(self) -> Result<WorkloadResult, AgentError> {
+        let mut sum: Option<WorkloadResult> = None;
+        let mut agents = Vec::new();
+        let mut failures = Vec::new();
+        for ((machine, stage), seconds) in self.machines.iter().zip(self.stages).zip(&self.seconds) {
+            let mut state = AgentState {
+                address: machine.address.clone(),
+                clock_offset_micros: Some(machine.clock.offset_micros),
+                clock_error_micros: Some(machine.clock.error_micros),
+                environment: Some(machine.environment.clone()),
+                ..AgentState::default()
+            };
+            match stage {
+                Stage::Done(result) => {
+                    state.complete = result.complete;
+                    state.operations = result.operations_total();
+                    match &mut sum {
+                        Some(sum) => sum.merge(&result)?,
+                        None => sum = Some(*result),
+                    }
+                }
+                stage => {
+                    let reason = match stage {
+                        Stage::Dead(reason) => reason,
+                        _ => "it did not finish".to_owned(),
+                    };
+                    state.operations = seconds.values().sum();
+                    failures.push(format!(
+                        "load machine {} was lost after {} s, and what it measured with it",
+                        machine.address,
+                        seconds.len()
+                    ));
+                    state.failure = Some(reason);
+                }
+            }
+            agents.push(state);
+        }
+        let Some(mut sum) = sum else {
+            let lost = agents.into_iter().next().unwrap_or_default();
+            let reason = lost.failure.unwrap_or_default();
+            return Err(AgentError::Agent { address: lost.address, reason });
+        };
+        sum.complete &= failures.is_empty();
+        sum.failures.extend(failures);
+        sum.agents = agents;
+        add_cost(&mut sum, self.observer);
+        sum.set_rates();
+        Ok(sum)
+    }
+}
+
+/// What the server's processes on this machine cost.
+fn add_cost(sum: &mut WorkloadResult, observer: Observer) {
+    let (cost, seconds, failure) = observer.finish();
+    sum.cost = cost.or(sum.cost.take());
+    sum.failures.extend(failure);
+    for seen in seconds {
+        let Ok(index) = sum.seconds.binary_search_by_key(&seen.second, |second| second.second) else {
+            continue;
+        };
+        let second = &mut sum.seconds[index];
+        second.server_cpu_micros = seen.server_cpu_micros;
+        second.rss_anon_bytes = seen.rss_anon_bytes;
+        second.rss_file_bytes = seen.rss_file_bytes;
+        second.disk_read_bytes = seen.disk_read_bytes;
+        second.disk_written_bytes = seen.disk_written_bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_round_trip_tells_the_clock() {
+        // Sent at 1,000,000, the agent's clock is 5,000 ahead; one answer came back late.
+        let trips = [(9_000, 1_000_000, 1_014_000), (200, 2_000_000, 2_005_100), (700, 3_000_000, 3_005_600)];
+        assert_eq!(Clock::estimate(&trips), Clock { offset_micros: 5_000, error_micros: 100 });
+        assert_eq!(Clock::estimate(&[(10, 5_000, 1_005)]).offset_micros, -4_000);
+    }
+
+    #[test]
+    fn an_agent_of_another_version_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let agent = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let challenge =
+                Challenge { protocol: PROTOCOL, version: "0.0.1".to_owned(), nonce: String::new() };
+            send(&mut stream, &challenge).unwrap();
+        });
+        let token = Token::new("0123456789abcdef").unwrap();
+        let error = Machines::connect(std::slice::from_ref(&address), &token).err().unwrap().to_string();
+        agent.join().unwrap();
+        assert!(error.contains(&address) && error.contains("it is pando 0.0.1, this is "), "{error}");
+    }
+
+    #[test]
+    fn shares_add_up_to_the_whole() {
+        let workload = crate::workload::shipped("oid-search-sequential").unwrap();
+        let options = Options { clients: Some(10), rate: Some(300.0), ..Options::default() };
+        let orders = orders(&workload, &[], &options, 3).unwrap();
+        let clients: Vec<_> = orders.iter().map(|order| order.clients.unwrap()).collect();
+        assert_eq!(clients, [4, 3, 3]);
+        assert!(orders.iter().all(|order| order.rate == Some(100.0)));
+        assert_eq!(orders[2].shard, (2, 3));
+        assert!(super::orders(&workload, &[], &options, 11).unwrap_err().contains("too few"));
+    }
+}

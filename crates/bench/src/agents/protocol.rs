@@ -1,0 +1,211 @@
+//! What coordinator and agent say to each other, and how it is framed.
+//!
+//!     length: 4 octets, most significant first    JSON: so many octets
+
+use super::Token;
+use crate::result::{Environment, Second, WorkloadResult};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Changed whenever a message changes.
+pub(crate) const PROTOCOL: u32 = 1;
+/// Octets of a message before the token is proved.
+pub(crate) const GREETING_BYTES_MAX: usize = 4096;
+/// Octets of a message afterwards: a result has a histogram for each second, some kilobytes of text.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// An agent says something this often while it works.
+pub(crate) const WORD_EVERY: Duration = Duration::from_secs(1);
+/// One that has said nothing for so long is taken for dead.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long either side waits for a message of the greeting.
+pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
+
+/// The agent's first message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Challenge {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+    /// Random, in hexadecimal.
+    pub(crate) nonce: String,
+}
+
+/// The coordinator's first message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+    /// HMAC-SHA256 of the nonce with the token as its key, in hexadecimal.
+    pub(crate) mac: String,
+}
+
+/// The agent's answer to it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Greeting {
+    Welcome { environment: Box<Environment> },
+    Refused { reason: String },
+}
+
+/// From the coordinator.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Say what time it is.
+    Clock,
+    /// Prepare and connect.
+    Run(Box<RunOrder>),
+    /// Go on, at this time of the agent's clock.
+    Go { at_micros: u64 },
+}
+
+/// A workload and the agent's share of it. Fields are those of [`crate::driver::Options`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RunOrder {
+    pub(crate) workload_name: String,
+    /// The workload file.
+    pub(crate) workload_text: String,
+    pub(crate) targets: Vec<String>,
+    pub(crate) entries: Option<u64>,
+    pub(crate) clients: Option<usize>,
+    pub(crate) outstanding: Option<usize>,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) warm_up: Option<Duration>,
+    pub(crate) rate: Option<f64>,
+    pub(crate) threads: usize,
+    pub(crate) seed: u64,
+    pub(crate) data_seed: u64,
+    pub(crate) bind: Option<(String, String)>,
+    pub(crate) shard: (u64, u64),
+    pub(crate) check_data: bool,
+    pub(crate) clean_up: bool,
+}
+
+/// From the agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Word {
+    /// What time it is, since 1970.
+    Clock { micros: u64 },
+    /// Still there.
+    Alive,
+    /// Waits for [`Order::Go`].
+    Ready,
+    /// What the last second brought.
+    Second { phase: String, left: Duration, second: Option<Box<Second>> },
+    /// Done.
+    Result(Box<WorkloadResult>),
+    /// Nothing was measured.
+    Failed { reason: String },
+}
+
+/// The proof that somebody has the token.
+fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
+    // HMAC takes keys of any length.
+    let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("a key of any length");
+    mac.update(b"pando bench agent ");
+    mac.update(nonce.as_bytes());
+    mac
+}
+
+/// As hexadecimal text.
+pub(crate) fn prove(token: &Token, nonce: &str) -> String {
+    hex(&mac(token, nonce).finalize().into_bytes())
+}
+
+/// Whether the proof is right; takes the same time wherever it is wrong.
+pub(crate) fn is_proved(token: &Token, nonce: &str, proof: &str) -> bool {
+    let Some(bytes) = from_hex(proof) else { return false };
+    mac(token, nonce).verify_slice(&bytes).is_ok()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+/// Sends one message.
+pub(crate) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message)?;
+    let length = u32::try_from(bytes.len() - 4).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+    bytes[..4].copy_from_slice(&length.to_be_bytes());
+    sink.write_all(&bytes)?;
+    sink.flush()
+}
+
+/// Reads one message of no more than `bytes_max` octets. Memory is taken as octets come, not as they are announced.
+pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: usize) -> io::Result<T> {
+    let mut length = [0; 4];
+    source.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    let invalid = |message: String| io::Error::new(ErrorKind::InvalidData, message);
+    if length > bytes_max {
+        return Err(invalid(format!("a message of {length} octets, where {bytes_max} are the most")));
+    }
+    let mut bytes = Vec::new();
+    source.take(length as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    serde_json::from_slice(&bytes).map_err(|error| invalid(format!("not a message of an agent: {error}")))
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back() {
+        let mut wire = Vec::new();
+        send(&mut wire, &Order::Go { at_micros: 7 }).unwrap();
+        send(&mut wire, &Word::Ready).unwrap();
+        let mut source = wire.as_slice();
+        assert!(matches!(receive(&mut source, 100), Ok(Order::Go { at_micros: 7 })));
+        assert!(matches!(receive(&mut source, 100), Ok(Word::Ready)));
+        let end = receive::<Word>(&mut source, 100).unwrap_err();
+        assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn hostile_messages_are_refused_without_memory_for_them() {
+        let check = |bytes: &[u8], kind: ErrorKind| {
+            let mut source = bytes;
+            assert_eq!(receive::<Word>(&mut source, 1000).unwrap_err().kind(), kind, "{bytes:?}");
+        };
+        check(&[0xff, 0xff, 0xff, 0xff, b'x'], ErrorKind::InvalidData);
+        check(&[0, 0, 3, 0, b'x'], ErrorKind::UnexpectedEof);
+        check(&[0, 0, 0, 2, b'{', b'}'], ErrorKind::InvalidData);
+        check(&[0, 0], ErrorKind::UnexpectedEof);
+        let deep = [b"\0\0\x03\xe8".as_slice(), &[b'['; 1000]].concat();
+        check(&deep, ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_proof_needs_the_token_and_the_nonce() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        let other = Token::new("0123456789abcdeF").unwrap();
+        let proof = prove(&token, "aa");
+        assert!(is_proved(&token, "aa", &proof));
+        assert!(!is_proved(&other, "aa", &proof) && !is_proved(&token, "ab", &proof));
+        for wrong in ["", "0", "zz", &proof[2..], "é"] {
+            assert!(!is_proved(&token, "aa", wrong), "{wrong}");
+        }
+        assert!(Token::new("short").unwrap_err().contains("openssl rand"));
+    }
+}

@@ -1,0 +1,259 @@
+//! The agent: runs on a load machine and does what a coordinator says.
+
+use super::Token;
+use super::protocol::{
+    Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL, Proof,
+    RunOrder, WORD_EVERY, Word, hex, is_proved, now_micros, receive, send,
+};
+use crate::driver::Targets;
+use crate::driver::{self, Options, Progress, Together};
+use crate::result::{Environment, Second, WorkloadResult};
+use crate::workload::Workload;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// Connections that are looked after at the same time: one that works, and those that still have to prove themselves.
+const CONNECTIONS_MAX: usize = 16;
+/// How long a coordinator may take between two orders of one run: the slowest agent prepares that long.
+const ORDERS_MAX: Duration = Duration::from_secs(3600);
+/// How far off a moment to begin may be.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
+
+/// An agent that listens.
+pub struct Agent {
+    listener: TcpListener,
+    state: Arc<State>,
+}
+
+struct State {
+    token: Token,
+    connections: AtomicUsize,
+    is_working: AtomicBool,
+    report: Box<dyn Fn(AgentEvent) + Send + Sync>,
+}
+
+/// What an agent tells the person who started it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AgentEvent {
+    /// A workload begins for this coordinator.
+    Begins {
+        /// Who asked.
+        coordinator: SocketAddr,
+        /// Its name.
+        workload: String,
+    },
+    /// The same has ended.
+    Ended {
+        /// Its name.
+        workload: String,
+        /// Why nothing was measured, if so.
+        failure: Option<String>,
+    },
+    /// Somebody was turned away.
+    Refused {
+        /// Who.
+        peer: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Agent {
+    /// Listens. `report` hears what happens.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn listen(
+        address: SocketAddr,
+        token: Token,
+        report: impl Fn(AgentEvent) + Send + Sync + 'static,
+    ) -> io::Result<Agent> {
+        let state = State {
+            token,
+            connections: AtomicUsize::new(0),
+            is_working: AtomicBool::new(false),
+            report: Box::new(report),
+        };
+        Ok(Agent { listener: TcpListener::bind(address)?, state: Arc::new(state) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Works for coordinators, one at a time, until the process ends.
+    ///
+    /// # Errors
+    /// When no more connections can be taken.
+    pub fn serve(&self) -> io::Result<()> {
+        loop {
+            let (stream, peer) = self.listener.accept()?;
+            let state = Arc::clone(&self.state);
+            if state.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
+                state.connections.fetch_sub(1, Ordering::SeqCst);
+                continue;
+            }
+            std::thread::Builder::new().name("bench-agent".to_owned()).spawn(move || {
+                if let Err(reason) = state.converse(stream, peer) {
+                    (state.report)(AgentEvent::Refused { peer, reason });
+                }
+                state.connections.fetch_sub(1, Ordering::SeqCst);
+            })?;
+        }
+    }
+}
+
+impl State {
+    /// One connection from greeting to end. What is wrong before the work is the error.
+    fn converse(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
+        let said = |error: io::Error| error.to_string();
+        stream.set_nodelay(true).map_err(said)?;
+        stream.set_read_timeout(Some(GREETING_MAX)).map_err(said)?;
+        stream.set_write_timeout(Some(GREETING_MAX)).map_err(said)?;
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
+        let nonce = hex(&nonce);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let challenge = Challenge { protocol: PROTOCOL, version: version.clone(), nonce: nonce.clone() };
+        send(&mut stream, &challenge).map_err(said)?;
+        let proof: Proof = receive(&mut stream, GREETING_BYTES_MAX).map_err(said)?;
+        let refused = if !is_proved(&self.token, &nonce, &proof.mac) {
+            Some("the token is not this agent's".to_owned())
+        } else if (proof.protocol, &proof.version) != (PROTOCOL, &version) {
+            Some(format!("this agent is pando {version}, the coordinator {}: use one version", proof.version))
+        } else if self.is_working.swap(true, Ordering::SeqCst) {
+            Some("this agent works for another coordinator".to_owned())
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            send(&mut stream, &Greeting::Refused { reason: reason.clone() }).map_err(said)?;
+            return Err(reason);
+        }
+        let _working = Working(&self.is_working);
+        send(&mut stream, &Greeting::Welcome { environment: Box::new(Environment::detect()) })
+            .map_err(said)?;
+        stream.set_read_timeout(Some(ORDERS_MAX)).map_err(said)?;
+        // The coordinator may go whenever it is done.
+        let _ = self.obey(stream, peer);
+        Ok(())
+    }
+
+    fn obey(&self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        loop {
+            match receive(&mut stream, MESSAGE_BYTES_MAX)? {
+                Order::Clock => send(&mut stream, &Word::Clock { micros: now_micros() })?,
+                Order::Run(order) => {
+                    let workload = order.workload_name.clone();
+                    (self.report)(AgentEvent::Begins { coordinator: peer, workload: workload.clone() });
+                    let outcome = work(&order, &stream);
+                    let failure = outcome.as_ref().err().cloned();
+                    (self.report)(AgentEvent::Ended { workload, failure });
+                    let word = match outcome {
+                        Ok(result) => Word::Result(Box::new(result)),
+                        Err(reason) => Word::Failed { reason },
+                    };
+                    send(&mut stream, &word)?;
+                }
+                Order::Go { .. } => {}
+            }
+        }
+    }
+}
+
+/// Free again, whatever happens.
+struct Working<'a>(&'a AtomicBool);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Runs the workload, and says a word every second meanwhile.
+fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> {
+    let workload =
+        Workload::parse(&order.workload_name, &order.workload_text).map_err(|error| error.to_string())?;
+    let targets = Targets::resolve(&order.targets).map_err(|error| error.to_string())?;
+    let line = Arc::new(Line {
+        stream: stream.try_clone().map_err(|error| error.to_string())?,
+        writing: Mutex::new(()),
+    });
+    let (stop, stopped) = mpsc::channel::<()>();
+    let alive = Arc::clone(&line);
+    let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
+        // Ends when the other end of the channel is gone.
+        while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if alive.say(&Word::Alive).is_err() {
+                return;
+            }
+        }
+    });
+    let ticker = ticker.map_err(|error| error.to_string())?;
+    let waiting = Arc::clone(&line);
+    let mut options = options(order);
+    options.together = Some(Together::new(move || waiting.wait_for_go().ok()));
+    let mut watch = |progress: &Progress| {
+        let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
+        let phase = format!("{:?}", progress.phase);
+        // A coordinator that is gone shows when the result is sent.
+        let _ = line.say(&Word::Second { phase, left: progress.left, second });
+    };
+    let result = driver::run_watched(&workload, &targets, &options, &mut watch);
+    drop(stop);
+    let _ = ticker.join();
+    result.map_err(|error| error.to_string())
+}
+
+fn options(order: &RunOrder) -> Options {
+    Options {
+        entries: order.entries,
+        clients: order.clients,
+        outstanding: order.outstanding,
+        duration: order.duration,
+        warm_up: order.warm_up,
+        rate: order.rate,
+        threads: order.threads.max(1),
+        seed: order.seed,
+        data_seed: order.data_seed,
+        bind: order.bind.clone(),
+        shard: order.shard,
+        check_data: order.check_data,
+        clean_up: order.clean_up,
+        keep_histograms: true,
+        ..Options::default()
+    }
+}
+
+/// The connection, written to by two threads and read by one.
+struct Line {
+    stream: TcpStream,
+    writing: Mutex<()>,
+}
+
+impl Line {
+    fn say(&self, word: &Word) -> io::Result<()> {
+        let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&mut &self.stream, word)
+    }
+
+    /// Says that this one is ready, and waits to be told when to go on.
+    fn wait_for_go(&self) -> io::Result<Instant> {
+        self.say(&Word::Ready)?;
+        match receive(&mut &self.stream, MESSAGE_BYTES_MAX)? {
+            Order::Go { at_micros } => {
+                let ahead = Duration::from_micros(at_micros.saturating_sub(now_micros()));
+                Ok(Instant::now() + ahead.min(AHEAD_MAX))
+            }
+            order => Err(io::Error::other(format!("{order:?} instead of a moment to go on"))),
+        }
+    }
+}
