@@ -18,7 +18,7 @@ use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
-use crate::settings::{self, SettingsArguments};
+use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::verify::{self, VerifyArguments};
 
 /// An LDAP v3 directory server.
@@ -59,10 +59,10 @@ pub(crate) enum Verb {
     Generate(GenerateArguments),
     /// Say what a settings file would change
     #[command(after_help = settings::PLAN_HELP)]
-    Plan(SettingsArguments),
+    Plan(PlanArguments),
     /// Put the settings of a file in force: suffixes, indexes, schema, limits, access
     #[command(after_help = settings::APPLY_HELP)]
-    Apply(SettingsArguments),
+    Apply(ApplyArguments),
     /// Measure directory servers
     Bench(BenchArguments),
     /// List indexes of a directory; add and drop them while it is not being served

@@ -4,14 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use server::settings::{self, Changes};
-use server::{Arguments, Config, ServeError};
+use client::Connection;
+use directory::virtual_entries::APPLY_SETTINGS;
+use ldap::ServerUrl;
+use server::settings::{self, Changes, SettingsFile, online};
+use server::{Arguments, Config, Fault, ServeError};
 
 use crate::exit;
+use crate::online::{ServerArguments, socket_in};
 
-/// The options of both.
+/// The options of `pando plan`.
 #[derive(Debug, Args)]
-pub(crate) struct SettingsArguments {
+pub(crate) struct PlanArguments {
     /// The data directory
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
@@ -20,50 +24,110 @@ pub(crate) struct SettingsArguments {
     file: PathBuf,
 }
 
-impl SettingsArguments {
+/// The options of `pando apply`.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArguments {
+    #[command(flatten)]
+    plan: PlanArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+impl PlanArguments {
     fn config(&self) -> Result<Config, ServeError> {
         Ok(Config::load(&Arguments { data: self.data.clone(), ..Arguments::default() })?)
     }
 }
 
-pub(crate) fn plan(arguments: &SettingsArguments) -> ExitCode {
+pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     let planned = arguments.config().and_then(|config| {
         let file = settings::read(&arguments.file)?;
         Ok((settings::plan(&config, &file)?, config))
     });
     match planned {
-        Ok((changes, config)) => say(&changes, &config),
-        Err(error) => exit::failed(&error),
-    }
-}
-
-pub(crate) fn apply(arguments: &SettingsArguments) -> ExitCode {
-    let applied = arguments.config().and_then(|config| {
-        let file = settings::read(&arguments.file)?;
-        let changes = settings::apply(config.clone(), &file, |part| {
-            eprintln!("{}", server::progress_text(part));
-        })?;
-        Ok((changes, config))
-    });
-    match applied {
         Ok((changes, config)) => {
-            let code = say(&changes, &config);
-            if changes.is_new || !changes.lines.is_empty() {
-                println!("applied");
-            }
-            code
+            say(&changes, &config);
+            ExitCode::SUCCESS
         }
         Err(error) => exit::failed(&error),
     }
 }
 
-fn say(changes: &Changes, config: &Config) -> ExitCode {
+pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
+    let file = match settings::read(&arguments.plan.file) {
+        Ok(file) => file,
+        Err(error) => return exit::failed(&error),
+    };
+    if let Some(url) = arguments.server.server(arguments.plan.data.as_deref()) {
+        return apply_online(arguments, &file, &url);
+    }
+    let applied = arguments.plan.config().and_then(|config| {
+        let changes = settings::apply(config.clone(), &file, |part| {
+            eprintln!("{}", server::progress_text(part));
+        });
+        Ok((changes, config))
+    });
+    match applied {
+        Ok((Ok(changes), config)) => {
+            say(&changes, &config);
+            say_applied(&changes)
+        }
+        // The process that has the directory may be a server, which can be asked.
+        Ok((Err(error), config)) if error.fault() == Fault::InUse => {
+            let url = socket_in(&config.data);
+            match arguments.server.connect(&url) {
+                Ok(connection) => send(connection, &file, &url),
+                Err(_) => exit::failed(&error),
+            }
+        }
+        Ok((Err(error), _)) | Err(error) => exit::failed(&error),
+    }
+}
+
+fn apply_online(arguments: &ApplyArguments, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
+    match arguments.server.connect(url) {
+        Ok(connection) => send(connection, file, url),
+        Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+/// Lets a running server put the settings in force.
+fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
+    let reply = match connection.extended(APPLY_SETTINGS, Some(&online::request(file))) {
+        Ok(reply) => reply,
+        Err(error) => return exit::failure(&format!("{url}: {error}")),
+    };
+    let value = reply.extended.value.as_deref();
+    match online::answer(file, reply.outcome.code, &reply.outcome.diagnostic, value) {
+        Ok(changes) => {
+            say_lines(&changes);
+            if changes.lines.iter().any(|line| line.starts_with("builds")) {
+                println!("the server builds while it serves; cn=Indexes,cn=monitor says how far it is");
+            }
+            say_applied(&changes)
+        }
+        Err(error) => exit::failed(&error),
+    }
+}
+
+fn say(changes: &Changes, config: &Config) {
     if changes.is_new {
         println!("makes a new directory in {}", config.data.display());
-    } else if changes.lines.is_empty() {
+    }
+    say_lines(changes);
+}
+
+fn say_lines(changes: &Changes) {
+    if !changes.is_new && changes.lines.is_empty() {
         println!("no change: these settings are in force");
     }
     changes.lines.iter().for_each(|line| println!("{line}"));
+}
+
+fn say_applied(changes: &Changes) -> ExitCode {
+    if changes.is_new || !changes.lines.is_empty() {
+        println!("applied");
+    }
     ExitCode::SUCCESS
 }
 
@@ -84,15 +148,17 @@ pub(crate) const APPLY_HELP: &str = "\
 A settings file states everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits, access.
 What it leaves out has its default, and an index that it does not name is not kept; `pando export --config` writes one to
 start from. All of it is put in force, or nothing is. A directory that is not there is made, so indexes are chosen before
-the first import. A command that is interrupted goes on making indexes where it was when it, or the server, is started
-again. docs/configure.md has every key.
+the first import. A directory that is being served is changed by its server, through the socket in it, while it goes on
+serving. A command that is interrupted goes on making indexes where it was when it, or the server, is started again.
+docs/configure.md has every key.
 
 Examples:
   pando apply --data /var/lib/pando settings.toml
+  pando apply --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret settings.toml
 
 Exit codes:
   0  the settings are in force
-  1  it failed; nothing is changed
+  1  it failed, or the server refused; nothing is changed
   2  the file, or a schema file that it names, is wrong: each error has its line; nothing is changed
-  3  another process has the directory
+  3  another process has the directory, and it is no server that takes settings
   4  the data directory cannot be used as it is";

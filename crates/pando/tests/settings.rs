@@ -4,11 +4,13 @@
 
 mod support;
 
+use std::time::Instant;
+
 use ldap::Scope;
 use support::clients::{Run, ldap_utility};
 use support::pando::{Start, command};
 use support::tree::{add_person, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 /// A definition that is not among the shipped ones.
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch\n  \
@@ -163,5 +165,60 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
     assert!(text.contains("anonymous_read = true") && text.contains(COLOUR), "{text}");
     assert!(pando.stop().success());
     with_file(&scratch, "plan", &text).expect_output("no change");
+    command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
+}
+
+#[test]
+fn a_directory_that_is_served_is_changed_by_its_server() {
+    let scratch = Scratch::new("settings-online");
+    let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
+    scratch.write("own.schema", COLOUR);
+    let text = exported(&scratch)
+        .replace("size_limit = 1000", "size_limit = 3")
+        .replace("anonymous_read = false", "anonymous_read = true\nschema_files = [\"own.schema\"]")
+        .replace("[indexes]", "[indexes]\ndescription = [\"substring\"]\ncolour = \"equality\"");
+    let planned = with_file(&scratch, "plan", &text).expect_code(0).stdout;
+    let applied = with_file(&scratch, "apply", &text).expect_code(0);
+    let said = "the server builds while it serves; cn=Indexes,cn=monitor says how far it is\napplied\n";
+    assert_eq!(applied.stdout, planned + said);
+    with_file(&scratch, "apply", &text).expect_code(0).expect_output("no change");
+    let limited = pando.connect().search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    assert_eq!((limited.outcome.code, limited.entries.len()), (ldap::ResultCode::SIZE_LIMIT_EXCEEDED, 3));
+    let started = Instant::now();
+    let explain = ["explain", "--online", "--base", SUFFIX, "(description=*zzz*)"];
+    while !command(&explain, Some(&Pando::data(&scratch))).stdout.contains("substring of description") {
+        assert!(started.elapsed() < DEADLINE, "the index is not made");
+    }
+
+    // What the server refuses is told with the lines of the file that was sent.
+    let wrong = text.replace("colour = \"equality\"", "color = \"equality\"");
+    let line = 1 + wrong.lines().position(|line| line.starts_with("color")).unwrap();
+    let refused = with_file(&scratch, "apply", &wrong).expect_code(2);
+    refused.expect_error(&format!("settings.toml:{line}: attribute type \"color\" is not defined"));
+    scratch.write("own.schema", "# a comment\nnonsense\n");
+    with_file(&scratch, "apply", &text).expect_code(2).expect_error("own.schema:2: \"nonsense\"");
+    scratch.write("own.schema", "");
+    with_file(&scratch, "apply", &text).expect_code(2).expect_error("\"colour\" is not defined");
+    scratch.write("own.schema", COLOUR);
+    let gone = text.replace(&format!("\"{SUFFIX}\""), "\"o=other\"");
+    with_file(&scratch, "apply", &gone).expect_code(2).expect_error("settings.toml:5: suffix");
+    with_file(&scratch, "plan", &text).expect_code(0).expect_output("no change");
+
+    // Over the network the administrator has to bind, and nobody else may.
+    let url = format!("ldap://{}", pando.address());
+    let password = scratch.write("password", support::ADMIN_PASSWORD);
+    let file = scratch.write("settings.toml", text.replace("size_limit = 3", "size_limit = 4"));
+    let apply =
+        |more: &[&str]| command(&[&["apply", "--url", &url, file.to_str().unwrap()], more].concat(), None);
+    apply(&[]).expect_code(1).expect_error("insufficientAccessRights");
+    let bound = ["--bind-dn", support::ADMIN_DN, "--password-file", password.to_str().unwrap()];
+    apply(&bound).expect_code(0).expect_output("changes limits.size_limit from 3 to 4\napplied\n");
+    let reply = pando.administrator().extended("1.3.6.1.4.1.99999.5.1", None).unwrap();
+    assert_eq!(reply.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
+    let files =
+        pando.administrator().extended("1.3.6.1.4.1.99999.5.1", Some(b"schema_files = ['x']")).unwrap();
+    assert_eq!(files.outcome.code, ldap::ResultCode::CONSTRAINT_VIOLATION);
+    assert!(files.outcome.diagnostic.contains("a server reads no files of its clients"), "{files:?}");
+    assert!(pando.stop().success());
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }

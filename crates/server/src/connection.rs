@@ -7,7 +7,6 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use directory::Outcome;
 use ldap::{ResultCode, response};
 use rustix::buffer::spare_capacity;
 
@@ -18,6 +17,7 @@ use crate::limits::{
     BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PARTIAL_TOTAL_MAX,
     READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
+use crate::mailbox::Written;
 use crate::session::{Next, Session};
 use crate::stream::Stream;
 
@@ -334,15 +334,9 @@ impl Connection {
     }
 
     /// The writer has finished a change of this connection. The answer is sent in the next turn.
-    pub(crate) fn written(
-        &mut self,
-        context: &mut Context,
-        buffers: &mut Buffers,
-        ticket: u64,
-        outcome: &Outcome,
-    ) {
+    pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
         self.prepare_output(buffers);
-        self.session.written(context, ticket, outcome, &mut self.output);
+        self.session.written(context, answer, &mut self.output);
     }
 
     /// The hash pool has finished a job of this connection. The answer is sent in the next turn.

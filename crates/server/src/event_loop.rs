@@ -239,7 +239,7 @@ impl EventLoop {
                 Letter::Written(answers) => {
                     for answer in answers {
                         self.deliver(answer.address, |connection, context, buffers| {
-                            connection.written(context, buffers, answer.address.ticket, &answer.outcome);
+                            connection.written(context, buffers, &answer);
                         });
                     }
                 }

@@ -29,6 +29,8 @@ pub(crate) struct Address {
 pub(crate) struct Written {
     pub(crate) address: Address,
     pub(crate) outcome: Outcome,
+    /// The value of the answer to an extended operation.
+    pub(crate) value: Option<Vec<u8>>,
 }
 
 /// What an event loop is told.

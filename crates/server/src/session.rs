@@ -22,6 +22,7 @@ use std::time::Instant;
 use directory::bind::ExternalIdentity;
 use directory::controls::{ControlContext, RequestControls};
 use directory::search::Search;
+use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{Outcome, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
@@ -238,10 +239,11 @@ impl Session {
         {
             return Taken::NotYet(Next::Finish);
         }
-        let is_change = matches!(
-            message.request,
-            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_)
-        );
+        let is_change = match &message.request {
+            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
+            Request::Extended(request) => request.name == APPLY_SETTINGS,
+            _ => false,
+        };
         if is_change && !context.shared.writes.reserve(frame.len()) {
             return Taken::NotYet(Next::WriterRoom);
         }
@@ -372,10 +374,27 @@ impl Session {
 
     /// Sends the final response of an operation, counts and logs it.
     fn answer(&self, context: &mut Context, asked: &Asked, outcome: &Outcome, out: &mut Vec<u8>) {
+        self.answer_with(context, asked, outcome, None, out);
+    }
+
+    /// The same with the value of an extended response.
+    fn answer_with(
+        &self,
+        context: &mut Context,
+        asked: &Asked,
+        outcome: &Outcome,
+        value: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
         let Some(response) = asked.operation.response() else { return };
         let Outcome { code, matched_dn, diagnostic, referrals } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
-        response::encode_result(out, asked.id, response, &result, Controls::NONE);
+        match value {
+            None => response::encode_result(out, asked.id, response, &result, Controls::NONE),
+            Some(_) => {
+                response::encode_extended_response(out, asked.id, &result, None, value, Controls::NONE);
+            }
+        }
         context.counters.completed(asked.operation, *code);
         asked.log(self.number, *code);
     }

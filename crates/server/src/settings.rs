@@ -5,6 +5,7 @@
 //! it changes, and applying it twice changes nothing the second time.
 
 mod file;
+pub mod online;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -143,7 +144,7 @@ fn first_changes(file: &SettingsFile) -> Result<Changes, ServeError> {
 fn describe(differences: &[Difference], state: Option<State<'_>>) -> Result<Vec<String>, ServeError> {
     let mut lines = Vec::new();
     for difference in differences {
-        lines.extend(difference.describe(state)?);
+        lines.extend(difference.describe(state, true)?);
     }
     Ok(lines)
 }

@@ -36,6 +36,14 @@ pub enum ServeError {
     /// The settings are not usable.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A server that was asked refused.
+    #[error("{code}: {diagnostic}")]
+    Refused {
+        /// Why.
+        code: ldap::ResultCode,
+        /// For a person to read.
+        diagnostic: String,
+    },
     /// Directory-wide settings cannot be.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Settings(Vec<ConfigError>),

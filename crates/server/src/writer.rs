@@ -16,13 +16,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use directory::controls::{ControlContext, RequestControls};
+use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{OperationError, Outcome, Requester, Stamp, Writer};
-use ldap::{DecodeLimits, Message, ResultCode};
+use ldap::{DecodeLimits, Message, Request, ResultCode};
 use store::StoreError;
 
 use crate::hash_pool::HashedPasswords;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::mailbox::{Address, Letter, Mailbox, Written};
+use crate::settings::online;
 use crate::stamp::{Random, now_micros};
 use crate::upkeep::Upkeep;
 
@@ -37,6 +39,19 @@ pub(crate) struct WriteRequest {
     pub(crate) message: Vec<u8>,
     /// Its clear passwords with their stored forms.
     pub(crate) hashed_passwords: HashedPasswords,
+}
+
+/// What became of a change, and the value of the answer to an extended operation.
+#[derive(Clone)]
+struct Answer {
+    outcome: Outcome,
+    value: Option<Vec<u8>>,
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Answer {
+        Answer { outcome, value: None }
+    }
 }
 
 /// The queue before the writer, shared by all event loops.
@@ -256,10 +271,10 @@ fn write(
     requests: &[WriteRequest],
     random: &mut Random,
     disk: &mut DiskWatch,
-) -> Vec<Outcome> {
+) -> Vec<Answer> {
     let mut batch = match writer.begin() {
         Ok(batch) => batch,
-        Err(error) => return vec![Outcome::from(error); requests.len()],
+        Err(error) => return vec![Outcome::from(error).into(); requests.len()],
     };
     let full = batch.disk_full().cloned();
     let mut outcomes = Vec::with_capacity(requests.len());
@@ -273,11 +288,11 @@ fn write(
         }
         Err(OperationError::Store(error @ StoreError::DiskFull { .. })) => {
             disk.note(Some(&error));
-            vec![Outcome::from(OperationError::from(error)); requests.len()]
+            vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
             tracing::error!(%error, changes = requests.len(), "a commit failed");
-            vec![Outcome::from(error); requests.len()]
+            vec![Outcome::from(error).into(); requests.len()]
         }
     }
 }
@@ -301,38 +316,46 @@ impl DiskWatch {
     }
 }
 
-fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Outcome {
+fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Answer {
     // The event loop decoded the same bytes before, within the limits that are set.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = match Message::decode(&request.message, &limits) {
         Ok(message) => message,
-        Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()),
+        Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
         Ok(controls) => controls,
-        Err(outcome) => return outcome,
+        Err(outcome) => return outcome.into(),
     };
     let uuid = match random.uuid() {
         Ok(uuid) => uuid,
-        Err(error) => return Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}")),
+        Err(error) => {
+            return Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}")).into();
+        }
     };
     let hashed_passwords = request.hashed_passwords.clone();
     let stamp = Stamp { now_micros: now_micros(), uuid, hashed_passwords };
-    batch.execute(&request.requester, &message.request, &controls, &stamp)
+    match &message.request {
+        Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
+            let (outcome, value) = online::execute(batch, &request.requester, extended.value, &stamp);
+            Answer { outcome, value }
+        }
+        change => batch.execute(&request.requester, change, &controls, &stamp).into(),
+    }
 }
 
-fn all_failed(count: usize) -> Vec<Outcome> {
+fn all_failed(count: usize) -> Vec<Answer> {
     let text = "changes have stopped after an internal error; reading goes on, a restart is needed";
-    vec![Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text); count]
+    vec![Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text).into(); count]
 }
 
 /// Sends each outcome to the loop that waits for it, one letter per loop.
-fn answer(batch: &[WriteRequest], outcomes: Vec<Outcome>, mailboxes: &[Mailbox]) {
+fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
     let mut letters: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
-    for (request, outcome) in batch.iter().zip(outcomes) {
+    for (request, Answer { outcome, value }) in batch.iter().zip(outcomes) {
         let address = request.address;
         if let Some(letter) = letters.get_mut(usize::from(address.event_loop)) {
-            letter.push(Written { address, outcome });
+            letter.push(Written { address, outcome, value });
         }
     }
     for (mailbox, letter) in mailboxes.iter().zip(letters) {

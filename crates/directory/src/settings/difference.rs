@@ -84,11 +84,15 @@ impl Difference {
     }
 
     /// The difference and its cost as text, a line each. `state` is where the change is to be made, `None` a directory that
-    /// is to be made. The rows that go are counted, which takes a walk over their keys.
+    /// is to be made. With `counts_rows` the index rows that go are counted, which takes a walk over their keys.
     ///
     /// # Errors
     /// The store failed.
-    pub fn describe(&self, state: Option<State<'_>>) -> Result<Vec<String>, OperationError> {
+    pub fn describe(
+        &self,
+        state: Option<State<'_>>,
+        counts_rows: bool,
+    ) -> Result<Vec<String>, OperationError> {
         Ok(match self {
             Difference::SuffixAdded(dn) => vec![format!("adds the suffix {dn}")],
             Difference::SuffixRemoved(dn) => vec![format!("removes the suffix {dn}, which has no entries")],
@@ -103,7 +107,7 @@ impl Difference {
                 vec![format!("changes {key} from {before} to {after}")]
             }
             Difference::Index { attribute, before, after } => {
-                describe_index(state, attribute, *before, *after)?
+                describe_index(state, counts_rows, attribute, (*before, *after))?
             }
         })
     }
@@ -139,9 +143,9 @@ pub fn grouped(number: u64) -> String {
 
 fn describe_index(
     state: Option<State<'_>>,
+    counts_rows: bool,
     attribute: &str,
-    before: IndexKinds,
-    after: IndexKinds,
+    (before, after): (IndexKinds, IndexKinds),
 ) -> Result<Vec<String>, OperationError> {
     let mut texts = Vec::new();
     let had = |part: &IndexPart| part.is_of(before);
@@ -156,15 +160,19 @@ fn describe_index(
     }
     let dropped: Vec<IndexPart> = IndexPart::ALL.into_iter().filter(|part| had(part) && !has(part)).collect();
     if !dropped.is_empty() {
-        let mut rows = 0;
-        for part in &dropped {
-            rows += state.map_or(Ok(0), |state| row_count(state, attribute, *part))?;
-        }
         let what = match after.is_none() {
             true => "the index".to_owned(),
             false => indexes(before, &dropped).replacen("an ", "the ", 1).replacen("a ", "the ", 1),
         };
-        texts.push(format!("drops {what} on {attribute}: {} rows", grouped(rows)));
+        let mut text = format!("drops {what} on {attribute}");
+        if let (Some(state), true) = (state, counts_rows) {
+            let mut rows = 0;
+            for part in &dropped {
+                rows += row_count(state, attribute, *part)?;
+            }
+            text += &format!(": {} rows", grouped(rows));
+        }
+        texts.push(text);
     }
     if texts.is_empty() {
         // Equality and ordering share their rows.

@@ -257,7 +257,8 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     }
     let kind: (&str, &[&str]) = ("pandoIndexKind", &["equality"]);
     let index: (&str, &[&str]) = ("objectClass", &["pandoIndex", "top"]);
-    let additions: &[(&str, &[(&str, &[&str])], ResultCode, &str)] = &[
+    type Attributes<'a> = &'a [(&'a str, &'a [&'a str])];
+    let additions: &[(&str, Attributes<'_>, ResultCode, &str)] = &[
         ("cn=sn,cn=indexes,cn=config", &[index, kind], ResultCode::ENTRY_ALREADY_EXISTS, "there is an entry"),
         ("cn=surname,cn=indexes,cn=config", &[index, kind], ResultCode::NAMING_VIOLATION, "cn=sn"),
         ("cn=nonsense,cn=indexes,cn=config", &[index, kind], ResultCode::CONSTRAINT_VIOLATION, "not defined"),

@@ -11,7 +11,7 @@ use super::{Asked, Session, Work};
 use crate::context::Context;
 use crate::hash_pool::{HashJob, HashResult, HashWork, HashedPasswords, hash_all, is_slow_scheme};
 use crate::limits::CLEAR_PASSWORDS_MAX;
-use crate::mailbox::Address;
+use crate::mailbox::{Address, Written};
 use crate::writer::WriteRequest;
 
 /// A change that waits for the hash pool, or behind one that does.
@@ -74,15 +74,9 @@ impl Session {
     }
 
     /// The writer has finished a change.
-    pub(crate) fn written(
-        &mut self,
-        context: &mut Context,
-        ticket: u64,
-        outcome: &Outcome,
-        out: &mut Vec<u8>,
-    ) {
-        if let Some((asked, _)) = self.take(ticket) {
-            self.answer(context, &asked, outcome, out);
+    pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
+        if let Some((asked, _)) = self.take(answer.address.ticket) {
+            self.answer_with(context, &asked, &answer.outcome, answer.value.as_deref(), out);
         }
     }
 
