@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
 
+mod sample;
 #[path = "../src/testing.rs"]
 mod testing;
 
@@ -14,20 +15,17 @@ use std::time::Instant;
 use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
 use fastrand::Rng;
-use ldap::{
-    AddRequest, AttributesBuf, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
-};
+use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
+use sample::{PEOPLE, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 100_000;
-const ADDS_PER_BATCH: u32 = 1_000;
 /// As much as an event loop has, see `View::remember_rows`.
 const KNOWN_BYTES: usize = 128 << 20;
 const ROUNDS: usize = 7;
-const PEOPLE: &str = "ou=people,dc=example,dc=com";
 
 fn main() {
-    let mut directory = sample();
+    let mut directory = sample(PERSON_COUNT);
     println!("| search | ns | entries |");
     println!("|---|---|---|");
     let person = |rng: &mut Rng| format!("(uid=user.{})", rng.u32(0..PERSON_COUNT));
@@ -65,49 +63,6 @@ fn main() {
     measure(&directory, "(employeeNumber=x), a scan", 1, SUFFIX, subtree, &["1.1"], unindexed);
     let inner = |rng: &mut Rng| format!("(description=*number {}*)", rng.u32(0..PERSON_COUNT));
     measure(&directory, "(description=*x*), a scan", 1, SUFFIX, subtree, &["1.1"], inner);
-}
-
-fn sample() -> TestDirectory {
-    let mut directory = TestDirectory::with_suffix_entry();
-    directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
-    for first in (0..PERSON_COUNT).step_by(ADDS_PER_BATCH as usize) {
-        let stamps: Vec<_> = (0..ADDS_PER_BATCH).map(|_| directory.stamp()).collect();
-        let mut batch = directory.writer.begin().unwrap();
-        for (number, stamp) in (first..).zip(&stamps) {
-            let uid = format!("user.{number}");
-            let mut attributes = AttributesBuf::new();
-            attributes.push("objectClass", ["inetOrgPerson"]);
-            attributes.push("cn", [&uid]);
-            attributes.push("sn", [format!("Person {}", number % 1_000)]);
-            attributes.push("givenName", [format!("Given {}", number % 500)]);
-            attributes.push("mail", [format!("{uid}@example.com")]);
-            attributes.push("employeeNumber", [number.to_string()]);
-            for name in [
-                "title",
-                "street",
-                "l",
-                "st",
-                "postalCode",
-                "homePhone",
-                "mobile",
-                "telephoneNumber",
-                "initials",
-            ] {
-                attributes.push(name, [format!("0{number}")]);
-            }
-            attributes.push(
-                "description",
-                [format!("This is the description of number {number}, some words long.")],
-            );
-            let entry = format!("uid={uid},{PEOPLE}");
-            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-            let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
-            assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-        }
-        batch.commit().unwrap();
-    }
-    directory.snapshot.renew().unwrap();
-    directory
 }
 
 fn measure(

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Instructions of the hot paths, counted by valgrind, against the baseline in bench/instructions.txt.
+#
+# Fails when a case costs more than 3% above the baseline. A gain, or a loss that is worth it: `bench/instructions.sh --accept` writes the
+# baseline anew, to be committed with the change that made it. Counts depend on the compiler, so the baseline names it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tolerance_percent=3 baseline=bench/instructions.txt accept=no
+case ${1:-} in
+'') ;;
+--accept) accept=yes ;;
+*) echo "usage: bench/instructions.sh [--accept]" >&2 && exit 2 ;;
+esac
+
+cargo build --release --locked -p directory --bench instructions
+bench=$(cargo build --release --locked -p directory --bench instructions --message-format json 2>/dev/null |
+    grep -o '"executable":"[^"]*instructions-[^"]*"' | cut -d'"' -f4)
+[ -x "$bench" ] || { echo "cannot find the bench that was built" >&2 && exit 1; }
+
+counts=$(mktemp -d)
+trap 'rm -rf "$counts"' EXIT
+failed=no
+{
+    echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $(rustc --version | cut -d' ' -f1,2)"
+    for case in $("$bench"); do
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured' --log-file="$counts/log" \
+            "$bench" "$case" >"$counts/requests"
+        total=$(sed -n 's/.*Collected : \([0-9]*\)$/\1/p' "$counts/log")
+        [ "${total:-0}" -gt 0 ] || { echo "$case: valgrind counted nothing" >&2 && exit 1; }
+        echo "$case $((total / $(cat "$counts/requests")))"
+    done
+} >"$counts/now"
+
+printf '%-24s %12s %12s %8s\n' case baseline now change
+while read -r case now; do
+    [ "$case" != '#' ] || continue
+    before=$(awk -v case="$case" '$1 == case { print $2 }' "$baseline" 2>/dev/null || true)
+    change=-
+    if [ -n "$before" ]; then
+        change=$(awk -v a="$before" -v b="$now" 'BEGIN { printf "%+.1f%%", (b / a - 1) * 100 }')
+        if [ $((now * 100)) -gt $((before * (100 + tolerance_percent))) ]; then
+            failed=yes change="$change  worse"
+        fi
+    else
+        failed=yes change="not in the baseline"
+    fi
+    printf '%-24s %12s %12s %8s\n' "$case" "${before:--}" "$now" "$change"
+done <"$counts/now"
+
+if [ $accept = yes ]; then
+    cp "$counts/now" "$baseline"
+elif [ $failed = yes ]; then
+    echo "slower than the baseline: see above; bench/instructions.sh --accept takes the new counts" >&2
+    exit 1
+fi

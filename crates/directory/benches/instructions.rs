@@ -1,0 +1,193 @@
+//! The hot paths, for counting instructions: `./dev bench instructions` runs each case under valgrind, which counts what
+//! happens in [`measured`], and compares with the baseline in `bench/instructions.txt`.
+//!
+//! A case is what a server does for one request between its sockets: decode the message, carry it out, encode the answer. Unlike times,
+//! these counts are the same on a busy machine. They say nothing of memory that is not in a cache, nor of the kernel.
+//!
+//! `instructions CASE` runs a case and prints how often; without a case it prints their names.
+
+#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
+
+mod sample;
+#[path = "../src/testing.rs"]
+mod testing;
+
+use std::ops::Range;
+
+use directory::Stamp;
+use directory::compare::{CompareOutcome, compare};
+use directory::controls::RequestControls;
+use directory::search::{Budget, Search, Step};
+use ldap::response::{LdapResult, ResponseOp, encode_result};
+use ldap::{
+    AddRequest, ChangeOperation, ChangesBuf, CompareRequest, Controls, DecodeLimits, DeleteRequest,
+    FilterBuf, Message, MessageId, ModifyRequest, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+use sample::{person, person_dn, sample};
+use testing::{SUFFIX, TestDirectory};
+
+const PERSON_COUNT: u32 = 2_000;
+
+/// Requests of a case, after as many that are not counted.
+const COUNT: u32 = 500;
+
+/// Look-ups that the snapshot remembers, as that of an event loop does.
+const KNOWN_BYTES: usize = 4 << 20;
+
+/// Encodes the request about a person.
+type MakeRequest = fn(u32) -> Vec<u8>;
+
+/// A request of this case looks at everybody.
+const SCAN: &str = "search-scan";
+
+const CASES: [(&str, MakeRequest); 10] = [
+    ("search-uid-dn", |number| {
+        search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &["1.1"])
+    }),
+    ("search-uid-all", |number| search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &[])),
+    ("search-class-and-uid", |number| {
+        let filter = format!("(&(objectClass=inetOrgPerson)(uid=user.{number}))");
+        search(SUFFIX, Scope::WholeSubtree, &filter, &["cn", "mail"])
+    }),
+    ("search-base", |number| search(&person_dn(number), Scope::BaseObject, "(objectClass=*)", &[])),
+    ("search-prefix", |number| {
+        search(SUFFIX, Scope::WholeSubtree, &format!("(cn=user.{}*)", 100 + number % 100), &["1.1"])
+    }),
+    (SCAN, |number| {
+        search(SUFFIX, Scope::WholeSubtree, &format!("(description=*number {number},*)"), &["1.1"])
+    }),
+    ("compare", |number| {
+        let entry = person_dn(number);
+        let value = format!("Given {}", number % 500);
+        let request = CompareRequest { entry: &entry, description: "givenName", value: value.as_bytes() };
+        encode(Request::Compare(request))
+    }),
+    ("modify", |number| {
+        let mut changes = ChangesBuf::new();
+        changes.push(ChangeOperation::Replace, "title", [format!("new title {number}")]);
+        let object = person_dn(number);
+        encode(Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() }))
+    }),
+    ("add", |number| {
+        let entry = person_dn(number + PERSON_COUNT);
+        encode(Request::Add(AddRequest {
+            entry: &entry,
+            attributes: person(number + PERSON_COUNT).as_attributes(),
+        }))
+    }),
+    ("delete", |number| encode(Request::Delete(DeleteRequest { entry: &person_dn(number) }))),
+];
+
+fn main() {
+    let Some(case) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) else {
+        CASES.iter().for_each(|(name, _)| println!("{name}"));
+        return;
+    };
+    let (_, make) = CASES.iter().find(|(name, _)| *name == case).expect("the name of a case");
+    let mut directory = sample(PERSON_COUNT);
+    directory.snapshot.remember_rows(KNOWN_BYTES);
+    // What can be done to a person once is done to others when it counts.
+    let shift = if matches!(case.as_str(), "add" | "delete") { COUNT } else { 0 };
+    // As an event loop is after a while, every look-up has been made before.
+    let (count, rounds) = match case.as_str() {
+        SCAN => (COUNT / 50, 1),
+        "add" | "delete" | "modify" => (COUNT, 1),
+        _ => (COUNT, 12),
+    };
+    for _ in 0..rounds {
+        run(&mut directory, *make, 0..count, warm_up);
+    }
+    run(&mut directory, *make, shift..shift + count, measured);
+    println!("{count}");
+}
+
+fn run(
+    directory: &mut TestDirectory,
+    make: MakeRequest,
+    numbers: Range<u32>,
+    carry_out: fn(&mut TestDirectory, &[Vec<u8>], &[Stamp]) -> usize,
+) {
+    // 7 and the number of people have no common divisor, so nobody is asked for twice.
+    let messages: Vec<_> = numbers.map(|number| make(number * 7 % PERSON_COUNT)).collect();
+    let stamps: Vec<_> = messages.iter().map(|_| directory.stamp()).collect();
+    assert_eq!(carry_out(directory, &messages, &stamps), messages.len(), "requests that succeeded");
+    directory.snapshot.renew().unwrap();
+}
+
+/// What valgrind counts.
+#[inline(never)]
+fn measured(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
+    carry_out(directory, messages, stamps)
+}
+
+/// The same, not counted.
+#[inline(never)]
+fn warm_up(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
+    std::hint::black_box(carry_out(directory, messages, stamps))
+}
+
+/// Carries out messages, those that change something in one batch. Returns how many succeeded.
+#[inline(always)]
+fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
+    let mut out = Vec::with_capacity(1 << 20);
+    let mut succeeded = 0;
+    // A search beside an open batch would be no search as it is served.
+    let is_change = |bytes: &[u8]| {
+        let request = Message::decode(bytes, &DecodeLimits::AUTHENTICATED).unwrap().request;
+        matches!(request, Request::Add(_) | Request::Modify(_) | Request::Delete(_))
+    };
+    let mut batch = is_change(&messages[0]).then(|| directory.writer.begin().unwrap());
+    for (bytes, stamp) in messages.iter().zip(stamps) {
+        out.clear();
+        let message = Message::decode(bytes, &DecodeLimits::AUTHENTICATED).unwrap();
+        let controls = RequestControls::default();
+        let code = match &message.request {
+            Request::Search(request) => {
+                let budget = Budget { entries_examined_max: u32::MAX, out_bytes_max: usize::MAX };
+                let (snapshot, requester) = (&directory.snapshot, &directory.requester);
+                let mut search = Search::start(snapshot, requester, message.id, request, &controls).unwrap();
+                while search.run(snapshot, &mut out, &budget) == Step::More {}
+                if search.entries_sent() > 0 { ResultCode::SUCCESS } else { ResultCode::NO_SUCH_OBJECT }
+            }
+            Request::Compare(request) => {
+                match compare(&directory.snapshot, &directory.requester, request, &controls) {
+                    CompareOutcome::Done(outcome) if outcome.code == ResultCode::COMPARE_TRUE => {
+                        ResultCode::SUCCESS
+                    }
+                    _ => ResultCode::OTHER,
+                }
+            }
+            request => {
+                let batch = batch.as_mut().unwrap();
+                batch.execute(&directory.requester, request, &controls, stamp).code
+            }
+        };
+        if out.is_empty() {
+            encode_result(
+                &mut out,
+                message.id,
+                ResponseOp::SearchDone,
+                &LdapResult::new(code, ""),
+                Controls::NONE,
+            );
+        }
+        succeeded += usize::from(code == ResultCode::SUCCESS);
+    }
+    if let Some(batch) = batch {
+        batch.commit().unwrap();
+    }
+    succeeded
+}
+
+fn search(base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Vec<u8> {
+    let filter = FilterBuf::parse(filter).unwrap();
+    let selection = SelectionBuf::from_iter(attributes);
+    encode(Request::Search(SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection())))
+}
+
+fn encode(request: Request<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut out);
+    out
+}

@@ -1,0 +1,56 @@
+//! The people that the benches ask for.
+
+use directory::controls::RequestControls;
+use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
+
+use crate::testing::TestDirectory;
+
+/// Where they are.
+pub(crate) const PEOPLE: &str = "ou=people,dc=example,dc=com";
+
+const ADDS_PER_BATCH: u32 = 1_000;
+
+/// A directory of that many people, one subtree below the suffix entry.
+pub(crate) fn sample(person_count: u32) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
+    for first in (0..person_count).step_by(ADDS_PER_BATCH as usize) {
+        let stamps: Vec<_> =
+            (first..person_count.min(first + ADDS_PER_BATCH)).map(|_| directory.stamp()).collect();
+        let mut batch = directory.writer.begin().unwrap();
+        for (number, stamp) in (first..).zip(&stamps) {
+            let attributes = person(number);
+            let entry = person_dn(number);
+            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
+            let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+            assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        }
+        batch.commit().unwrap();
+    }
+    directory.snapshot.renew().unwrap();
+    directory
+}
+
+/// The name of a person.
+pub(crate) fn person_dn(number: u32) -> String {
+    format!("uid=user.{number},{PEOPLE}")
+}
+
+/// The 16 attributes of a person but the naming one.
+pub(crate) fn person(number: u32) -> AttributesBuf {
+    let uid = format!("user.{number}");
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["inetOrgPerson"]);
+    attributes.push("cn", [&uid]);
+    attributes.push("sn", [format!("Person {}", number % 1_000)]);
+    attributes.push("givenName", [format!("Given {}", number % 500)]);
+    attributes.push("mail", [format!("{uid}@example.com")]);
+    attributes.push("employeeNumber", [number.to_string()]);
+    for name in
+        ["title", "street", "l", "st", "postalCode", "homePhone", "mobile", "telephoneNumber", "initials"]
+    {
+        attributes.push(name, [format!("0{number}")]);
+    }
+    attributes.push("description", [format!("This is the description of number {number}, some words long.")]);
+    attributes
+}
