@@ -107,6 +107,10 @@ need_clients() {
     need_unboundid_sdk
 }
 
+need_valgrind() {
+    command -v valgrind >/dev/null || apt_install valgrind
+}
+
 # install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package would also start
 # one for the whole machine, on port 389: a policy that says no, for as long as the installation takes, keeps it from that.
 install_unstarted() {
