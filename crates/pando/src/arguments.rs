@@ -65,7 +65,7 @@ pub(crate) enum Verb {
     Apply(ApplyArguments),
     /// Measure directory servers
     Bench(BenchArguments),
-    /// List indexes of a directory; add and drop them while it is not being served
+    /// List, add and drop indexes of a directory, while it is being served or not
     #[command(after_help = index::HELP)]
     Index(IndexArguments),
     /// Say how a search is carried out, by a running server or on a directory that is not being served

@@ -3,20 +3,19 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use client::{ClientError, Connection, LdifExport, LdifExportError, LdifExported, export_ldif};
+use client::{Connection, LdifExport, LdifExportError, LdifExported, export_ldif};
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::operational::VirtualAttribute;
 use directory::{OperationError, ReadOnlyDirectory};
 use ldap::{FilterBuf, ServerUrl};
-use schema::{AttributeUsage, Schema, SchemaBuilder};
+use schema::{AttributeUsage, Schema};
 use server::{Arguments, Config, ServeError};
 
 use crate::exit;
-use crate::online::{ServerArguments, socket_in};
+use crate::online::{ServerArguments, schema_of, socket_in};
 use crate::output::{Background, Compression, Output};
 
 /// The options of `pando export`.
@@ -139,23 +138,6 @@ fn online(
         Err(LdifExportError::Write(error)) => arguments.not_written(&error),
         Err(error) => exit::failure(&format!("{url}: {error}")),
     }
-}
-
-/// The schema that a server publishes; the shipped one where it cannot be read, or contradicts that.
-fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
-    let root = connection.entry("", &["subschemaSubentry"])?;
-    let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {
-        return Ok(Schema::shipped());
-    };
-    let kinds = ["ldapSyntaxes", "attributeTypes", "objectClasses"];
-    let Some(published) = connection.entry(&subschema, &kinds)? else { return Ok(Schema::shipped()) };
-    let mut text = String::new();
-    for kind in kinds {
-        published.texts(kind).iter().for_each(|definition| text += &format!("{kind}: {definition}\n"));
-    }
-    let mut builder = SchemaBuilder::shipped();
-    let built = builder.add_text(&subschema, &text).and_then(|builder| builder.build());
-    Ok(built.unwrap_or_else(|_| Schema::shipped()))
 }
 
 fn export_settings(arguments: &ExportArguments, config: &Config) -> ExitCode {

@@ -1,18 +1,24 @@
-//! `pando index`: the indexes of a directory. They are listed beside a server, and changed while nobody serves it.
+//! `pando index`: the indexes of a directory. They are listed from the files, and changed there or, while the directory is
+//! being served, by the server, as entries below `cn=config`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use client::{ClientError, Connection};
 use directory::attribute_index::IndexKinds;
-use server::{Config, IndexChange, ServeError};
+use ldap::{ChangeOperation, Scope};
+use server::{Config, Fault, IndexChange, ServeError};
 
 use crate::arguments::DataArguments;
 use crate::exit;
+use crate::online::{ServerArguments, schema_of, socket_in};
 
 pub(crate) const HELP: &str = "\
-`list` works while the directory is being served and while it is not.
+Works while the directory is being served and while it is not. A running server is asked through the socket in the data
+directory, and goes on while it makes or removes rows; the command waits until that is done.
 Kinds: equality, ordering, presence, substring, approximate. docs/indexes.md says what each answers and costs.
-A command that is interrupted goes on where it was when it, or the server, is started again.
+What an interrupted command leaves goes on when it, or the server, is started again, and in a running server at once.
 
 Examples:
   pando index list --data /var/lib/pando
@@ -68,11 +74,26 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failed(&error),
+        Err(Failed::Offline(error)) => exit::failed(&error),
+        Err(Failed::Online(why)) => exit::failure(&why),
     }
 }
 
-fn list(data: &DataArguments) -> Result<(), ServeError> {
+/// Why nothing, or not all, was done.
+enum Failed {
+    /// With the files.
+    Offline(ServeError),
+    /// With the server that has them.
+    Online(String),
+}
+
+impl<E: Into<ServeError>> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        Failed::Offline(error.into())
+    }
+}
+
+fn list(data: &DataArguments) -> Result<(), Failed> {
     let (defined, progress) = server::list_indexes(&Config::load(&data.to_server())?)?;
     for (attribute, kinds) in defined {
         println!("{attribute} {kinds}");
@@ -81,10 +102,93 @@ fn list(data: &DataArguments) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), ServeError> {
-    let kinds = server::change_index(Config::load(&data.to_server())?, attribute, change, |part| {
+fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), Failed> {
+    let config = Config::load(&data.to_server())?;
+    let socket = socket_in(&config.data);
+    let changed = server::change_index(config, attribute, change, |part| {
         eprintln!("{}", server::progress_text(part));
-    })?;
+    });
+    match changed {
+        Ok(kinds) => println!("{attribute} {kinds}"),
+        Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
+            Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
+            // Who has it need not be a server.
+            Err(_) => return Err(error.into()),
+        },
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Changes the entry that stands for the index, and waits until the server has made or removed the rows.
+fn change_online(mut connection: Connection, attribute: &str, change: IndexChange) -> Result<(), String> {
+    let failed = |error: ClientError| error.to_string();
+    let schema = schema_of(&mut connection).map_err(failed)?;
+    let name = schema.attribute_type(attribute).map_or(attribute, |known| known.name());
+    let dn = format!("cn={},cn=indexes,cn=config", ldap::escaped_value(name.as_bytes()));
+    let defined = connection.entry(&dn, &[KIND]).map_err(failed)?;
+    let known = match &defined {
+        None => IndexKinds::NONE,
+        Some(entry) => entry.texts(KIND).join(",").parse().map_err(|error| format!("{dn}: {error}"))?,
+    };
+    let kinds = match change {
+        IndexChange::Add(kinds) => known.with(kinds),
+        IndexChange::Drop(kinds) => known.without(kinds),
+    };
+    let texts = kinds.to_string();
+    let values: Vec<&str> = texts.split(',').collect();
+    let outcome = match (defined, kinds.is_none()) {
+        (None, true) => None,
+        (Some(_), true) => Some(connection.delete(&dn)),
+        (Some(_), false) => {
+            Some(connection.modify(&dn, &[(ChangeOperation::Replace, KIND, values.as_slice())]))
+        }
+        (None, false) => {
+            let class = [("objectClass", "pandoIndex")];
+            let attributes: Vec<_> =
+                class.into_iter().chain(values.iter().map(|value| (KIND, *value))).collect();
+            Some(connection.add(&dn, &attributes))
+        }
+    };
+    match outcome.transpose().map_err(failed)? {
+        Some(outcome) if !outcome.is_success() => {
+            return Err(format!("{}: {}", outcome.code, outcome.diagnostic));
+        }
+        _ => wait_for_rows(&mut connection, name).map_err(failed)?,
+    }
     println!("{attribute} {kinds}");
     Ok(())
+}
+
+/// What an index answers, one kind a value.
+const KIND: &str = "pandoIndexKind";
+
+/// Between two questions how far the server is.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Says what the server does with the rows of an index, until it is done.
+fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
+    let mut said = String::new();
+    loop {
+        let progress = connection.search(
+            "cn=Indexes,cn=monitor",
+            Scope::SingleLevel,
+            "(cn=*)",
+            &["cn", "monitoredInfo"],
+        )?;
+        let of_this = |entry: &&client::Entry| {
+            entry.text("cn").is_some_and(|cn| cn.split(' ').next() == Some(attribute))
+        };
+        let Some(part) = progress.entries.iter().find(of_this) else { return Ok(()) };
+        let text = format!(
+            "{}: {}",
+            part.text("cn").unwrap_or_default(),
+            part.text("monitoredInfo").unwrap_or_default()
+        );
+        if text != said {
+            eprintln!("{text}");
+            said = text;
+        }
+        std::thread::sleep(POLL);
+    }
 }

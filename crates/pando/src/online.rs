@@ -1,11 +1,13 @@
 //! Commands that ask a running server instead of reading its files: where it is, and who asks.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use client::{ClientError, Connection};
 use ldap::ServerUrl;
+use schema::{Schema, SchemaBuilder};
 use server::values::DnText;
 
 /// How long an answer may be silent: a search through everything finds nothing for a while.
@@ -83,4 +85,21 @@ fn password(file: &Path) -> Result<String, OnlineError> {
     let failed = |error| OnlineError::Password { file: file.to_owned(), error };
     let text = std::fs::read_to_string(file).map_err(failed)?;
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
+
+/// The schema that a server publishes; the shipped one where it cannot be read, or contradicts that.
+pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
+    let root = connection.entry("", &["subschemaSubentry"])?;
+    let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {
+        return Ok(Schema::shipped());
+    };
+    let kinds = ["ldapSyntaxes", "attributeTypes", "objectClasses"];
+    let Some(published) = connection.entry(&subschema, &kinds)? else { return Ok(Schema::shipped()) };
+    let mut text = String::new();
+    for kind in kinds {
+        published.texts(kind).iter().for_each(|definition| text += &format!("{kind}: {definition}\n"));
+    }
+    let mut builder = SchemaBuilder::shipped();
+    let built = builder.add_text(&subschema, &text).and_then(|builder| builder.build());
+    Ok(built.unwrap_or_else(|_| Schema::shipped()))
 }

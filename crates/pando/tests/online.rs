@@ -209,3 +209,29 @@ fn explain_asks_the_server_that_has_the_directory() {
     assert_eq!(command(&["index", "list"], Some(&data)).expect_code(0).stdout, listed);
     assert!(listed.contains("uid equality"), "{listed}");
 }
+
+#[test]
+fn indexes_come_and_go_beside_a_server() {
+    let scratch = Scratch::new("online-index");
+    let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
+    let data = Pando::data(&scratch);
+    let index = |arguments: &[&str]| command(&[&["index"], arguments].concat(), Some(&data));
+    let explain =
+        |filter: &str| command(&["explain", "--base", SUFFIX, filter], Some(&data)).expect_code(0).stdout;
+    assert!(explain("(cn=*ber*)").contains("missing: a substring index on cn"));
+    let added = index(&["add", "commonName", "--kinds", "substring"]).expect_code(0);
+    assert_eq!(added.stdout, "commonName equality,ordering,substring\n");
+    assert!(explain("(cn=*ber*)").starts_with("by indexes:"), "the rows are there when it returns");
+    index(&["add", "description"]).expect_code(0);
+    index(&["drop", "cn", "--kinds", "substring"]).expect_code(0);
+    index(&["drop", "givenName"]).expect_code(0);
+    index(&["drop", "givenName"]).expect_code(0);
+    let list = index(&["list"]).stdout;
+    assert!(list.contains("cn equality,ordering\n") && list.contains("description equality"), "{list}");
+    assert!(!list.contains("givenName"), "{list}");
+    index(&["add", "member"]).expect_code(1).expect_error("always indexed");
+    index(&["add", "nonsense"]).expect_code(1).expect_error("not defined");
+    assert!(pando.stop().success());
+    assert_eq!(index(&["list"]).stdout, list);
+    command(&["verify"], Some(&data)).expect_code(0);
+}
