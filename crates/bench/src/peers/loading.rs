@@ -61,7 +61,7 @@ pub struct Programs {
     pub opendj: PathBuf,
 }
 
-/// Configures a server in a folder.
+/// Configures a server in a folder, given from the root: some tools want that.
 ///
 /// # Errors
 /// When it is not installed, or cannot be configured.
@@ -71,8 +71,6 @@ pub fn configure(
     folder: &Path,
     setup: &Setup,
 ) -> Result<Box<dyn Peer>, PeerError> {
-    // Its own tools run in folders of their own.
-    let folder = &std::path::absolute(folder).map_err(PeerError::io("find", folder))?;
     Ok(match product {
         Product::Pando => Box::new(Pando::configure(&programs.pando, folder, setup)?),
         Product::OpenLdap => Box::new(OpenLdap::configure(folder, setup)?),

@@ -26,7 +26,7 @@ use super::{
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
 /// Indexes that the server keeps for its own use, and whose absence it complains of.
-const OWN_INDEXES: [&str; 4] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID"];
+const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
 
 /// OpenDJ in a folder.

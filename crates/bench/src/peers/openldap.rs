@@ -4,7 +4,8 @@
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
 //! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): four times the LDIF, at least 8 GiB.
 //! - `threads 16`: the default, and what Symas's article on threads finds best on machines of few cores.
-//! - `index`: exactly those of the comparison, with the default slots (`idlexp 16`).
+//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass: slapd looks for referrals by it in every
+//!   search of a subtree, and would read every entry.
 //! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability up. Every commit is
 //!   synced.
 //! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a file).
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{
-    BulkLoad, Data, IndexKind, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
+    BulkLoad, Data, Index, IndexKind, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
     process, write_file,
 };
 
@@ -138,6 +139,10 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
         setup.admin_password,
         map_bytes(setup),
     ));
+    let is_object_class = |index: &Index| index.attribute.eq_ignore_ascii_case("objectClass");
+    if !setup.indexes.iter().any(is_object_class) {
+        text.push_str("index objectClass eq\n");
+    }
     for index in &setup.indexes {
         let kinds: Vec<_> = index.kinds.iter().filter_map(|kind| index_word(*kind)).collect();
         if !kinds.is_empty() {
@@ -179,6 +184,7 @@ mod tests {
             "suffix \"o=a b,c=GB\"",
             "rootdn \"cn=admin,o=a b,c=GB\"",
             "maxsize 4398046511104",
+            "index objectClass eq",
             "index uid eq",
             "index cn eq,sub,pres",
             "include /f/data.schema",

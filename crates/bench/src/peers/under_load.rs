@@ -66,14 +66,26 @@ impl Group {
     }
 }
 
-/// Sorts workloads into groups, in order of their first appearance. `entries` replaces what the workloads say; `more` are indexes besides.
-///
-/// # Errors
-/// When a workload needs what cannot be set on all servers: its name and what it is.
-pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Result<Vec<Group>, String> {
-    let mut groups: Vec<Group> = Vec::new();
+/// Workloads by what they need loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Grouped {
+    /// In order of their first appearance.
+    pub groups: Vec<Group>,
+    /// Those that need what cannot be set on all servers, and what that is.
+    pub left_out: Vec<(Workload, String)>,
+}
+
+/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides.
+pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
+    let Grouped { mut groups, mut left_out } = Grouped::default();
     for workload in workloads {
-        let wanted = group_of(&workload, entries, more)?;
+        let wanted = match group_of(&workload, entries, more) {
+            Ok(wanted) => wanted,
+            Err(reason) => {
+                left_out.push((workload, reason));
+                continue;
+            }
+        };
         let same = |group: &&mut Group| {
             let text = |indexes: &[Index]| {
                 let mut text: Vec<_> = indexes.iter().map(ToString::to_string).collect();
@@ -92,22 +104,24 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
             None => groups.push(Group { workloads: vec![workload], ..wanted }),
         }
     }
-    Ok(groups)
+    Grouped { groups, left_out }
 }
 
 fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result<Group, String> {
-    let wrong = |what: &str| format!("workload {}: {what}", workload.name);
     if workload.data.template.is_empty() {
-        return Err(wrong("it names no template, and a comparison needs data that all servers can be given"));
+        return Err(
+            "it names no template, and a comparison needs data that all servers can be given".to_owned()
+        );
     }
     let is_indexed = workload.load.as_ref().is_none_or(|load| load.indexed);
     let named = workload.needs.indexes.iter().filter(|_| is_indexed);
-    let named = named.map(|text| text.parse::<Index>().map_err(|error| wrong(&error)));
+    let named = named.map(|text| text.parse::<Index>());
     let clear_passwords = match workload.needs.password_scheme.as_deref() {
-        None => false,
+        // These compute with the password itself.
+        None => matches!(workload.needs.sasl.as_deref(), Some("CRAM-MD5" | "DIGEST-MD5" | "SCRAM-SHA-1")),
         Some(scheme) if scheme.eq_ignore_ascii_case("ssha") => false,
         Some(scheme) if scheme.eq_ignore_ascii_case("clear") => true,
-        Some(scheme) => return Err(wrong(&format!("password scheme {scheme} cannot be set on all servers"))),
+        Some(scheme) => return Err(format!("password scheme {scheme} cannot be set on all servers")),
     };
     Ok(Group {
         template: workload.data.template.clone(),
@@ -152,6 +166,7 @@ impl Measure for Driven<'_> {
                 ..WorkloadResult::default()
             })
         };
+        say_if_all_failed(&mut result);
         result.round = round;
         let bind_identity = std::mem::take(&mut result.server.bind_identity);
         result.server = target.description.clone();
@@ -196,6 +211,17 @@ impl Driven<'_> {
     }
 }
 
+/// A server that answered not one operation as it should cannot do what the workload asks, and its rate is none.
+fn say_if_all_failed(result: &mut WorkloadResult) {
+    let failed = result.errors_total() + result.wrong_answers_total();
+    if failed == 0 || failed < result.operations_total() {
+        return;
+    }
+    let example = result.operations.values().flat_map(|totals| &totals.examples).next();
+    let example = example.map(|example| format!(", such as: {example}")).unwrap_or_default();
+    result.unsupported = Some(format!("all of {failed} operations failed{example}"));
+}
+
 /// A row of a document's table of loading times: the load that was measured already.
 fn load_row(workload: &Workload, target: &Target<'_>) -> WorkloadResult {
     let load = target.description.bulk_load.as_ref();
@@ -233,7 +259,7 @@ mod tests {
             workload("c", "\"cn:substring\", \"uid:eq\"", ""),
             workload("d", "\"uid\"", "operation_log = true"),
         ];
-        let groups = groups(workloads, Some(50), &["mail".parse().unwrap()]).unwrap();
+        let groups = groups(workloads, Some(50), &["mail".parse().unwrap()]).groups;
         let names: Vec<Vec<_>> = groups
             .iter()
             .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
@@ -244,9 +270,40 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_can_be_given_is_refused() {
-        let error =
-            super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]).unwrap_err();
-        assert!(error.contains("workload a") && error.contains("md5"), "{error}");
+    fn every_shipped_workload_can_be_compared() {
+        let shipped: Vec<_> = crate::workload::shipped_names().filter_map(crate::workload::shipped).collect();
+        let count = shipped.len();
+        let grouped = super::groups(shipped, Some(1000), &[]);
+        // A form of password that is each server's own.
+        let left_out: Vec<_> = grouped.left_out.iter().map(|(workload, _)| workload.name.as_str()).collect();
+        assert_eq!(left_out, ["edirectory-bind-nmas"]);
+        assert_eq!(grouped.groups.iter().map(|group| group.workloads.len()).sum::<usize>(), count - 1);
+        assert!(grouped.groups.len() < count / 4, "{}", grouped.groups.len());
+    }
+
+    #[test]
+    fn what_no_server_can_be_given_is_left_out() {
+        let grouped = super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]);
+        let (left_out, reason) = &grouped.left_out[0];
+        assert!(grouped.groups.is_empty() && left_out.name == "a" && reason.contains("md5"), "{reason}");
+    }
+
+    #[test]
+    fn a_rate_of_failures_is_no_rate() {
+        let mut result = WorkloadResult::default();
+        let totals = crate::result::OperationTotals {
+            operations: 5,
+            errors: 5,
+            examples: vec!["49".to_owned()],
+            ..Default::default()
+        };
+        result.operations.insert(crate::result::OperationKind::Bind, totals.clone());
+        say_if_all_failed(&mut result);
+        assert!(result.unsupported.unwrap().contains("all of 5 operations failed, such as: 49"));
+        let mut result = WorkloadResult::default();
+        let totals = crate::result::OperationTotals { errors: 4, ..totals };
+        result.operations.insert(crate::result::OperationKind::Bind, totals);
+        say_if_all_failed(&mut result);
+        assert_eq!(result.unsupported, None);
     }
 }

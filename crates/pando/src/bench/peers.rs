@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bench::driver::{Options, Progress};
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
-use bench::peers::under_load::{self, Driven, Group};
+use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
-use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult};
 use clap::Args;
 
 use super::live::Live;
@@ -28,7 +28,7 @@ pub(crate) struct PeersArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "openldap,ds389,opendj")]
     peers: Vec<Product>,
     /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so
-    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',', default_value = "oid-*")]
+    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',', default_value = "people-*")]
     workloads: Vec<String>,
     /// A workload file of one's own, instead of shipped ones; may be given several times
     #[arg(long = "workload", value_name = "FILE")]
@@ -87,13 +87,16 @@ pub(crate) struct PeersArguments {
 }
 
 pub(crate) fn run(arguments: &PeersArguments) -> ExitCode {
-    let groups = match groups(arguments) {
-        Ok(groups) => groups,
+    let grouped = match groups(arguments) {
+        Ok(grouped) => grouped,
         Err(message) => return exit::refused(&message),
     };
     let folder = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let folder = folder.join(format!("pando-peers-{}", std::process::id()));
-    let done = measure(arguments, &groups, &folder);
+    let folder = match std::path::absolute(&folder) {
+        Ok(folder) => folder.join(format!("pando-peers-{}", std::process::id())),
+        Err(error) => return exit::refused(&format!("{}: {error}", folder.display())),
+    };
+    let done = measure(arguments, &grouped, &folder);
     // Whatever happened: what servers left there is of no use to anybody.
     let _ = std::fs::remove_dir_all(&folder);
     match done {
@@ -107,11 +110,12 @@ pub(crate) fn run(arguments: &PeersArguments) -> ExitCode {
 }
 
 /// What is to be loaded, and measured on it.
-fn groups(arguments: &PeersArguments) -> Result<Vec<Group>, String> {
+fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     if arguments.load_only {
         let defaults = LOAD_INDEXES.iter().filter_map(|text| text.parse().ok()).collect();
         let indexes = if arguments.index.is_empty() { defaults } else { arguments.index.clone() };
-        return Ok(vec![Group::load_only(&arguments.template, arguments.entries, indexes)]);
+        let group = Group::load_only(&arguments.template, arguments.entries, indexes);
+        return Ok(Grouped { groups: vec![group], left_out: Vec::new() });
     }
     let mut workloads = Vec::new();
     for file in &arguments.files {
@@ -122,10 +126,10 @@ fn groups(arguments: &PeersArguments) -> Result<Vec<Group>, String> {
             workloads.append(&mut shipped(name)?);
         }
     }
-    under_load::groups(workloads, arguments.entries, &arguments.index)
+    Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
 }
 
-fn measure(arguments: &PeersArguments, groups: &[Group], folder: &Path) -> Result<RunResult, String> {
+fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Result<RunResult, String> {
     let pando = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
     let programs = Programs { pando, opendj: arguments.opendj.clone() };
     let mut products = vec![Product::Pando];
@@ -135,7 +139,7 @@ fn measure(arguments: &PeersArguments, groups: &[Group], folder: &Path) -> Resul
         result.environment.load_generator_cpus = Some(arguments.load_cpus.to_string());
     }
     let mut say = |text: &str| eprintln!("pando: {text}");
-    for group in groups {
+    for group in &grouped.groups {
         std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
         say(&format!("{}: generating", group.template));
         let data =
@@ -170,6 +174,16 @@ fn measure(arguments: &PeersArguments, groups: &[Group], folder: &Path) -> Resul
             .map_err(|error| error.to_string())?;
         // The next group's data may be as large.
         let _ = std::fs::remove_dir_all(folder);
+    }
+    for (workload, reason) in &grouped.left_out {
+        say(&format!("{}: not measured: {reason}", workload.name));
+        for product in &products {
+            let server =
+                ServerDescription { product: product.name().to_owned(), ..ServerDescription::default() };
+            let result_of =
+                WorkloadResult::unsupported(&workload.name, &workload.title, server, reason.clone());
+            result.workloads.push(result_of);
+        }
     }
     if !arguments.no_limit && !arguments.load_only {
         add_floors(&mut result, arguments)?;
@@ -305,7 +319,7 @@ are answered by all before anything is measured; differences are printed. docs/p
 ./dev peers installs the servers.
 
 Examples:
-  pando bench peers --entries 100000 --workloads 'oid-*' -o result.json
+  pando bench peers --entries 100000 --workloads 'people-*,oid-mixed' -o result.json
   pando bench peers --peers openldap --workload mine.toml --rounds 5 --duration 10s
   pando bench peers --load-only --entries 1000000 --peers openldap,opendj
 
