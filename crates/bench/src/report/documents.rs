@@ -430,6 +430,31 @@ mod tests {
     }
 
     #[test]
+    fn tables_and_shipped_workloads_agree() {
+        let documents: Vec<Document> = DOCUMENTS.iter().map(|text| parse(text)).collect();
+        let mut named: Vec<(String, String)> = Vec::new();
+        for document in &documents {
+            for table in &document.table {
+                let ours = table.our_columns.iter().filter_map(|query| query.workload.clone());
+                let names = table.rows.iter().filter_map(|row| row.workload.clone()).chain(ours);
+                named.extend(names.map(|name| (document.name.clone(), name)));
+            }
+        }
+        for (document, name) in &named {
+            let workload =
+                crate::workload::shipped(name).unwrap_or_else(|| panic!("there is no workload {name}"));
+            assert_eq!(&workload.document.expect("a document").name, document, "{name}");
+        }
+        for name in crate::workload::shipped_names() {
+            let workload = crate::workload::shipped(name).expect("one of the shipped");
+            // What is loaded, not asked, stands in the tables by its measure.
+            if workload.document.is_some() && !workload.jobs.is_empty() {
+                assert!(named.iter().any(|(_, other)| other == name), "{name} stands in no table");
+            }
+        }
+    }
+
+    #[test]
     fn full_speed_is_when_the_rate_has_come_up() {
         let second = |(index, count): (usize, u64)| Second {
             second: index as u64,

@@ -239,8 +239,9 @@ fn loads(servers: &[Server<'_>]) -> Vec<LoadRow> {
                 text::duration(load.seconds),
                 text::rate(load.entries as f64 / load.seconds.max(0.001)),
                 or_nothing(load.cpu_seconds.map(text::duration)),
-                bytes(load.rss_peak_bytes),
+                bytes(load.rss_anon_peak_bytes.or(load.rss_peak_bytes)),
                 bytes(load.disk_bytes),
+                or_nothing(load.export_seconds.map(text::duration)),
             ];
             let row = LoadRow { server: server.label.clone(), cells };
             if !rows.contains(&row) {

@@ -97,7 +97,7 @@ impl<'a> Groups<'a> {
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
         // What a server cannot do was not measured, so it has no load: it goes to the group of those who can.
         let (unsupported, measured): (Vec<_>, Vec<_>) = results()
-            .filter(|result| result.sweep.is_none())
+            .filter(|result| result.sweep.is_none() && !is_load_only(result))
             .partition(|result| result.unsupported.is_some());
         for result in measured.into_iter().chain(unsupported) {
             let shape = Shape::of(result);
@@ -121,6 +121,14 @@ impl<'a> Groups<'a> {
     }
 }
 
+/// Whether data was loaded and nothing else: that is shown with the loads.
+fn is_load_only(result: &WorkloadResult) -> bool {
+    result.operations.is_empty()
+        && result.unsupported.is_none()
+        && result.failures.is_empty()
+        && result.server.bulk_load.is_some()
+}
+
 impl Shape<'_> {
     /// The same workload at the same size, under whatever load.
     fn is_like(&self, other: &Shape<'_>) -> bool {
@@ -131,7 +139,9 @@ impl Shape<'_> {
 impl<'a> Identity<'a> {
     fn of(result: &'a WorkloadResult) -> Identity<'a> {
         let settings = TELLING_SETTINGS.iter().map(|name| result.server.setting(name)).collect();
-        Identity { product: &result.server.product, settings }
+        let address = result.server.uris.first().map_or("a server", String::as_str);
+        let product = Some(result.server.product.as_str()).filter(|product| !product.is_empty());
+        Identity { product: product.unwrap_or(address), settings }
     }
 }
 

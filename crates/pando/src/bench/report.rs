@@ -70,15 +70,15 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
         files.push((beside("-seconds.csv"), Box::new(|sink| report.write_seconds_csv(sink))));
     }
     if arguments.json {
-        files.push((beside(".json"), Box::new(|sink| report.write_json(sink))));
+        files.push((beside("-figures.json"), Box::new(|sink| report.write_json(sink))));
+    }
+    if let Some((path, _)) = files.iter().find(|(path, _)| arguments.results.contains(path)) {
+        return exit::refused(&format!(
+            "{} is one of the results; write the report elsewhere",
+            path.display()
+        ));
     }
     for (path, fill) in &files {
-        if arguments.results.contains(path) {
-            return exit::refused(&format!(
-                "{} is one of the results; write the report elsewhere",
-                path.display()
-            ));
-        }
         if let Err(error) = write(path, fill) {
             return exit::failure(&format!("cannot write {}: {error}", path.display()));
         }
