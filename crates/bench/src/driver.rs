@@ -284,7 +284,9 @@ pub fn run_watched(
 ) -> Result<WorkloadResult, DriveError> {
     watch(&Progress { phase: Phase::Prepare, left: Duration::ZERO, second: None });
     if let Some(unsupported) = prepare::unsupported(workload, targets, options)? {
-        return Ok(outcome::unsupported(workload, targets, options, unsupported));
+        let mut result = outcome::unsupported(workload, targets, options, unsupported);
+        result.server.product = prepare::product(targets, options).unwrap_or_default();
+        return Ok(result);
     }
     let plan = ready(workload, options)?;
     if !options.canned && options.check_data {
@@ -305,6 +307,9 @@ pub fn run_watched(
         Ok(())
     };
     let mut result = outcome::result(workload, &plan, targets, options, collected?);
+    if !options.canned {
+        result.server.product = prepare::product(targets, options).unwrap_or_default();
+    }
     if let Err(error) = cleaned {
         result.failures.push(format!("cleaning up: {error}"));
     }

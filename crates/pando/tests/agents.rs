@@ -122,6 +122,7 @@ fn two_load_machines_measure_as_one() {
     let run = RunResult::read(&result).unwrap();
     let [search] = run.workloads.as_slice() else { panic!("{said}") };
     assert!(search.is_clean(), "{:?}", search.failures);
+    assert!(search.server.product.starts_with("Pando"), "{:?}", search.server.product);
     assert_eq!((search.parameters.connections, search.parameters.load), (5, Load::Closed));
     let [one, other] = search.agents.as_slice() else { panic!("{:?}", search.agents) };
     assert!(one.complete && other.complete && one.operations > 0 && other.operations > 0);

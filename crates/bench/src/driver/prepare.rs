@@ -58,6 +58,21 @@ pub(crate) fn unsupported(
     Ok(Some(format!("{mechanism} is not among the server's supportedSASLMechanisms ({list})")))
 }
 
+/// What the server calls itself in its root DSE (RFC 3045); nothing where it says nothing.
+pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
+    let mut connection = connect(targets, options).ok()?;
+    let wanted = ["objectClass", "vendorName", "vendorVersion"];
+    let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &wanted).ok()?;
+    let entry = root.entries.first()?;
+    // slapd has no vendor's name, but a class of its own.
+    let is_slapd = entry.texts("objectClass").iter().any(|class| class == "OpenLDAProotDSE");
+    let name = entry.text("vendorName").or(is_slapd.then(|| "OpenLDAP".to_owned()));
+    match (name, entry.text("vendorVersion")) {
+        (Some(name), Some(version)) if !version.contains(&name) => Some(format!("{name} {version}")),
+        (name, version) => version.or(name),
+    }
+}
+
 /// The pattern of the DNs of the data, as a run names them.
 fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
     let mut columns = plan::columns(workload).ok()?;
