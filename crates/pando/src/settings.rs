@@ -61,11 +61,11 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     if let Some(url) = arguments.server.server(arguments.plan.data.as_deref()) {
         return apply_online(arguments, &file, &url);
     }
-    let applied = arguments.plan.config().and_then(|config| {
+    let applied = arguments.plan.config().map(|config| {
         let changes = settings::apply(config.clone(), &file, |part| {
             eprintln!("{}", server::progress_text(part));
         });
-        Ok((changes, config))
+        (changes, config)
     });
     match applied {
         Ok((Ok(changes), config)) => {

@@ -353,7 +353,8 @@ fn write_settings(settings: &DirectorySettings, text: &mut String) -> std::fmt::
     writeln!(text, "\n# exactly these are kept, and what each answers\n[indexes]")?;
     for (attribute, kinds) in &settings.indexes {
         let names = kinds.to_string();
-        let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+        let names = names.split(',').filter(|_| !kinds.is_none());
+        let names: Vec<String> = names.map(str::to_owned).collect();
         writeln!(text, "{} = {}", key_text(attribute), list(&names))?;
     }
     writeln!(text, "\n# definitions besides the shipped ones\n[schema]")?;

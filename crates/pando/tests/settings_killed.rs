@@ -1,0 +1,187 @@
+//! `pando apply` that is killed, or loses its power, anywhere: the old settings or the new, never half; the next one goes on.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use powercut::PowerCut;
+use support::pando::{PROGRAM, Start, command};
+use support::{Pando, SUFFIX, Scratch};
+
+/// How often it is killed in each test.
+const ROUNDS: u64 = 12;
+
+/// Two settings that differ in every part. A definition that was used stays in both.
+fn two_settings(scratch: &Scratch) -> [PathBuf; 2] {
+    let colour = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch \
+                  SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+    let one = format!(
+        "suffixes = [\"{SUFFIX}\", \"o=one\"]\n[limits]\nsize_limit = 1\n[indexes]\nuid = \"equality\"\n\
+         [schema]\nown = \"{colour}\"\n"
+    );
+    let other = format!(
+        "suffixes = [\"o=a\", \"{SUFFIX}\", \"o=b\"]\nanonymous_read = true\nintegrity_attributes = [\"owner\"]\n\
+         [limits]\nsize_limit = 2\n[indexes]\ncn = \"equality,substring\"\ndescription = \"presence\"\n\
+         [schema]\nown = '''\n{colour}\n# more\n'''\nextra = '# nothing'\n"
+    );
+    [scratch.write("one.toml", one), scratch.write("other.toml", other)]
+}
+
+fn exported(data: &Path) -> String {
+    command(&["export", "--config"], Some(data)).expect_code(0).stdout
+}
+
+/// What each of the settings looks like when it is in force, from directories of their own.
+fn expected(scratch: &Scratch, settings: &[PathBuf; 2]) -> [String; 2] {
+    let mut number = 0;
+    settings.each_ref().map(|file| {
+        number += 1;
+        let data = scratch.join(&format!("expected-{number}"));
+        command(&["apply", file.to_str().unwrap()], Some(&data)).expect_code(0);
+        sorted(&exported(&data))
+    })
+}
+
+/// Lines in order, with the suffixes in order: which came first is nobody's concern.
+fn sorted(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("suffixes = [") {
+        None => line.to_owned(),
+        Some(list) => {
+            let mut names: Vec<&str> =
+                list.trim_end_matches(']').split("\", ").map(|name| name.trim_matches('"')).collect();
+            names.sort_unstable();
+            format!("suffixes: {}", names.join(" "))
+        }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Exactly one of the two is in force, and everything in the directory agrees with everything else.
+#[track_caller]
+fn is_whole(data: &Path, expected: &[String; 2]) -> usize {
+    let found = sorted(&exported(data));
+    let which = expected.iter().position(|expected| *expected == found);
+    command(&["verify"], Some(data)).expect_code(0);
+    which.unwrap_or_else(|| panic!("neither of the two settings:\n{found}"))
+}
+
+#[test]
+fn a_killed_apply_has_changed_nothing_or_everything() {
+    let seed = support::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let scratch = Scratch::new("settings-killed");
+    assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
+    let settings = two_settings(&scratch);
+    let expected = expected(&scratch, &settings);
+    let data = Pando::data(&scratch).canonicalize().unwrap();
+    command(&["apply", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
+    let (journal, counts) = (scratch.join("journal"), scratch.join("counts"));
+    let run = |file: &PathBuf, power: PowerCut| {
+        let mut apply = Command::new(PROGRAM);
+        apply.arg("apply").arg(file).arg("--data").arg(&data);
+        power.apply(&mut apply);
+        apply.output().unwrap()
+    };
+    // How many calls there are to be killed at.
+    let counted = run(&settings[1], PowerCut::new(&data, &journal).count(&counts));
+    assert!(counted.status.success(), "{counted:?}");
+    let calls = powercut::counted(&counts).unwrap().calls;
+    let mut killed = 0;
+    for round in 0..ROUNDS {
+        let target = (round % 2) as usize;
+        let call = random.u64(1..=calls);
+        let is_cut = random.bool();
+        let power = PowerCut::new(&data, &journal);
+        let output = run(&settings[target], if is_cut { power.cut_at(call) } else { power.kill_at(call) });
+        if is_cut && output.status.code() == Some(powercut::EXIT_STATUS) {
+            powercut::discard_unsynced(&journal, random.u64(..)).unwrap();
+        }
+        killed += u64::from(!output.status.success());
+        is_whole(&data, &expected);
+        // The next one goes on from there, and finishes the indexes.
+        let again = command(&["apply", settings[target].to_str().unwrap()], Some(&data));
+        again.expect_code(0);
+        assert_eq!(is_whole(&data, &expected), target);
+        let list = command(&["index", "list"], Some(&data)).stdout;
+        assert!(!list.contains("building") && !list.contains("removing"), "{list}");
+    }
+    assert!(killed > 0, "it was never killed");
+}
+
+#[test]
+fn a_killed_first_apply_leaves_nothing_or_a_directory() {
+    let seed = support::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let scratch = Scratch::new("settings-killed-first");
+    let settings = two_settings(&scratch);
+    let expected = expected(&scratch, &settings);
+    for round in 0..ROUNDS {
+        let folder = scratch.join(&format!("data-{round}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let data = folder.canonicalize().unwrap();
+        let mut apply = Command::new(PROGRAM);
+        apply.arg("apply").arg(&settings[0]).arg("--data").arg(&data);
+        PowerCut::new(&data, &scratch.join("journal")).kill_at(random.u64(1..20)).apply(&mut apply);
+        apply.stdout(Stdio::null()).stderr(Stdio::null());
+        apply.status().unwrap();
+        // What was left is a directory, or nothing that would be in the way of one.
+        let planned = command(&["plan", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
+        if planned.stdout.starts_with("no change") {
+            assert_eq!(is_whole(&data, &expected), 0);
+        } else {
+            assert!(planned.stdout.starts_with("makes a new directory"), "{planned}");
+        }
+        command(&["apply", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
+        assert_eq!(is_whole(&data, &expected), 0);
+    }
+}
+
+#[test]
+fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
+    let seed = support::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let scratch = Scratch::new("settings-killed-served");
+    assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
+    let settings = two_settings(&scratch);
+    let expected = expected(&scratch, &settings);
+    let data = Pando::data(&scratch).canonicalize().unwrap();
+    let apply = |target: usize| command(&["apply", settings[target].to_str().unwrap()], Some(&data));
+    // How many calls a start and a stop take, and how many with a change of settings between.
+    let (journal, counts) = (scratch.join("journal"), scratch.join("counts"));
+    let calls_with = |change: &dyn Fn()| {
+        let pando =
+            Start::bare(&scratch, "data").with(&PowerCut::new(&data, &journal).count(&counts)).ready();
+        change();
+        assert!(pando.stop().success());
+        powercut::counted(&counts).unwrap().calls
+    };
+    // With nobody serving, it also finishes what indexes want done.
+    apply(0).expect_code(0);
+    let start = calls_with(&|| ());
+    let all = calls_with(&|| drop(apply(1).expect_code(0)));
+    let mut killed = 0;
+    for round in 0..ROUNDS {
+        let target = (round % 2) as usize;
+        // Most of them where the change itself is written; behind that, index rows are.
+        let last = if random.u32(0..4) == 0 { all } else { start + 4 };
+        let call = random.u64(start + 1..=last.min(all));
+        let power = PowerCut::new(&data, &journal).kill_at(call);
+        // It may be killed while it starts.
+        let Ok(pando) = Start::bare(&scratch, "data").with(&power).ready_or_ended() else { continue };
+        let applied = apply(target);
+        println!("killed at {call} of {start} to {all}: {:?}", applied.code);
+        killed += u64::from(applied.code != Some(0));
+        drop(pando);
+        let found = is_whole(&data, &expected);
+        assert!(applied.code != Some(0) || found == target, "what was answered is there: {applied}");
+        apply(found).expect_code(0).expect_output("no change");
+    }
+    // A restart goes on with the indexes, and a last apply finds nothing in the way.
+    assert!(Start::bare(&scratch, "data").ready().stop().success());
+    apply(1).expect_code(0);
+    assert_eq!(is_whole(&data, &expected), 1);
+    assert!(killed > 0, "every change was answered");
+}

@@ -1,0 +1,154 @@
+//! Settings files: what is applied is what is exported, for any settings; and no text, however broken, is a problem.
+//!
+//! A failure prints its seed; `PANDO_SEED=n cargo test -p server --test settings` replays that run alone.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod properties;
+
+use std::path::PathBuf;
+
+use directory::attribute_index::{IndexKinds, possible_kinds};
+use directory::settings::{GENERAL, SettingValue};
+use directory::{DirectorySettings, Settings};
+use fastrand::Rng;
+use schema::Schema;
+use server::Config;
+use server::settings::{self, text};
+
+/// Generated settings that follow each other in one directory.
+const ROUNDS: usize = 40;
+/// Broken texts.
+const MUTATIONS: usize = 3_000;
+
+fn seed() -> u64 {
+    let seed = std::env::var("PANDO_SEED").map_or_else(|_| fastrand::u64(..), |text| text.parse().unwrap());
+    println!("PANDO_SEED={seed}");
+    seed
+}
+
+/// Attribute types that can be indexed and two that can only sometimes.
+const INDEXED: [&str; 8] =
+    ["cn", "sn", "mail", "description", "uidNumber", "telephoneNumber", "memberUid", "jpegPhoto"];
+
+fn generated(rng: &mut Rng) -> DirectorySettings {
+    let mut stated = DirectorySettings::default();
+    let suffixes = ["dc=example,dc=com", "o=A \\+ B", "o=\"x, y\",c=DE", "o=Æsa", "c=DE"];
+    stated.suffixes = suffixes.iter().filter(|_| rng.bool()).map(|dn| (*dn).to_owned()).collect();
+    rng.shuffle(&mut stated.suffixes);
+    if stated.suffixes.iter().any(|dn| dn == "c=DE") {
+        stated.suffixes.retain(|dn| !dn.ends_with(",c=DE"));
+    }
+    let schema = Schema::shipped();
+    stated.indexes.clear();
+    for name in INDEXED {
+        let kinds = IndexKinds::from_bits(rng.u8(0..32)).unwrap();
+        let kinds = possible_kinds(schema.attribute_type(name).unwrap(), &schema, kinds);
+        if rng.bool() && !kinds.is_none() {
+            stated.indexes.insert(name.to_owned(), kinds);
+        }
+    }
+    for setting in &GENERAL {
+        let value = match setting.value(&stated.general) {
+            SettingValue::Switch(_) => SettingValue::Switch(rng.bool()),
+            SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..))),
+            SettingValue::Word(_) => {
+                SettingValue::Word((*rng.choice(&["ssha", "clear", "argon2id"]).unwrap()).to_owned())
+            }
+            SettingValue::Words(_) => {
+                let names = ["manager", "member", "owner", "seeAlso"].into_iter().filter(|_| rng.bool());
+                SettingValue::Words(names.map(str::to_owned).collect())
+            }
+        };
+        setting.set(&mut stated.general, value).unwrap();
+    }
+    for name in ["local", "Other-1", "_x"] {
+        if rng.bool() {
+            stated.schema.insert(name.to_owned(), comments(rng));
+        }
+    }
+    stated
+}
+
+/// A schema text of odd letters that defines nothing.
+fn comments(rng: &mut Rng) -> String {
+    let letters = ['a', '\'', '"', '\\', '\t', '#', 'ü', '木', '\u{7f}', '=', ']'];
+    let mut text = String::new();
+    for _ in 0..rng.usize(0..4) {
+        text.push('#');
+        (0..rng.usize(0..12)).for_each(|_| text.push(*rng.choice(&letters).unwrap()));
+        text.push_str(rng.choice(&["\n", "\r\n", "\n\n"]).unwrap());
+    }
+    text
+}
+
+fn sorted(mut settings: DirectorySettings) -> DirectorySettings {
+    settings.suffixes.sort_unstable();
+    settings
+}
+
+#[test]
+fn what_is_applied_is_exported_and_applies_without_a_change() {
+    let mut rng = Rng::with_seed(seed());
+    let folder = std::env::temp_dir().join(format!("pando-settings-round-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, config) = (folder.join("settings.toml"), Config::new(folder.join("data")));
+    let apply = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        settings::apply(config.clone(), &settings::read(&PathBuf::from(&file)).unwrap(), |_| ())
+            .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    };
+    for round in 0..ROUNDS {
+        let stated = generated(&mut rng);
+        let expected =
+            directory::settings::check(&stated).unwrap_or_else(|problems| panic!("{problems:?}")).settings;
+        let written = text::write(&stated);
+        let changes = apply(&written);
+        assert_eq!(changes.is_new, round == 0);
+        assert_eq!(sorted(settings::of_directory(&config).unwrap()), sorted(expected.clone()), "{written}");
+        let exported = settings::export(&config).unwrap();
+        for again in [&exported, &written] {
+            let changes = apply(again);
+            assert!(!changes.is_new && changes.lines.is_empty(), "{changes:?}\n{again}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn every_general_setting_reaches_those_who_ask_for_it() {
+    let mut rng = Rng::with_seed(seed());
+    for _ in 0..50 {
+        let general = generated(&mut rng).general;
+        let settings = Settings::of(&directory::NodeSettings::default(), &general);
+        assert_eq!(settings.general(), general);
+    }
+}
+
+#[test]
+fn broken_texts_are_refused_with_lines_that_exist() {
+    let mut rng = Rng::with_seed(seed());
+    let folder = format!("{}/../../fuzz/corpus/settings_text", env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort_unstable();
+    let texts: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    for _ in 0..MUTATIONS {
+        let mut text = rng.choice(&texts).unwrap().clone();
+        for _ in 0..rng.usize(1..4) {
+            let place = rng.usize(0..=text.len());
+            match rng.u8(0..4) {
+                0 if place < text.len() => drop(text.remove(place)),
+                1 => text.truncate(place),
+                2 => text.insert(place, *rng.choice(b"[]{}\"'=.,#\n\r \\-0a\xc3").unwrap()),
+                _ => {
+                    let other = rng.choice(&texts).unwrap();
+                    let part = &other[rng.usize(0..=other.len())..];
+                    text.splice(place..place, part.iter().copied());
+                }
+            }
+        }
+        properties::settings_text(&text);
+    }
+}

@@ -1,0 +1,7 @@
+//! Any text as a settings file: see the properties.
+#![no_main]
+
+#[path = "../../crates/server/tests/properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::settings_text(bytes));
