@@ -7,6 +7,7 @@ mod live;
 mod peers;
 mod report;
 mod run;
+mod serve;
 mod summary;
 
 use std::process::ExitCode;

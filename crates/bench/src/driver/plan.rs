@@ -162,8 +162,9 @@ pub(crate) fn check(workload: &Workload) -> At<()> {
 pub(crate) fn plan(workload: &Workload, data: KeyData, options: &PlanOptions) -> At<Plan> {
     let mut columns = columns(workload)?;
     let own = workload.own_entries;
+    let operations = workload.jobs.iter().flat_map(|job| &job.operations);
     let mut kinds: Vec<OperationKind> =
-        workload.jobs.iter().flat_map(|job| &job.operations).map(Operation::kind).collect();
+        operations.filter(|operation| operation.weight > 0).map(Operation::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     let mut jobs = Vec::new();

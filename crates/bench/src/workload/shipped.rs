@@ -53,7 +53,7 @@ workloads! {
     "salford-x1"
     "salford-load-indexed"
     "salford-load-unindexed"
-    "salford-prescriptions"
+    "prescriptions"
     "m-vault-search-no-attributes"
     "m-vault-search-all-attributes"
     "m-vault-search-no-access-control"
@@ -113,10 +113,7 @@ mod tests {
             let workload = Workload::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(workload.name, *name);
             let is_of_document = workload.document.is_some_and(|document| !document.figures.is_empty());
-            assert!(
-                is_of_document || name.starts_with("people-") || *name == "salford-prescriptions",
-                "{name}"
-            );
+            assert!(is_of_document || name.starts_with("people-") || *name == "prescriptions", "{name}");
             assert_eq!(workload.jobs.is_empty(), workload.load.is_some(), "{name}");
             for index in &workload.needs.indexes {
                 assert!(index.parse::<crate::peers::Index>().is_ok(), "{name}: {index}");

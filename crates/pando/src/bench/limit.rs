@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bench::driver::{self, Options, Targets};
 use bench::responder::{self, Delay, Faults, Report, Stall};
-use bench::result::WorkloadResult;
+use bench::result::{RunResult, WorkloadResult};
 use bench::workload::{self, KeyOrder, Workload};
 use clap::Args;
 
@@ -165,8 +165,25 @@ fn simple_search() -> Option<Workload> {
     Some(workload)
 }
 
+/// Measures the floor under each shape of load that was measured, prints it and adds it to the result.
+pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), String> {
+    let is_loaded =
+        |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;
+    let shape = |result: &WorkloadResult| (result.parameters.connections, result.parameters.outstanding);
+    let mut shapes: Vec<(u64, u64)> = run.workloads.iter().filter(is_loaded).map(shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    for (connections, outstanding) in shapes {
+        let result = floor(connections as usize, outstanding as usize, options, cpus)
+            .map_err(|message| format!("null responder: {message}"))?;
+        print!("{}", summary::of(&result));
+        run.limits.push(result);
+    }
+    Ok(())
+}
+
 /// The floor under a load of this shape.
-pub(super) fn floor(
+fn floor(
     clients: usize,
     outstanding: usize,
     options: &Options,

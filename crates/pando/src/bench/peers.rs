@@ -186,7 +186,10 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
         }
     }
     if !arguments.no_limit && !arguments.load_only {
-        add_floors(&mut result, arguments)?;
+        arguments.load_cpus.pin_this_process()?;
+        let options =
+            Options { threads: arguments.threads.get(), seed: arguments.seed, ..Options::default() };
+        limit::add_floors(&mut result, &options, Some(&arguments.server_cpus))?;
     }
     result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
     if let Some(file) = &arguments.output {
@@ -206,24 +209,6 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
         seed: arguments.seed,
         ..Options::default()
     }
-}
-
-/// The null responder under each shape of load that was measured.
-fn add_floors(result: &mut RunResult, arguments: &PeersArguments) -> Result<(), String> {
-    arguments.load_cpus.pin_this_process()?;
-    let is_loaded = |measured: &&WorkloadResult| measured.parameters.connections > 0;
-    let shape =
-        |measured: &WorkloadResult| (measured.parameters.connections, measured.parameters.outstanding);
-    let mut shapes: Vec<_> = result.workloads.iter().filter(is_loaded).map(shape).collect();
-    shapes.sort_unstable();
-    shapes.dedup();
-    let options = Options { threads: arguments.threads.get(), seed: arguments.seed, ..Options::default() };
-    for (connections, outstanding) in shapes {
-        let floor =
-            limit::floor(connections as usize, outstanding as usize, &options, Some(&arguments.server_cpus));
-        result.limits.push(floor.map_err(|message| format!("null responder: {message}"))?);
-    }
-    Ok(())
 }
 
 /// Each workload: medians of every server, and Pando's figures divided by each other's.

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use bench::agents::Machines;
 use bench::driver::{self, DriveError, Options, Targets};
-use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult};
 use bench::workload::{self, Listed, Workload};
 use clap::Args;
 
 use super::agent::read_token;
 use super::live::Live;
+use super::serve::{self, Serving};
 use super::{Cpus, limit, parse_duration, summary};
 use crate::exit;
 
@@ -87,6 +88,12 @@ pub(crate) struct RunArguments {
     /// File with its password; one newline at its end is ignored
     #[arg(short = 'y', long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
+    /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each workload needs
+    #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
+    serve: bool,
+    /// Processors that the Pando of --serve and the null responder run on, as 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    server_cpus: Option<Cpus>,
     /// A process of the server on this machine, to read its CPU time, memory and disk; may be given several times
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
@@ -139,41 +146,19 @@ pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
 /// Measures all; whether everything was answered as it should be.
 fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
     let workloads = workloads(arguments)?;
-    let mut machines = machines(arguments)?;
-    let targets = Targets::resolve(&arguments.target).map_err(|error| Stop::Refused(error.to_string()))?;
     let options = options(arguments)?;
-    if let Some(cpus) = &arguments.load_cpus {
-        cpus.pin_this_process().map_err(Stop::Failed)?;
-    }
-    let mut environment = Environment::detect();
-    if let Some(process) = arguments.server_pid.first() {
-        environment.set_server_process(*process);
-    }
-    let server_cpus = environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
     let command = command_line(std::env::args());
-    let mut run = RunResult::begin(command, environment);
-    for workload in &workloads {
-        let result = match &mut machines {
-            Some(machines) => run_together(machines, workload, &targets, &options),
-            None => need_files(workload, &options)
-                .and_then(|()| run_one(workload, &targets, &options, arguments.find_max)),
-        };
-        let result = match result {
-            // What was measured before is worth keeping.
-            Err(stop) if !run.workloads.is_empty() => {
-                save(arguments, &run)?;
-                return Err(stop);
-            }
-            result => result?,
-        };
-        print!("{}", summary::of(&result));
-        run.workloads.push(result);
+    let mut run = RunResult::begin(command, Environment::detect());
+    let done = if arguments.serve {
+        measure_own(arguments, workloads, &options, &mut run)
+    } else {
+        measure_target(arguments, &workloads, &options, &mut run)
+    };
+    // What was measured before something failed is worth keeping.
+    if !run.workloads.is_empty() {
+        save(arguments, &run)?;
     }
-    // A floor of this machine says nothing about others.
-    if !arguments.no_limit && machines.is_none() {
-        add_floors(&mut run, &options, server_cpus.as_ref())?;
-    }
-    save(arguments, &run)?;
+    done?;
     Ok(run.workloads.iter().all(WorkloadResult::is_clean))
 }
 
@@ -203,6 +188,91 @@ fn run_together(
     let result = machines.run(workload, &targets.uris, options, &mut |progress| live.show(progress));
     drop(live);
     result.map_err(|error| Stop::Failed(format!("{}: {error}", workload.name)))
+}
+
+/// Measures a Pando of its own.
+fn measure_own(
+    arguments: &RunArguments,
+    workloads: Vec<Workload>,
+    options: &Options,
+    run: &mut RunResult,
+) -> Result<(), Stop> {
+    // Apart from each other where there is more than one processor.
+    let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let apart =
+        |cpus: &Option<Cpus>, default: Vec<usize>| cpus.clone().or((count > 1).then_some(Cpus(default)));
+    let server_cpus = apart(&arguments.server_cpus, vec![0]);
+    let load_cpus = apart(&arguments.load_cpus, (1..count).collect());
+    run.environment.server_cpus = server_cpus.as_ref().map(Cpus::to_string);
+    run.environment.load_generator_cpus = load_cpus.as_ref().map(Cpus::to_string);
+    run.environment.is_shared_with_server = Some(true);
+    let serving = Serving { options, server_cpus: server_cpus.as_ref(), load_cpus: load_cpus.as_ref() };
+    for workload in &workloads {
+        need_files(workload, options)?;
+    }
+    serve::measure(workloads, &serving, run).map_err(Stop::Failed)?;
+    if let Some(cpus) = &load_cpus {
+        cpus.pin_this_process().map_err(Stop::Failed)?;
+    }
+    if arguments.no_limit {
+        return Ok(());
+    }
+    limit::add_floors(run, options, server_cpus.as_ref()).map_err(Stop::Failed)
+}
+
+/// Measures the server that is there. What cannot be measured is in the result with the reason, and the others go on.
+fn measure_target(
+    arguments: &RunArguments,
+    workloads: &[Workload],
+    options: &Options,
+    run: &mut RunResult,
+) -> Result<(), Stop> {
+    let targets = Targets::resolve(&arguments.target).map_err(|error| Stop::Refused(error.to_string()))?;
+    let mut machines = machines(arguments)?;
+    if let Some(cpus) = &arguments.load_cpus {
+        cpus.pin_this_process().map_err(Stop::Failed)?;
+        run.environment.load_generator_cpus = Some(cpus.to_string());
+    }
+    if let Some(process) = arguments.server_pid.first() {
+        run.environment.set_server_process(*process);
+    }
+    let mut failure = None;
+    for workload in workloads {
+        let result = match &mut machines {
+            Some(machines) => run_together(machines, workload, &targets, options),
+            None => need_files(workload, options)
+                .and_then(|()| run_one(workload, &targets, options, arguments.find_max)),
+        };
+        match result {
+            Ok(result) => {
+                print!("{}", summary::of(&result));
+                run.workloads.push(result);
+            }
+            Err(Stop::Failed(message)) if workloads.len() > 1 => {
+                eprintln!("pando: {message}");
+                let mut result = WorkloadResult::unsupported(
+                    &workload.name,
+                    &workload.title,
+                    ServerDescription::default(),
+                    message.clone(),
+                );
+                result.complete = false;
+                run.workloads.push(result);
+                failure = Some(message);
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+    if let Some(message) = failure.filter(|_| run.workloads.iter().all(|result| !result.complete)) {
+        return Err(Stop::Failed(message));
+    }
+    // A floor of this machine says nothing about others.
+    if arguments.no_limit || machines.is_some() {
+        return Ok(());
+    }
+    let told = run.environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
+    let cpus = arguments.server_cpus.clone().or(told);
+    limit::add_floors(run, options, cpus.as_ref()).map_err(Stop::Failed)
 }
 
 /// The command as it was given, without a password in it and fit for a shell.
@@ -247,22 +317,6 @@ fn run_one(
         }
         error => Stop::Failed(format!("{}: {error}", workload.name)),
     })
-}
-
-/// The null responder under each shape of load that was measured.
-fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
-    let measured = run.workloads.iter().filter(|result| result.unsupported.is_none());
-    let mut shapes: Vec<(u64, u64)> =
-        measured.map(|result| (result.parameters.connections, result.parameters.outstanding)).collect();
-    shapes.sort_unstable();
-    shapes.dedup();
-    for (connections, outstanding) in shapes {
-        let result = limit::floor(connections as usize, outstanding as usize, options, cpus);
-        let result = result.map_err(|message| Stop::Failed(format!("null responder: {message}")))?;
-        print!("{}", summary::of(&result));
-        run.limits.push(result);
-    }
-    Ok(())
 }
 
 fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
@@ -385,6 +439,7 @@ docs/benchmark.md says how to measure well.
 Examples:
   pando bench run oid-search-random --target ldap://localhost:1389 -D cn=admin -y password --entries 100000 --clients 64
   pando bench run 'salford-*' --target ldap://10.0.0.1 -D cn=admin -y password --duration 60s -o result.json
+  pando bench run 'people-*' --serve --entries 100000 -o result.json
   pando bench run oid-search-random --rate 5000 --duration 5m
   pando bench run --list filters.txt -b dc=example,dc=com --duration 30s
 

@@ -1,0 +1,89 @@
+//! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary folder.
+
+use bench::driver::{Options, Progress};
+use bench::peers::comparison::{self, BULK_LOAD, Plan};
+use bench::peers::under_load::{self, Driven, Group};
+use bench::peers::{Product, Programs};
+use bench::result::RunResult;
+use bench::workload::Workload;
+
+use super::live::Live;
+use super::{Cpus, summary};
+
+/// Where and how.
+pub(super) struct Serving<'a> {
+    pub(super) options: &'a Options,
+    pub(super) server_cpus: Option<&'a Cpus>,
+    pub(super) load_cpus: Option<&'a Cpus>,
+}
+
+/// Loads, serves and measures; results are printed as they come.
+pub(super) fn measure(
+    workloads: Vec<Workload>,
+    serving: &Serving<'_>,
+    run: &mut RunResult,
+) -> Result<(), String> {
+    let groups = under_load::groups(workloads, serving.options.entries, &[])?;
+    let pando = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    // There is only the one product.
+    let programs = Programs { pando, opendj: std::path::PathBuf::new() };
+    let folder = std::env::temp_dir().join(format!("pando-bench-{}", std::process::id()));
+    for group in &groups {
+        let done = measure_group(group, &programs, &folder, serving, run);
+        // Whatever happened: what is left there is of no use to anybody.
+        let _ = std::fs::remove_dir_all(&folder);
+        done?;
+    }
+    Ok(())
+}
+
+fn measure_group(
+    group: &Group,
+    programs: &Programs,
+    folder: &std::path::Path,
+    serving: &Serving<'_>,
+    run: &mut RunResult,
+) -> Result<(), String> {
+    let cpus = |cpus: Option<&Cpus>| cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let data = group.generate(serving.options.data_seed, &folder.join("data.ldif"));
+    let data = data.map_err(|error| error.to_string())?;
+    let mut setup = group.setup(&data);
+    setup.server_cores = cpus(serving.server_cpus);
+    let plan = Plan {
+        products: &[Product::Pando],
+        programs,
+        folder: folder.to_owned(),
+        setup,
+        export: false,
+        rounds: 1,
+    };
+    let mut live: Option<(String, Live)> = None;
+    let mut watch = |name: &str, progress: &Progress| {
+        if live.as_ref().is_none_or(|(shown, _)| shown != name) {
+            live = Some((name.to_owned(), Live::new(name)));
+        }
+        if let Some((_, live)) = &mut live {
+            live.show(progress);
+        }
+    };
+    let mut driven = Driven {
+        workloads: &group.workloads,
+        options: Options { entries: group.entries, ..serving.options.clone() },
+        cores: cpus(serving.load_cpus),
+        watch: &mut watch,
+    };
+    let before = run.workloads.len();
+    // What was measured is printed below.
+    let mut say = |text: &str| {
+        if !text.starts_with("round ") {
+            eprintln!("pando: {text}");
+        }
+    };
+    comparison::compare(&plan, &data, &mut driven, run, &mut say).map_err(|error| error.to_string())?;
+    drop(live);
+    for result in run.workloads[before..].iter().filter(|result| result.workload != BULK_LOAD) {
+        print!("{}", summary::of(result));
+    }
+    Ok(())
+}
