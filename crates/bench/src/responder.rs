@@ -222,7 +222,8 @@ impl Server {
             self.next_stall = Some(self.base.elapsed() + stall.every);
             return;
         }
-        if self.base.elapsed() >= at {
+        let is_over = stall.times.is_some_and(|times| self.report.stalls.len() >= times);
+        if !is_over && self.base.elapsed() >= at {
             let began = Instant::now();
             std::thread::sleep(stall.length);
             self.report.stalls.push((began, Instant::now()));

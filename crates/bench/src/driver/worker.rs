@@ -134,8 +134,19 @@ struct JobState {
     free: VecDeque<usize>,
     /// Open loop: nanoseconds between starts of this thread, and the next intended one.
     interval: Option<f64>,
+    /// Starts are counted from here.
+    origin: u64,
     sent: u64,
     next_due: u64,
+}
+
+impl JobState {
+    /// Starts of an open loop are due from here on.
+    fn begin(&mut self, origin: u64) {
+        self.origin = origin;
+        self.sent = 0;
+        self.next_due = origin;
+    }
 }
 
 pub(crate) struct Worker<'a> {
@@ -223,6 +234,7 @@ impl<'a> Worker<'a> {
                 streams: job.operations.iter().map(stream).collect(),
                 free: VecDeque::new(),
                 interval: job.rate.map(|rate| 1e9 * self.shared.threads as f64 / rate),
+                origin: 0,
                 sent: 0,
                 next_due: 0,
             });
@@ -355,7 +367,7 @@ impl<'a> Worker<'a> {
         for job in &mut self.jobs {
             // Threads take turns.
             let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
-            job.next_due = start + offset as u64;
+            job.begin(start + offset as u64);
         }
         let mut phase_from = start;
         loop {
@@ -394,8 +406,7 @@ impl<'a> Worker<'a> {
             if self.jobs[index].interval.is_some() {
                 let job = &mut self.jobs[index];
                 if job.next_due < phase_start {
-                    job.next_due = phase_start;
-                    job.sent = 0;
+                    job.begin(phase_start);
                 }
                 continue;
             }
@@ -417,17 +428,14 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 let Some(slot) = job.free.pop_front() else { break };
-                job.sent += 1;
-                job.next_due = due + interval as u64;
-                // Fractions of nanoseconds add up over hours.
-                if job.sent.is_multiple_of(1024) {
-                    job.next_due += ((interval - interval.floor()) * 1024.0) as u64;
-                }
                 if (self.schedule.warm_up_end..self.schedule.from).contains(&due) {
-                    self.jobs[index].free.push_front(slot);
-                    self.jobs[index].next_due = self.schedule.from;
+                    job.free.push_front(slot);
+                    job.begin(self.schedule.from);
                     break;
                 }
+                job.sent += 1;
+                // Fractions of nanoseconds would add up over hours, so the product and not the sum.
+                job.next_due = job.origin + (job.sent as f64 * interval).round() as u64;
                 self.start(slot, due);
             }
         }

@@ -28,6 +28,8 @@ pub struct Stall {
     pub length: Duration,
     /// From the beginning of one to that of the next.
     pub every: Duration,
+    /// How often; without end if it is not given.
+    pub times: Option<usize>,
 }
 
 /// How long answers wait: a distribution.
@@ -151,7 +153,7 @@ impl FromStr for Stall {
     fn from_str(text: &str) -> Result<Stall, FaultError> {
         let parse = || {
             let (length, every) = text.split_once('/')?;
-            Some(Stall { length: duration(length)?, every: duration(every)? })
+            Some(Stall { length: duration(length)?, every: duration(every)?, times: None })
         };
         parse().ok_or_else(|| FaultError(text.to_owned(), "write LENGTH/EVERY, as 1s/10s"))
     }
@@ -184,7 +186,7 @@ mod tests {
             }
         }
         assert_eq!("1000000us/10000000us", "1s/10s".parse::<Stall>().unwrap().to_string());
-        assert_eq!("1s/10s".parse(), Ok(Stall { length: millis(1000), every: millis(10_000) }));
+        assert_eq!("1s/10s".parse(), Ok(Stall { length: millis(1000), every: millis(10_000), times: None }));
         assert!("1s".parse::<Stall>().is_err());
     }
 

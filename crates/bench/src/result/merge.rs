@@ -34,8 +34,9 @@ impl OperationTotals {
         add_counts(&mut self.result_codes, &other.result_codes);
         self.errors += other.errors;
         self.wrong_answers += other.wrong_answers;
+        let new: Vec<_> = other.examples.iter().filter(|example| !self.examples.contains(example)).collect();
         let room = EXAMPLES_MAX.saturating_sub(self.examples.len());
-        self.examples.extend(other.examples.iter().take(room).cloned());
+        self.examples.extend(new.into_iter().take(room).cloned());
         self.latency.add(&other.latency);
     }
 }

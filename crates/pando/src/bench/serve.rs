@@ -2,9 +2,9 @@
 
 use bench::driver::{Options, Progress};
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
-use bench::peers::under_load::{self, Driven, Group};
+use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Product, Programs};
-use bench::result::RunResult;
+use bench::result::{RunResult, ServerDescription, WorkloadResult};
 use bench::workload::Workload;
 
 use super::live::Live;
@@ -23,7 +23,13 @@ pub(super) fn measure(
     serving: &Serving<'_>,
     run: &mut RunResult,
 ) -> Result<(), String> {
-    let groups = under_load::groups(workloads, serving.options.entries, &[])?;
+    let Grouped { groups, left_out } = under_load::groups(workloads, serving.options.entries, &[]);
+    for (workload, reason) in left_out {
+        let server = ServerDescription::default();
+        let result = WorkloadResult::unsupported(&workload.name, &workload.title, server, reason);
+        print!("{}", summary::of(&result));
+        run.workloads.push(result);
+    }
     let pando = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // There is only the one product.
     let programs = Programs { pando, opendj: std::path::PathBuf::new() };
