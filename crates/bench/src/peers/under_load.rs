@@ -8,7 +8,7 @@ use super::{Data, DataError, Index, Setup, merge_indexes, process};
 use crate::driver::{self, Options, Progress, Targets};
 use crate::result::{DocumentRow, WorkloadResult, now_text};
 use crate::template::Parameters;
-use crate::workload::Workload;
+use crate::workload::{Operation, OperationName, Scope, Workload};
 
 /// Workloads that run on the same data with the same settings of the servers.
 #[derive(Clone, Debug)]
@@ -52,6 +52,23 @@ impl Group {
         setup
     }
 
+    fn has_data_of(&self, other: &Group) -> bool {
+        self.template == other.template
+            && self.constants == other.constants
+            && self.entries == other.entries
+            && self.clear_passwords == other.clear_passwords
+            && self.operation_log == other.operation_log
+    }
+
+    fn has_indexes_of(&self, other: &Group) -> bool {
+        let sorted = |group: &Group| {
+            let mut text: Vec<_> = group.indexes.iter().map(ToString::to_string).collect();
+            text.sort_unstable();
+            text
+        };
+        sorted(self) == sorted(other)
+    }
+
     /// Generates the group's data.
     ///
     /// # Errors
@@ -75,36 +92,41 @@ pub struct Grouped {
     pub left_out: Vec<(Workload, String)>,
 }
 
-/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides.
+/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides. A workload that asks no index anything
+/// and says nothing about them joins a group that has some: loading anew for it would show the same.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
-    for workload in workloads {
-        let wanted = match group_of(&workload, entries, more) {
-            Ok(wanted) => wanted,
-            Err(reason) => {
-                left_out.push((workload, reason));
-                continue;
+    let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);
+    for workload in others.into_iter().chain(indifferent) {
+        match group_of(&workload, entries, more) {
+            Err(reason) => left_out.push((workload, reason)),
+            Ok(wanted) => {
+                let may_join = |group: &&mut Group| {
+                    group.has_data_of(&wanted) && (is_indifferent(&workload) || group.has_indexes_of(&wanted))
+                };
+                match groups.iter_mut().find(may_join) {
+                    Some(group) => group.workloads.push(workload),
+                    None => groups.push(Group { workloads: vec![workload], ..wanted }),
+                }
             }
-        };
-        let same = |group: &&mut Group| {
-            let text = |indexes: &[Index]| {
-                let mut text: Vec<_> = indexes.iter().map(ToString::to_string).collect();
-                text.sort_unstable();
-                text
-            };
-            group.template == wanted.template
-                && group.constants == wanted.constants
-                && group.entries == wanted.entries
-                && group.clear_passwords == wanted.clear_passwords
-                && group.operation_log == wanted.operation_log
-                && text(&group.indexes) == text(&wanted.indexes)
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.workloads.push(workload),
-            None => groups.push(Group { workloads: vec![workload], ..wanted }),
         }
     }
     Grouped { groups, left_out }
+}
+
+/// Whether it reads, compares, binds or changes entries by their names only.
+fn is_indifferent(workload: &Workload) -> bool {
+    let by_name = |operation: &Operation| match operation.kind.get_ref() {
+        OperationName::Search => operation.scope == Scope::Base,
+        OperationName::Bind | OperationName::Compare | OperationName::Modify => true,
+        _ => false,
+    };
+    let needs = &workload.needs;
+    let speaks_of_indexes = needs.settings.iter().any(|setting| setting.contains("index"));
+    !workload.jobs.is_empty()
+        && needs.indexes.is_empty()
+        && !speaks_of_indexes
+        && workload.jobs.iter().flat_map(|job| &job.operations).all(by_name)
 }
 
 fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result<Group, String> {
@@ -251,6 +273,13 @@ mod tests {
         Workload::parse(&format!("{name}.toml"), &text).unwrap()
     }
 
+    /// Of reads by name.
+    fn by_name(name: &str, more: &str) -> Workload {
+        let mut workload = workload(name, "", more);
+        workload.jobs[0].operations[0].scope = Scope::Base;
+        workload
+    }
+
     #[test]
     fn workloads_share_data_that_they_can_share() {
         let workloads = vec![
@@ -258,13 +287,15 @@ mod tests {
             workload("b", "\"uid\"", ""),
             workload("c", "\"cn:substring\", \"uid:eq\"", ""),
             workload("d", "\"uid\"", "operation_log = true"),
+            by_name("e", ""),
+            by_name("f", "settings = [\"no index on cn\"]"),
         ];
         let groups = groups(workloads, Some(50), &["mail".parse().unwrap()]).groups;
         let names: Vec<Vec<_>> = groups
             .iter()
             .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
             .collect();
-        assert_eq!(names, [vec!["a", "c"], vec!["b"], vec!["d"]]);
+        assert_eq!(names, [vec!["a", "c", "e"], vec!["b"], vec!["d"], vec!["f"]]);
         assert!(groups[2].operation_log && groups[0].entries == Some(50));
         assert_eq!(groups[1].indexes.len(), 2);
     }
