@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agents;
+pub mod cgroup;
 pub mod cpu;
 pub mod driver;
 pub mod load;
@@ -18,6 +19,7 @@ pub mod responder;
 pub mod result;
 pub mod sample;
 mod seeded;
+pub mod sweep;
 pub mod template;
 pub mod workload;
 

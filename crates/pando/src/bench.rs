@@ -9,6 +9,7 @@ mod report;
 mod run;
 mod serve;
 mod summary;
+mod sweep;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use self::list::ListArguments;
 use self::peers::PeersArguments;
 use self::report::ReportArguments;
 use self::run::RunArguments;
+use self::sweep::SweepArguments;
 
 /// The options of `pando bench`.
 #[derive(Debug, Args)]
@@ -49,6 +51,9 @@ enum BenchVerb {
     /// Make load for a coordinator on another machine (`pando bench run --agents`)
     #[command(after_help = agent::HELP)]
     Agent(AgentArguments),
+    /// Run one workload over growing entries, memory of the server, or connections
+    #[command(after_help = sweep::HELP)]
+    Sweep(Box<SweepArguments>),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
@@ -58,6 +63,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
         BenchVerb::List(arguments) => list::run(&arguments),
         BenchVerb::Run(arguments) => run::run(&arguments),
         BenchVerb::Agent(arguments) => agent::run(&arguments),
+        BenchVerb::Sweep(arguments) => sweep::run(&arguments),
         BenchVerb::Limit(arguments) => limit::run(&arguments),
     }
 }

@@ -61,6 +61,9 @@ impl Axis {
     pub(crate) fn log(quantity: Quantity, values: Range<f64>) -> Axis {
         let low = values.start.max(1e-3);
         let high = values.end.max(low);
+        if quantity == Quantity::Bytes {
+            return Axis::powers_of_two(low, high);
+        }
         let mut first = low.log10().floor();
         let mut last = high.log10().ceil();
         if last - first < 1.0 {
@@ -84,6 +87,17 @@ impl Axis {
             .filter(|tick| (first - 1e-9..=last + 1e-9).contains(tick))
             .collect();
         Axis { quantity, is_log: true, range: first..last, ticks }
+    }
+
+    /// Logarithmic for octets, which people count in powers of two.
+    fn powers_of_two(low: f64, high: f64) -> Axis {
+        let first = low.log2().floor();
+        let last = high.log2().ceil().max(first + 1.0);
+        let each = ((last - first) / (2.0 * TICKS_WANTED)).ceil().max(1.0);
+        let powers = (0..).map(|index| first + f64::from(index) * each).take_while(|power| *power <= last);
+        let ticks = powers.map(|power| 2_f64.powf(power).log10()).collect();
+        let range = 2_f64.powf(first).log10()..2_f64.powf(last).log10();
+        Axis { quantity: Quantity::Bytes, is_log: true, range, ticks }
     }
 
     /// The coordinate of a value.
@@ -207,6 +221,7 @@ mod tests {
         check(Axis::exact(Quantity::Seconds, 0.0..28_800.0), &["0 h", "2 h", "4 h", "6 h", "8 h"]);
         check(Axis::exact(Quantity::Nines, 0.0..4.0), &["0%", "90%", "99%", "99.9%", "99.99%"]);
         check(Axis::log(Quantity::Micros, 150.0..900.0), &["100 µs", "200 µs", "500 µs", "1 ms"]);
+        check(Axis::log(Quantity::Bytes, 30e6..200e6), &["16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB"]);
         check(Axis::log(Quantity::Micros, 30.0..1e6), &["100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
     }
 

@@ -1,0 +1,140 @@
+//! A limit on a server's memory, page cache included, by the kernel's control groups; through their file system, so that no service
+//! manager is needed.
+//!
+//! Version 2 where its memory controller is there, version 1 otherwise. Making a group takes root, or a part of the tree that
+//! was delegated.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where the kernel's control groups are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Why memory cannot be limited.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "memory cannot be limited here: {what}: {error}; it takes root, and control groups that may be written"
+)]
+pub struct LimitError {
+    what: String,
+    error: io::Error,
+}
+
+/// A group with a limit; removed when dropped, which needs its processes to have ended.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    folder: PathBuf,
+}
+
+impl MemoryLimit {
+    /// A new group that may have so much memory, and no swap.
+    ///
+    /// # Errors
+    /// When this machine does not permit that.
+    pub fn new(bytes: u64) -> Result<MemoryLimit, LimitError> {
+        MemoryLimit::below(Path::new(ROOT), bytes)
+    }
+
+    fn below(root: &Path, bytes: u64) -> Result<MemoryLimit, LimitError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pando-bench-{}-{number}", std::process::id());
+        let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+        if controllers.split_whitespace().any(|controller| controller == "memory") {
+            // It may be delegated already; if it is not, the group has no file for the limit, and that is the error.
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
+            let limit = MemoryLimit::make(root.join(name))?;
+            limit.write("memory.max", bytes)?;
+            // A kernel without swap has no such file.
+            let _ = limit.write("memory.swap.max", 0);
+            return Ok(limit);
+        }
+        let limit = MemoryLimit::make(root.join("memory").join(name))?;
+        limit.write("memory.limit_in_bytes", bytes)?;
+        let _ = limit.write("memory.memsw.limit_in_bytes", bytes);
+        Ok(limit)
+    }
+
+    fn make(folder: PathBuf) -> Result<MemoryLimit, LimitError> {
+        fs::create_dir(&folder)
+            .map_err(|error| LimitError { what: format!("make {}", folder.display()), error })?;
+        Ok(MemoryLimit { folder })
+    }
+
+    fn write(&self, file: &str, number: u64) -> Result<(), LimitError> {
+        let path = self.folder.join(file);
+        let opened = fs::OpenOptions::new().write(true).open(&path);
+        opened
+            .and_then(|mut file| io::Write::write_all(&mut file, number.to_string().as_bytes()))
+            .map_err(|error| LimitError { what: format!("write {}", path.display()), error })
+    }
+
+    /// Puts a process under the limit, with all of its threads. What it has already stays with the group it was in.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn take(&self, process: u32) -> Result<(), LimitError> {
+        self.write("cgroup.procs", u64::from(process))
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // A group that still has a process stays, and its name says whose it was.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Takes the files of a folder out of the page cache: pages that are there already are charged to nobody's limit.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn forget_pages(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            forget_pages(&entry.path())?;
+        } else if kind.is_file() {
+            let file = fs::File::open(entry.path())?;
+            // Only pages that are on the disk can be forgotten.
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree that looks like the kernel's; files of a group are made by hand, where the kernel would.
+    #[test]
+    fn a_machine_without_control_groups_says_so() {
+        let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));
+        let error = MemoryLimit::below(&root, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("memory cannot be limited here") && error.contains("root"), "{error}");
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("cgroup.controllers"), "cpu memory pids").unwrap();
+        // The group's files are the kernel's to make; an ordinary folder has none.
+        let error = MemoryLimit::below(&root, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("memory.max"), "{error}");
+        let groups =
+            fs::read_dir(&root).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(groups, 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn pages_of_a_folder_are_forgotten() {
+        let folder = std::env::temp_dir().join(format!("pando-pages-{}", std::process::id()));
+        fs::create_dir_all(folder.join("inner")).unwrap();
+        fs::write(folder.join("inner/file"), vec![1; 10_000]).unwrap();
+        forget_pages(&folder).unwrap();
+        assert_eq!(fs::read(folder.join("inner/file")).unwrap().len(), 10_000, "not the data");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
