@@ -230,15 +230,39 @@ fn what_is_refused_says_why_and_the_rest_is_loaded() {
             format!("dn: cn=y,cn=x,ou=none,{SUFFIX}\nobjectClass: device\n\n"),
         ),
         (Refusal::Bad, "an alias", format!("dn: cn=c,cn=alias,{SUFFIX}\nobjectClass: device\n\n")),
+        (Refusal::Bad, "a referral", format!("dn: cn=c,cn=away,{SUFFIX}\nobjectClass: device\n\n")),
+        (Refusal::Bad, "a subentry", format!("dn: cn=c,cn=sub,{SUFFIX}\nobjectClass: device\n\n")),
+        (
+            Refusal::Bad,
+            "no class of these is structural",
+            format!("dn: cn=b13,{SUFFIX}\nobjectClass: extensibleObject\n\n"),
+        ),
+        (Refusal::Bad, "objectClass", format!("dn: cn=b14,{SUFFIX}\ndescription: no class at all\n\n")),
+        (Refusal::Bad, "\"shoe=b15", format!("dn: shoe=b15,{SUFFIX}\nobjectClass: device\n\n")),
+        (
+            Refusal::Bad,
+            "value of uidNumber in the name",
+            format!("dn: uidNumber=one,{SUFFIX}\nobjectClass: device\n\n"),
+        ),
+        (Refusal::Bad, "entryUUID", person("b16", "entryUUID: 1\n")),
+        (Refusal::Malformed, "only LDIF version 1", "version: 2\ndn: cn=x\n\n".to_owned()),
+        (Refusal::Malformed, "description expected", person("b17", "de scription: x\n")),
+        (Refusal::Malformed, "changetype must be", person("b18", "changetype: add\n")),
+        (Refusal::Malformed, "'control:'", "dn: cn=x\ncontrol: x\nchangetype: delete\n\n".to_owned()),
+        (Refusal::Malformed, "'newrdn:' expected", "dn: cn=x\nchangetype: modrdn\n\n".to_owned()),
     ];
     let alias = format!(
         "dn: cn=alias,{SUFFIX}\nobjectClass: alias\nobjectClass: extensibleObject\naliasedObjectName: {SUFFIX}\n\n"
     );
-    let head = format!("version: 1\n\n{BASE}{alias}{}", person("good", "mail: good@example.com\n"));
+    let others = format!(
+        "dn: cn=away,{SUFFIX}\nobjectClass: referral\nobjectClass: extensibleObject\nref: ldap://elsewhere/\n\n\
+         dn: cn=sub,{SUFFIX}\nobjectClass: subentry\nobjectClass: extensibleObject\nsubtreeSpecification: {{}}\n\n"
+    );
+    let head = format!("version: 1\n\n{BASE}{alias}{others}{}", person("good", "mail: good@example.com\n"));
     let mut texts = vec![head.as_bytes()];
     texts.extend(records.iter().map(|(_, _, record)| record.as_bytes()));
     let done = import(&folder, options(), &texts).unwrap();
-    assert_eq!(done.entries, 4);
+    assert_eq!(done.entries, 6);
     for (number, (refusal, part, record)) in records.iter().enumerate() {
         let rejected = done.rejected.iter().find(|r| r.place.source as usize == number + 1);
         let rejected = rejected.unwrap_or_else(|| panic!("taken: {record}"));

@@ -194,14 +194,70 @@ fn records_are_bounded() {
 
 #[test]
 fn failing_input_ends_the_reading() {
-    struct Failing;
-    impl Read for Failing {
-        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-            Err(std::io::Error::other("broken disk"))
+    let input = BufReader::new(Cursor::new("dn: a=b\n\ndn: c=d\n").chain(Broken));
+    assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
+}
+
+/// What makes each kind of error, so that none is without a test of its message. A kind that is new does not compile here.
+#[test]
+fn every_kind_of_error_has_a_message() {
+    fn place(kind: &LdifErrorKind) -> usize {
+        match kind {
+            LdifErrorKind::UnknownVersion => 0,
+            LdifErrorKind::StrayContinuation => 1,
+            LdifErrorKind::MissingColon => 2,
+            LdifErrorKind::BadDescription => 3,
+            LdifErrorKind::BadBase64 => 4,
+            LdifErrorKind::UrlValue => 5,
+            LdifErrorKind::MissingDn => 6,
+            LdifErrorKind::SecondDn => 7,
+            LdifErrorKind::NotUtf8 => 8,
+            LdifErrorKind::BadControl => 9,
+            LdifErrorKind::BadChangeType => 10,
+            LdifErrorKind::Expected(_) => 11,
+            LdifErrorKind::RecordTooLong { .. } => 12,
+            LdifErrorKind::Io(_) => 13,
         }
     }
-    let input = BufReader::new(Cursor::new("dn: a=b\n\ndn: c=d\n").chain(Failing));
-    assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
+    let long = "cn: ".to_owned() + &"x".repeat(100);
+    let samples: [(&[u8], &str); 13] = [
+        (b"version: 0\n", "line 1: only LDIF version 1 is known"),
+        (b" x\n", "line 1: continuation of no line"),
+        (b"dn: a=b\nx\n", "line 2: ':' expected"),
+        (b"dn: a=b\n: x\n", "line 2: attribute description expected before ':'"),
+        (b"dn: a=b\nx:: a\n", "line 2: invalid base64"),
+        (b"dn: a=b\nx:< y\n", "line 2: values from URLs (':<') are not supported"),
+        (b"x: y\n", "line 1: record must start with 'dn:'"),
+        (b"dn: a=b\ndn: c=d\n", "line 2: second 'dn:' in a record; is an empty line missing?"),
+        (b"dn: \xff\n", "line 1: name is not UTF-8"),
+        (b"dn: a=b\ncontrol: x\nchangetype: delete\n", "line 2: malformed or misplaced 'control:'"),
+        (
+            b"dn: a=b\nchangetype: x\n",
+            "line 2: changetype must be add, delete, modify, modrdn or moddn, right after 'dn:'",
+        ),
+        (b"dn: a=b\nchangetype: modrdn\n", "line 2: 'newrdn:' expected"),
+        (long.as_bytes(), "line 1: record is longer than 80 octets"),
+    ];
+    let mut seen = [false; 14];
+    for (text, expected) in samples {
+        let error = LdifReader::with_record_size_max(text, 80).next_record().unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        seen[place(&error.kind)] = true;
+    }
+    let broken = BufReader::new(Cursor::new("dn: a=b\n").chain(Broken));
+    let error = LdifReader::new(broken).next_record().unwrap_err();
+    assert_eq!(error.to_string(), "line 2: broken disk");
+    seen[place(&error.kind)] = true;
+    assert_eq!(seen, [true; 14], "a kind without a sample");
+}
+
+/// An input that cannot be read.
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("broken disk"))
+    }
 }
 
 #[test]
