@@ -1,4 +1,4 @@
-//! `pando apply` that is killed, or loses its power, anywhere: the old settings or the new, never half; the next one goes on.
+//! `pando apply` that is killed, loses its power or runs out of disk, anywhere: the old settings or the new, never half; the next one goes on.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -88,15 +88,25 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
     // How many calls there are to be killed at.
     let counted = run(&settings[1], PowerCut::new(&data, &journal).count(&counts));
     assert!(counted.status.success(), "{counted:?}");
-    let calls = powercut::counted(&counts).unwrap().calls;
+    let whole = powercut::counted(&counts).unwrap();
+    let room = scratch.join("room");
     let mut killed = 0;
     for round in 0..ROUNDS {
         let target = (round % 2) as usize;
-        let call = random.u64(1..=calls);
-        let is_cut = random.bool();
+        let call = random.u64(1..=whole.calls);
+        let way = random.u8(0..3);
         let power = PowerCut::new(&data, &journal);
-        let output = run(&settings[target], if is_cut { power.cut_at(call) } else { power.kill_at(call) });
-        if is_cut && output.status.code() == Some(powercut::EXIT_STATUS) {
+        let power = match way {
+            0 => power.kill_at(call),
+            1 => power.cut_at(call),
+            _ => {
+                // Where the file does not grow, there is room for everything.
+                std::fs::write(&room, random.i64(0..=whole.grown_bytes.max(0)).to_string()).unwrap();
+                power.room(&room)
+            }
+        };
+        let output = run(&settings[target], power);
+        if way == 1 && output.status.code() == Some(powercut::EXIT_STATUS) {
             powercut::discard_unsynced(&journal, random.u64(..)).unwrap();
         }
         killed += u64::from(!output.status.success());
