@@ -185,3 +185,32 @@ fn a_killed_import_has_changed_nothing_or_everything() {
     left.sort();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("import")), "{left:?}");
 }
+
+#[test]
+fn an_import_without_room_for_its_rejects_can_be_given_again() {
+    let scratch = Scratch::new("import-rejects-full");
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
+    for number in 0..3_000 {
+        ldif += &format!("dn: cn=bad{number},{SUFFIX}\nobjectClass: device\nshoeSize: {number}\n\n");
+    }
+    let file = scratch.write("bad.ldif", ldif);
+    let data = scratch.path().canonicalize().unwrap().join("data");
+    let (rejects, room) = (data.join("rejects.ldif"), scratch.join("room"));
+    let arguments = ["import", "--data", text(&data), "--rejects", text(&rejects), text(&file)];
+    for bytes in [70_000, 200_000, 400_000] {
+        fs::write(&room, bytes.to_string()).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        let mut command = pando(&arguments);
+        powercut::PowerCut::new(&data, &scratch.join("journal")).room(&room).apply(&mut command);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{bytes}: {said}");
+        assert!(said.contains(text(&data)) && !said.contains("cannot start"), "{bytes}: {said}");
+        assert!(said.contains("No space left") || said.contains("is full"), "{bytes}: {said}");
+        assert!(!rejects.exists(), "{bytes}: {said}");
+        let (code, said) = run(&arguments);
+        assert_eq!(code, Some(6), "{bytes}: {said}");
+        assert!(rejects.exists() && said.contains("imported 1 entries of 3001 records"), "{said}");
+        fs::remove_dir_all(&data).unwrap();
+    }
+}

@@ -172,16 +172,21 @@ impl Run<'_> {
             .map_err(|error| self.failed(error))?;
         imported.dangling = resolved.dangling;
         progress.begin(Phase::Tree, imported.statistics.records);
+        let mut not_written = None;
         let refused = builder
             .place(resolved, |rejected| {
                 *imported.rejected.entry(rejected.refusal).or_default() += 1;
-                rejects.add(self.sources, &rejected).map_err(ImportError::File)
+                rejects.add(self.sources, &rejected).map_err(|error| {
+                    not_written = Some(error);
+                    ImportError::File(std::io::ErrorKind::Other.into())
+                })
             })
-            .map_err(|error| self.failed(error))?;
+            .map_err(|error| not_written.take().unwrap_or_else(|| self.failed(error)))?;
         imported.entries = builder.count() - refused.count();
         let reason = rejects.first_reason().to_owned();
         imported.rejects_file = rejects.finish()?;
         if imported.entries == 0 {
+            rejects.keep();
             return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
         }
         rows.push(resolved_rows);
@@ -195,6 +200,7 @@ impl Run<'_> {
         imported.bytes = progress.bytes();
         progress.begin(Phase::Sync, 0);
         builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
+        rejects.keep();
         progress.end();
         Ok(imported)
     }

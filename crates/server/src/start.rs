@@ -115,6 +115,14 @@ pub enum ServeError {
         /// The file with all records and reasons.
         rejects: Option<PathBuf>,
     },
+    /// The file for rejected records cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Rejects {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The file for rejected records is there already.
     #[error("{} exists already: --rejects wants a name for a new file", path.display())]
     RejectsExist {

@@ -26,6 +26,18 @@ pub(super) struct Rejects {
     file: Option<(PathBuf, BufWriter<File>)>,
     record: Vec<u8>,
     first_reason: Option<String>,
+    is_kept: bool,
+}
+
+/// An import that failed has changed nothing: its file goes, so that the same command can be given again.
+impl Drop for Rejects {
+    fn drop(&mut self) {
+        if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            tracing::warn!(%error, "{} could not be removed", path.display());
+        }
+    }
 }
 
 impl Rejects {
@@ -40,32 +52,46 @@ impl Rejects {
             file: None,
             record: Vec::new(),
             first_reason: None,
+            is_kept: false,
         })
     }
 
     /// Writes a record.
-    pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> io::Result<()> {
+    pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> Result<(), ServeError> {
         let place = &rejected.place;
         let source = place.source as usize;
         self.record.clear();
         if place.length <= COPIED_SIZE_MAX {
             self.record.resize(place.length as usize, 0);
-            sources.read_at(source, place.offset, &mut self.record)?;
+            let name = || sources.name(source).to_owned();
+            sources
+                .read_at(source, place.offset, &mut self.record)
+                .map_err(|error| ServeError::Text { name: name(), error })?;
         }
         let mut record = std::mem::take(&mut self.record);
         let reason = rejected.reason.replace(['\n', '\r'], " ");
         let reason = format!("{}, line {}: {reason}", sources.name(source), place.line);
-        let file = self.file()?;
-        writeln!(file, "# {reason}")?;
-        write_record(file, &record, rejected.refusal == Refusal::Malformed)?;
-        if place.length > COPIED_SIZE_MAX {
-            writeln!(file, "# The record is not copied here: it has {} bytes.", place.length)?;
-        }
-        file.write_all(b"\n")?;
+        let is_malformed = rejected.refusal == Refusal::Malformed;
+        self.write(&reason, &record, is_malformed, place.length).map_err(|error| self.failed(error))?;
         record.clear();
         self.record = record;
         self.first_reason.get_or_insert(reason);
         Ok(())
+    }
+
+    fn write(&mut self, reason: &str, record: &[u8], is_malformed: bool, length: u64) -> io::Result<()> {
+        let file = self.file()?;
+        writeln!(file, "# {reason}")?;
+        write_record(file, record, is_malformed)?;
+        if length > COPIED_SIZE_MAX {
+            writeln!(file, "# The record is not copied here: it has {length} bytes.")?;
+        }
+        file.write_all(b"\n")
+    }
+
+    fn failed(&self, error: io::Error) -> ServeError {
+        let path = self.file.as_ref().map(|(path, _)| path.clone()).or_else(|| self.path.clone());
+        ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
     /// Why the first record is not imported, with its place.
@@ -74,10 +100,16 @@ impl Rejects {
     }
 
     /// The file's name, if there is one, when all of it is written.
-    pub(super) fn finish(self) -> Result<Option<PathBuf>, ServeError> {
-        let Some((path, mut file)) = self.file else { return Ok(None) };
-        file.flush()?;
-        Ok(Some(path))
+    pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
+        if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
+            return Err(self.failed(error));
+        }
+        Ok(self.file.as_ref().map(|(path, _)| path.clone()))
+    }
+
+    /// Leaves the file, because what it says is so now.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
     }
 
     fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
