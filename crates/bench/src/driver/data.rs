@@ -50,6 +50,7 @@ impl KeyData {
         let mut collector = Collector::new(&data.rdn, names);
         // The collector takes everything.
         let _ = template.generate(seed, threads, &mut collector);
+        collector.take_logical_line();
         collector.end_entry();
         let count = collector.columns.first().map_or(0, |column| column.ends.len() as u64);
         Ok(KeyData { first: data.first, count, columns: collector.columns })
@@ -73,6 +74,8 @@ struct Collector<'a> {
     /// The values of the entry being read.
     entry: Vec<Option<Vec<u8>>>,
     is_key: bool,
+    /// A logical line, which may be folded over several (RFC 2849), and the line that is coming in.
+    logical: Vec<u8>,
     line: Vec<u8>,
 }
 
@@ -84,20 +87,32 @@ impl<'a> Collector<'a> {
             columns: vec![Column::default(); names.0.len()],
             entry: vec![None; names.0.len()],
             is_key: false,
+            logical: Vec::new(),
             line: Vec::new(),
         }
     }
 
-    /// A whole logical line.
+    /// A whole line, which may go on with the one before.
     fn take_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        if line.is_empty() {
-            self.end_entry();
-        } else if let Some(colon) = line.iter().position(|octet| *octet == b':') {
+        if let Some(more) = self.line.strip_prefix(b" ") {
+            self.logical.extend_from_slice(more);
+        } else {
+            self.take_logical_line();
+            std::mem::swap(&mut self.logical, &mut self.line);
+            if self.logical.is_empty() {
+                self.end_entry();
+            }
+        }
+        self.line.clear();
+    }
+
+    fn take_logical_line(&mut self) {
+        let line = std::mem::take(&mut self.logical);
+        if let Some(colon) = line.iter().position(|octet| *octet == b':') {
             self.take_value(&line[..colon], &line[colon + 1..]);
         }
-        self.line = line;
-        self.line.clear();
+        self.logical = line;
+        self.logical.clear();
     }
 
     fn take_value(&mut self, name: &[u8], value: &[u8]) {
@@ -155,6 +170,22 @@ impl Write for Collector<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folded_lines_are_unfolded() {
+        let names = ColumnNames(vec!["cn".to_owned(), "dn".to_owned()]);
+        let mut collector = Collector::new("cn", &names);
+        let ldif =
+            "dn: cn=a long\n er name,o=x\ncn: a long\n er name\n\ndn: o=x\no: x\n\ndn:: Y249YixvPXg=\ncn: b";
+        // In pieces, as they come from threads.
+        ldif.as_bytes().chunks(7).for_each(|piece| collector.write_all(piece).unwrap());
+        collector.write_all(b"\n").unwrap();
+        collector.take_logical_line();
+        collector.end_entry();
+        let data = KeyData { first: 0, count: 2, columns: collector.columns };
+        assert_eq!([data.value(0, 0), data.value(0, 1)], [&b"a longer name"[..], b"b"]);
+        assert_eq!([data.value(1, 0), data.value(1, 1)], [&b"cn=a longer name,o=x"[..], b"cn=b,o=x"]);
+    }
 
     #[test]
     fn columns_come_from_the_template() {

@@ -1,0 +1,148 @@
+//! The load driver beside what servers themselves count, and every shipped workload against Pando.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use bench::driver::{self, Options, Targets};
+use bench::result::{OperationKind, WorkloadResult};
+use bench::template::{Parameters, Template};
+use bench::workload::{self, Workload};
+use client::Connection;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::time::Duration;
+use support::slapd::Slapd;
+use support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+
+const PEOPLE: u64 = 100;
+
+fn bound(address: SocketAddr) -> Connection {
+    let mut connection = Connection::open(address).unwrap();
+    assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    connection
+}
+
+/// Adds the people that shipped workloads ask for.
+fn add_people(connection: &mut Connection) {
+    let parameters = Parameters { entries: Some(PEOPLE), ..Parameters::default() };
+    let mut ldif = Vec::new();
+    Template::read("people", &parameters).unwrap().generate(1, NonZeroUsize::MIN, &mut ldif).unwrap();
+    // Unfolded (RFC 2849).
+    let ldif = String::from_utf8(ldif).unwrap().replace("\n ", "");
+    for entry in ldif.split("\n\n").filter(|entry| !entry.trim().is_empty()) {
+        let pairs: Vec<(&str, &str)> = entry
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(|line| line.split_once(": ").unwrap())
+            .collect();
+        let outcome = connection.add(pairs[0].1, &pairs[1..]).unwrap();
+        assert!(outcome.is_success(), "{}: {outcome:?}", pairs[0].1);
+    }
+}
+
+/// What slapd's monitor says it has completed of a kind of operation.
+fn completed(connection: &mut Connection, kind: &str) -> u64 {
+    let dn = format!("cn={kind},cn=Operations,cn=Monitor");
+    let entry = connection.entry(&dn, &["monitorOpCompleted"]).unwrap().unwrap();
+    entry.text("monitorOpCompleted").unwrap().parse().unwrap()
+}
+
+/// An open loop sends just as many as it says, all of which are counted.
+fn run(name: &str, address: SocketAddr) -> WorkloadResult {
+    let options = Options {
+        entries: Some(PEOPLE),
+        clients: Some(5),
+        threads: 2,
+        rate: Some(400.0),
+        warm_up: Some(Duration::ZERO),
+        duration: Some(Duration::from_secs(1)),
+        bind: Some((ADMIN_DN.to_owned(), ADMIN_PASSWORD.to_owned())),
+        check_data: false,
+        ..Options::default()
+    };
+    let targets = Targets::resolve(&[format!("ldap://{address}")]).unwrap();
+    let result = driver::run(&workload::shipped(name).unwrap(), &targets, &options).unwrap();
+    assert!(result.is_clean(), "{name}: {:?} {:?}", result.failures, result.operations);
+    result
+}
+
+#[test]
+fn the_driver_counts_what_slapd_counts() {
+    let scratch = Scratch::new("bench-slapd");
+    let monitor = "moduleload back_monitor\ndatabase monitor\naccess to * by * read";
+    let slapd = Slapd::start(&scratch, monitor);
+    let mut connection = bound(slapd.address());
+    add_people(&mut connection);
+    for (workload, kind, operation) in [
+        ("people-search", OperationKind::Search, "Search"),
+        ("people-compare", OperationKind::Compare, "Compare"),
+        ("people-modify", OperationKind::Modify, "Modify"),
+        ("people-bind", OperationKind::Bind, "Bind"),
+        ("people-bind-new-connection", OperationKind::ConnectBind, "Bind"),
+    ] {
+        let before = completed(&mut connection, operation);
+        let result = run(workload, slapd.address());
+        // Besides the workload there are the bind and the search of the driver's look at the root DSE, and our reading of the figure
+        // before, which was completed only after it.
+        let own = match operation {
+            "Search" => 2,
+            "Bind" => 1,
+            _ => 0,
+        };
+        let counted = completed(&mut connection, operation) - before - own;
+        let totals = &result.operations[&kind];
+        assert_eq!((totals.operations, counted), (400, 400), "{workload}");
+        let entries = if kind == OperationKind::Search { 400 } else { 0 };
+        assert_eq!(totals.entries, entries, "{workload}");
+    }
+}
+
+/// Runs shipped workloads as a user does, against a Pando that is loaded with what they need.
+fn measure(names: &[&str]) {
+    let mut arguments = vec!["bench", "run"];
+    arguments.extend(names);
+    arguments.extend(["--serve", "--entries", "500", "--clients", "4", "--duration", "100ms"]);
+    arguments.extend(["--warmup", "0", "--pause", "0", "--no-limit"]);
+    let output = Command::new(env!("CARGO_BIN_EXE_pando")).args(&arguments).output().unwrap();
+    let (said, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}\n{said}\n{complaints}");
+    for name in names {
+        let name = name.trim_end_matches('*');
+        assert!(said.contains(name), "{name} is missing:\n{said}");
+    }
+}
+
+#[test]
+fn every_shipped_workload_gets_right_answers_from_pando() {
+    measure(&["oid-*"]);
+    measure(&["salford-s*", "salford-a*", "salford-m*", "salford-x*", "prescriptions"]);
+    measure(&["m-vault-*"]);
+    measure(&["sun-*", "edirectory-*", "people-*"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_workload_file_is_said_with_its_line() {
+    for (text, line, part) in [
+        ("title = 'x'\nclients = 1\n", 2, "clients"),
+        ("title = 'x'\n[data]\nrdn = 'uid'\ndn = 'uid={n}'\n", 0, "[[job]]"),
+        (&job("kind = 'serch'"), 8, "serch"),
+        (&job("kind = 'search'"), 8, "base"),
+        (&job("kind = 'search'\nbase = 'dc=x'\nfilter = '(uid={n}'"), 10, "filter"),
+        (&job("kind = 'search'\nbase = 'dc=x'\nfilter = '(uid={random:words:3})'"), 10, "random:words:3"),
+        (&job("kind = 'modify'\ndn = 'uid={n}'\nchanges = ['set a: b']"), 10, "replace NAME: VALUE"),
+        (&job("kind = 'search'\nbase = 'dc=x'\nexpect_entries = 'many'"), 10, "many"),
+        (&job("kind = 'search'\nbase = 'dc=x'\nshare = 2.0"), 8, "share"),
+        (&job("kind = 'delete'\ndn = 'uid={n}'\nkeys = 'added'"), 8, "add operation"),
+    ] {
+        let error = Workload::parse("w.toml", text).unwrap_err();
+        assert_eq!(error.line, line, "{error}\n{text}");
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+fn job(operation: &str) -> String {
+    let data = "title = 'x'\n[data]\nrdn = 'uid'\ndn = 'uid={n}'";
+    format!("{data}\n[[job]]\nclients = 1\n[[job.operation]]\n{operation}\n")
+}
