@@ -228,7 +228,10 @@ impl Table {
                     let row = find(
                         groups,
                         workload,
-                        |entries| query.entries.is_none() || entries == query.entries,
+                        |entries| match (query.entries, entries) {
+                            (Some(theirs), Some(ours)) => is_near(ours, theirs),
+                            (theirs, _) => theirs.is_none(),
+                        },
                         index,
                     );
                     row.map(|row| Cell::of(row, |result| kind_rate(result, query.kind))).unwrap_or_default()

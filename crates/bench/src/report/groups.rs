@@ -47,9 +47,8 @@ struct Identity<'a> {
     settings: Vec<Option<&'a str>>,
 }
 
-/// Settings that make a server another one. Indexes and who asks go with the workload.
-const TELLING_SETTINGS: [&str; 4] =
-    [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL, setting::PASSWORD_SCHEME];
+/// Settings that make a server another one. Indexes, passwords and who asks go with the workload.
+const TELLING_SETTINGS: [&str; 3] = [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL];
 
 /// The load of a group.
 #[derive(PartialEq)]

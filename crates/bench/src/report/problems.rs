@@ -29,7 +29,9 @@ pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     if wrong > 0 {
         problems.push(format!("wrong answers: {}{}", share(wrong), examples(result)));
     }
-    if !result.complete {
+    if let Some(reason) = result.unsupported.as_ref().filter(|_| !result.complete) {
+        problems.push(format!("could not be measured: {reason}"));
+    } else if !result.complete {
         let planned =
             result.parameters.duration_seconds.map(|planned| format!(" of {}", text::duration(planned)));
         let measured = text::duration(result.measured_seconds);

@@ -52,6 +52,17 @@ fn what_a_server_cannot_do_is_shown_as_such_beside_those_who_can() {
 }
 
 #[test]
+fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
+    let mut run = comparison();
+    let server = run.workloads[0].server.clone();
+    let mut failed = WorkloadResult::unsupported("bulk-load", "Load", server, "slapd is not here".to_owned());
+    failed.complete = false;
+    run.workloads.push(failed);
+    let page = html(run);
+    assert!(page.contains("could not be measured: slapd is not here"));
+}
+
+#[test]
 fn a_document_stands_beside_ours_with_its_hardware() {
     let mut run = comparison();
     run.workloads[0].document = Some(DocumentRow {

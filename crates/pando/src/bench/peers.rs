@@ -177,9 +177,14 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
     }
     for (workload, reason) in &grouped.left_out {
         say(&format!("{}: not measured: {reason}", workload.name));
-        for product in &products {
-            let server =
-                ServerDescription { product: product.name().to_owned(), ..ServerDescription::default() };
+        for (index, product) in products.iter().enumerate() {
+            // As it stands with its load, which is the first thing that each server has in a result.
+            let load = result.workloads.iter().filter(|loaded| loaded.workload == BULK_LOAD).nth(index);
+            let server = load.map(|loaded| ServerDescription { bulk_load: None, ..loaded.server.clone() });
+            let server = server.unwrap_or_else(|| ServerDescription {
+                product: product.name().to_owned(),
+                ..ServerDescription::default()
+            });
             let result_of =
                 WorkloadResult::unsupported(&workload.name, &workload.title, server, reason.clone());
             result.workloads.push(result_of);
