@@ -28,7 +28,7 @@ pub(crate) fn without_oid_prefix(text: &str) -> &str {
 }
 
 /// Appends the BER content octets of a numeric OID (X.690 section 8.19) and returns whether it has any: the text must be
-/// numeric, its arcs below 2^64, the result at most [`OID_KEY_SIZE_MAX`] octets. Otherwise `out` is as it was.
+/// numeric, its arcs below 2^128, so that UUIDs fit (ITU-T X.667), the result at most [`OID_KEY_SIZE_MAX`] octets. Otherwise `out` is as it was.
 pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     if is_numeric_oid(text) && encode_arcs(text, out).is_some() && out.len() - start <= OID_KEY_SIZE_MAX {
@@ -39,7 +39,7 @@ pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
 }
 
 fn encode_arcs(text: &str, out: &mut Vec<u8>) -> Option<()> {
-    let mut arcs = text.split('.').map(|arc| arc.parse::<u64>().ok());
+    let mut arcs = text.split('.').map(|arc| arc.parse::<u128>().ok());
     let first = arcs.next()??;
     let second = arcs.next()??;
     if first > 2 || first < 2 && second >= 40 {
@@ -52,26 +52,26 @@ fn encode_arcs(text: &str, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn encode_arc(arc: u64, out: &mut Vec<u8>) {
-    let groups = (64 - arc.leading_zeros()).div_ceil(7).max(1);
+fn encode_arc(arc: u128, out: &mut Vec<u8>) {
+    let groups = (128 - arc.leading_zeros()).div_ceil(7).max(1);
     for group in (0..groups).rev() {
         let bits = (arc >> (group * 7)) as u8 & 0x7f;
         out.push(if group == 0 { bits } else { bits | 0x80 });
     }
 }
 
-/// The text of BER content octets, `None` if they are not an OID with arcs below 2^63.
+/// The text of BER content octets, `None` if they are not an OID with arcs below 2^128.
 pub(crate) fn decode_oid(content: &[u8]) -> Option<String> {
     let mut text = String::new();
-    let mut arc = 0u64;
+    let mut arc = 0u128;
     if content.last().is_none_or(|last| last & 0x80 != 0) {
         return None;
     }
     for &byte in content {
-        if arc >> 56 != 0 {
+        if arc >> 121 != 0 {
             return None;
         }
-        arc = arc << 7 | u64::from(byte & 0x7f);
+        arc = arc << 7 | u128::from(byte & 0x7f);
         if byte & 0x80 == 0 {
             if text.is_empty() {
                 let first = (arc / 40).min(2);
@@ -119,7 +119,12 @@ mod tests {
             ("2.999.0", Some(&[0x88, 0x37, 0])),
             ("1.40.1", None),
             ("3.1", None),
-            ("1.2.18446744073709551616", None),
+            (
+                "1.2.18446744073709551616",
+                Some(&[0x2a, 0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]),
+            ),
+            ("1.2.340282366920938463463374607431768211456", None),
+            ("2.340282366920938463463374607431768211455", None),
             ("cn", None),
         ] {
             let mut out = vec![7];
@@ -129,6 +134,11 @@ mod tests {
                 assert_eq!(decode_oid(&out[1..]).as_deref(), Some(text));
             }
         }
+        // A UUID below 2.25, the largest there is.
+        let uuid = "2.25.340282366920938463463374607431768211455";
+        let mut out = Vec::new();
+        assert!(encode_oid(uuid, &mut out));
+        assert_eq!((out.len(), decode_oid(&out).as_deref()), (20, Some(uuid)));
         assert_eq!(decode_oid(&[]), None);
         assert_eq!(decode_oid(&[0x80]), None);
         assert_eq!(decode_oid(&[0xff; 20]), None);
