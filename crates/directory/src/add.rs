@@ -18,6 +18,7 @@ use crate::decide::Deciding;
 use crate::given_values::{
     KeyedValue, Newcomer, check_modifiable, check_value, given_twice, read_description, read_values,
 };
+use crate::quoted::Quoted;
 use crate::record::{Add, Change, Record, Value};
 use crate::referral::referral;
 use crate::rows::EntryId;
@@ -111,7 +112,7 @@ pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingVa
     let mut values = Vec::new();
     for ava in dn.rdn().iter().flat_map(|rdn| rdn.avas) {
         let invalid = |reason: String| {
-            OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{:?}: {reason}", dn.text()))
+            OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {reason}", Quoted(dn.text())))
         };
         let Some(attribute_type) = schema.attribute_type(ava.attribute) else {
             return Err(invalid(format!("attribute type {:?} is not defined in the schema", ava.attribute)));
@@ -177,7 +178,7 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
         Found::Entry(id, _) => {
             return Err(OperationError::refused(
                 ResultCode::ENTRY_ALREADY_EXISTS,
-                format!("there is an entry {:?}", entry_dn(state, id)?),
+                format!("there is an entry {}", Quoted(entry_dn(state, id)?)),
             ));
         }
         Found::Missing { nearest } => nearest,
@@ -210,13 +211,13 @@ pub(crate) fn check_superior(state: State<'_>, superior: EntryId) -> Result<()> 
     let Some(node) = state.node(superior)? else { return Ok(()) };
     let dn = || entry_dn(state, superior);
     if node.flags.is_alias() {
-        let diagnostic = format!("{:?} is an alias, and nothing is below an alias", dn()?);
+        let diagnostic = format!("{} is an alias, and nothing is below an alias", Quoted(dn()?));
         return Err(OperationError::Alias { code: ResultCode::ALIAS_PROBLEM, matched_dn: dn()?, diagnostic });
     }
     if node.flags.is_subentry() {
         return Err(OperationError::refused(
             ResultCode::OBJECT_CLASS_VIOLATION,
-            format!("{:?} is a subentry, and nothing is below a subentry", dn()?),
+            format!("{} is a subentry, and nothing is below a subentry", Quoted(dn()?)),
         ));
     }
     Ok(())

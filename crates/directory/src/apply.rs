@@ -18,13 +18,13 @@ use crate::entry::{EntryRow, StoredEntry};
 use crate::links;
 use crate::record::{Add, Change, Delete, Modify, ModifyDn, Record, Value, ValueChange, ValueChangeKind};
 use crate::rows::{
-    AttrId, CLASSES, ClassSetId, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
-    class_key, decode_name_row, encode_name_row, id_key, name_key, subtree_counter,
+    AttrId, CLASSES, ClassSetId, DANGLING, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow,
+    children_counter, class_key, encode_name_row, id_key, name_key, subtree_counter,
 };
 use crate::settings::SettingsRecord;
 use crate::settings::apply::{apply_rest, apply_schema};
 use crate::stored_values;
-use crate::tree::{damaged_row, node, normal_dn_of};
+use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::{OpenError, OperationError};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -144,14 +144,20 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
         batch.put(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
     }
     let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
-    put_node(batch, catalog, add.id, &place)?;
+    let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
+    put_node(batch, catalog, add.id, &place, &own_name)?;
     let mut entry = StoredEntry { position, attributes: Vec::new() };
     let mut writing = Writing { catalog, id: add.id, entry: &mut entry };
     for (attribute, values) in &add.values {
         writing.change(batch, *attribute, ValueChangeKind::Add, values)?;
     }
     save(batch, add.id, &entry)?;
-    let name = normal_dn(batch, catalog, add.id)?;
+    if batch.row_count(DANGLING)? == 0 {
+        return Ok(());
+    }
+    // Names are kept root first, so an entry's follows its parent's.
+    let mut name = normal_dn(batch, catalog, add.parent)?;
+    name.extend_from_slice(&own_name);
     links::attach(batch, catalog, position, add.id, &name)
 }
 
@@ -161,7 +167,8 @@ fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify:
     if row.class_set != modify.class_set || row.flags != modify.flags {
         let (parent, rdn) = (row.parent, row.rdn.to_owned());
         let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
-        put_node(batch, catalog, modify.id, &place)?;
+        let name = normal_rdn(catalog, parent, &rdn)?;
+        put_node(batch, catalog, modify.id, &place, &name)?;
     }
     change_values(batch, catalog, position, modify.id, entry, &modify.changes)
 }
@@ -170,12 +177,8 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
     let Some(entry) = load_older(batch, rename.id, position)? else { return Ok(()) };
     let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
     let (class_set, flags) = (row.class_set, row.flags);
-    put_node(
-        batch,
-        catalog,
-        rename.id,
-        &Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags },
-    )?;
+    let place = Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
+    put_node(batch, catalog, rename.id, &place, &normal_rdn(catalog, rename.parent, &rename.rdn)?)?;
     change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
     let name = normal_dn(batch, catalog, rename.id)?;
     links::attach_subtree(batch, catalog, position, &name)
@@ -236,22 +239,27 @@ struct Place<'a> {
     flags: NodeFlags,
 }
 
-/// Writes the node row and all that follows from it: name, class posting, counters of the superiors.
-fn put_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, place: &Place<'_>) -> Result<()> {
+/// Writes the node row and all that follows from it: name, class posting, counters of the superiors. `own_name` is the
+/// normal form of the new RDN.
+fn put_node(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    id: EntryId,
+    place: &Place<'_>,
+    own_name: &[u8],
+) -> Result<()> {
     let old = node(batch, id)?.map(|row| (row.parent, row.rdn.to_owned(), row.class_set));
-    let new_name = name_key(place.parent, &normal_rdn(catalog, place.parent, place.rdn)?);
     if let Some((old_parent, old_rdn, old_class_set)) = &old {
-        let old_name = name_key(*old_parent, &normal_rdn(catalog, *old_parent, old_rdn)?);
-        if old_name != new_name {
-            remove_name(batch, &old_name, id)?;
+        let old_name = normal_rdn(catalog, *old_parent, old_rdn)?;
+        if (*old_parent, &*old_name) != (place.parent, own_name) {
+            remove_name(batch, *old_parent, &old_name, id)?;
         }
         if *old_class_set != place.class_set {
             batch.remove_id(CLASSES, &class_key(*old_class_set), id.0)?;
         }
     }
-    let owner = batch.get(NAMES, &new_name)?.and_then(decode_name_row);
-    if owner.is_none_or(|(owner, _)| owner == id) {
-        batch.put(NAMES, &new_name, &encode_name_row(id, place.flags))?;
+    if child(batch, place.parent, own_name)?.is_none_or(|(owner, _)| owner == id) {
+        batch.put(NAMES, &name_key(place.parent, own_name), &encode_name_row(id, place.flags))?;
     }
     batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
     let old_parent = old.as_ref().map(|(parent, ..)| *parent);
@@ -271,8 +279,8 @@ fn put_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, place: &Place
 fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<()> {
     let Some(row) = node(batch, id)? else { return Ok(()) };
     let (parent, class_set) = (row.parent, row.class_set);
-    let name = name_key(parent, &normal_rdn(catalog, parent, row.rdn)?);
-    remove_name(batch, &name, id)?;
+    let name = normal_rdn(catalog, parent, row.rdn)?;
+    remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
     let size = batch.count(&subtree_counter(id))? + 1;
     count_below(batch, parent, -1, -size)?;
@@ -281,10 +289,9 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
 }
 
 /// Removes a name, unless another entry has it by now.
-fn remove_name(batch: &mut Batch<'_>, name: &[u8], id: EntryId) -> Result<()> {
-    let owner = batch.get(NAMES, name)?.and_then(decode_name_row);
-    if owner.is_some_and(|(owner, _)| owner == id) {
-        batch.delete(NAMES, name)?;
+fn remove_name(batch: &mut Batch<'_>, parent: EntryId, normal_rdn: &[u8], id: EntryId) -> Result<()> {
+    if child(batch, parent, normal_rdn)?.is_some_and(|(owner, _)| owner == id) {
+        batch.delete(NAMES, &name_key(parent, normal_rdn))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::OperationError;
 use crate::access::Access;
 use crate::allocations::Allocations;
 use crate::decide::Deciding;
+use crate::quoted::Quoted;
 use crate::record::{Change, Delete, Record};
 use crate::rows::{AttrId, children_counter};
 use crate::target::{check_not_virtual, locate_name};
@@ -28,8 +29,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
         return Err(OperationError::refused(
             ResultCode::NOT_ALLOWED_ON_NON_LEAF,
             format!(
-                "{:?} has {child_count} {entries} directly below it: delete what is below first",
-                target.dn
+                "{} has {child_count} {entries} directly below it: delete what is below first",
+                Quoted(&target.dn)
             ),
         ));
     }

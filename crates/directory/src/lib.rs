@@ -56,6 +56,7 @@ mod given_values;
 mod modify;
 mod modify_dn;
 mod name_cache;
+mod quoted;
 mod read_only;
 mod referral;
 mod schema_check;

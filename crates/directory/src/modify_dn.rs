@@ -19,6 +19,7 @@ use crate::add::{NamingValue, check_superior, naming_values};
 use crate::allocations::Allocations;
 use crate::decide::Deciding;
 use crate::limits::TREE_DEPTH_MAX;
+use crate::quoted::Quoted;
 use crate::record::{Change, ModifyDn, Record};
 use crate::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::schema_check::check_attributes;
@@ -46,8 +47,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
         return Err(OperationError::refused(
             ResultCode::UNWILLING_TO_PERFORM,
             format!(
-                "{:?} is a suffix of this server: its name is set with the server, not by a rename",
-                target.dn
+                "{} is a suffix of this server: its name is set with the server, not by a rename",
+                Quoted(&target.dn)
             ),
         ));
     }
@@ -75,7 +76,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
 
 fn parse_rdn(text: &str) -> Result<Dn<'_>> {
     Dn::parse_rdn(text).map_err(|error| {
-        let diagnostic = format!("{text:?} is not one relative distinguished name: {error}");
+        let diagnostic = format!("{} is not one relative distinguished name: {error}", Quoted(text));
         OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic)
     })
 }
@@ -90,7 +91,7 @@ fn normal_rdn(state: State<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
                 NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
                 _ => ResultCode::INVALID_DN_SYNTAX,
             };
-            Err(OperationError::refused(code, format!("{:?}: {failure}", new_rdn.text())))
+            Err(OperationError::refused(code, format!("{}: {failure}", Quoted(new_rdn.text()))))
         }
     }
 }
@@ -102,32 +103,37 @@ fn find_superior(state: State<'_>, target: &Target, name: &NormalName, superior:
     let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
     let own_suffix = suffix_of(name).map_or("", |suffix| suffix.dn.as_str());
     let Some(suffix) = suffix_of(&superior_name).filter(|suffix| suffix.dn == own_suffix) else {
-        let superior = superior.text();
         return Err(several_servers(format!(
-            "the new superior {superior:?} is not in the suffix {own_suffix:?}"
+            "the new superior {} is not in the suffix {}",
+            Quoted(superior.text()),
+            Quoted(own_suffix)
         )));
     };
     let (id, flags) = match state.find(&superior_name)? {
         Found::Entry(id, flags) => (id, flags),
         Found::Missing { nearest: Some((_, flags, _)) } if flags.is_referral() => {
             return Err(several_servers(format!(
-                "the new superior {:?} is held by another server",
-                superior.text()
+                "the new superior {} is held by another server",
+                Quoted(superior.text())
             )));
         }
         Found::Missing { nearest } => return Err(missing(state, superior, &superior_name, nearest)?),
     };
     if flags.is_referral() {
         return Err(several_servers(format!(
-            "the new superior {:?} is a referral to another server",
-            superior.text()
+            "the new superior {} is a referral to another server",
+            Quoted(superior.text())
         )));
     }
     check_superior(state, id)?;
     if state.is_at_or_below(id, target.id)? {
         return Err(OperationError::refused(
             ResultCode::UNWILLING_TO_PERFORM,
-            format!("{:?} cannot go below itself: the new superior {:?} is", target.dn, superior.text()),
+            format!(
+                "{} cannot go below itself: the new superior {} is",
+                Quoted(&target.dn),
+                Quoted(superior.text())
+            ),
         ));
     }
     let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;
@@ -159,8 +165,8 @@ fn check_height(state: State<'_>, target: &Target, level_max: usize) -> Result<(
     Err(OperationError::refused(
         ResultCode::UNWILLING_TO_PERFORM,
         format!(
-            "{:?} has entries that would be more than {} levels deep there",
-            target.dn,
+            "{} has entries that would be more than {} levels deep there",
+            Quoted(&target.dn),
             TREE_DEPTH_MAX - 1
         ),
     ))
@@ -196,10 +202,13 @@ fn check_free(
     let dn = entry_dn(state, id)?;
     // RFC 3296 section 5.6.2.
     if flags.is_referral() && !manage_dsa_it {
-        let diagnostic = format!("{dn:?} is a referral to another server");
+        let diagnostic = format!("{} is a referral to another server", Quoted(dn));
         return Err(OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, diagnostic));
     }
-    Err(OperationError::refused(ResultCode::ENTRY_ALREADY_EXISTS, format!("there is an entry {dn:?}")))
+    Err(OperationError::refused(
+        ResultCode::ENTRY_ALREADY_EXISTS,
+        format!("there is an entry {}", Quoted(dn)),
+    ))
 }
 
 /// Takes the values of the old RDN out, where asked to, and puts those of the new one in.

@@ -10,6 +10,7 @@ use ldap::{LdapUrl, ResultCode, Scope};
 
 use crate::OperationError;
 use crate::entry::EntryRow;
+use crate::quoted::Quoted;
 use crate::rows::{ENTRIES, EntryId, id_key};
 use crate::search::for_each_value;
 use crate::tree::{State, damaged_row};
@@ -38,7 +39,7 @@ pub(crate) fn referral(
     };
     let referrals = urls(state, referral, change)?;
     if referrals.is_empty() {
-        let diagnostic = format!("{matched_dn:?} is a referral without a ref value");
+        let diagnostic = format!("{} is a referral without a ref value", Quoted(&matched_dn));
         return Ok(OperationError::refused(ResultCode::OTHER, diagnostic));
     }
     Ok(OperationError::Referral { matched_dn, referrals })

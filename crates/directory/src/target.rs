@@ -12,6 +12,7 @@ use ldap::{Dn, ResultCode};
 use crate::OperationError;
 use crate::limits::TREE_DEPTH_MAX;
 use crate::operational::SUBSCHEMA_DN;
+use crate::quoted::Quoted;
 use crate::referral::referral;
 use crate::rows::{EntryId, NodeFlags};
 use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
@@ -70,7 +71,7 @@ pub(crate) fn missing(
     if let Some(failure) = &name.failure {
         return Ok(OperationError::refused(
             ResultCode::INVALID_DN_SYNTAX,
-            format!("{:?}: {failure}", dn.text()),
+            format!("{}: {failure}", Quoted(dn.text())),
         ));
     }
     let Some((id, flags, _)) = nearest else {
@@ -82,10 +83,15 @@ pub(crate) fn missing(
     let matched_dn = entry_dn(state, id)?;
     let what = match flags.is_alias() {
         true => format!(
-            "{:?} does not exist: {matched_dn:?} is an alias, and nothing is below an alias",
-            dn.text()
+            "{} does not exist: {} is an alias, and nothing is below an alias",
+            Quoted(dn.text()),
+            Quoted(&matched_dn)
         ),
-        false => format!("{:?} does not exist; the nearest entry above it is {matched_dn:?}", dn.text()),
+        false => format!(
+            "{} does not exist; the nearest entry above it is {}",
+            Quoted(dn.text()),
+            Quoted(&matched_dn)
+        ),
     };
     Ok(OperationError::NoSuchObject { matched_dn, what })
 }
@@ -93,12 +99,19 @@ pub(crate) fn missing(
 /// What to say of a name under which not even a suffix entry exists.
 fn outside(state: State<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
-        return format!("{:?} does not exist: its suffix {:?} has no entry yet", dn.text(), suffix.dn);
+        return format!(
+            "{} does not exist: its suffix {} has no entry yet",
+            Quoted(dn.text()),
+            Quoted(&suffix.dn)
+        );
     }
-    let suffixes: Vec<_> = state.catalog.suffixes.iter().map(|suffix| format!("{:?}", suffix.dn)).collect();
+    let suffixes: Vec<_> =
+        state.catalog.suffixes.iter().map(|suffix| Quoted(&suffix.dn).to_string()).collect();
     match suffixes.as_slice() {
-        [] => format!("{:?} does not exist: this server has no suffix", dn.text()),
-        some => format!("{:?} lies in no suffix of this server, which has {}", dn.text(), some.join(", ")),
+        [] => format!("{} does not exist: this server has no suffix", Quoted(dn.text())),
+        some => {
+            format!("{} lies in no suffix of this server, which has {}", Quoted(dn.text()), some.join(", "))
+        }
     }
 }
 

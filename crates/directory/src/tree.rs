@@ -10,6 +10,7 @@ use store::Read;
 
 use crate::catalog::Catalog;
 use crate::limits::TREE_DEPTH_MAX;
+use crate::quoted::Quoted;
 use crate::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
 use crate::{OperationError, Settings};
 
@@ -82,7 +83,7 @@ pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
     Dn::parse(text).map_err(|error| {
         OperationError::refused(
             ResultCode::INVALID_DN_SYNTAX,
-            format!("{text:?} is not a distinguished name: {error}"),
+            format!("{} is not a distinguished name: {error}", Quoted(text)),
         )
     })
 }

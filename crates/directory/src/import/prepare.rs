@@ -25,6 +25,7 @@ use crate::decide::{change_values, creation_values};
 use crate::given_values::{check_value, given_twice};
 use crate::limits::CLASS_SETS_CACHED_MAX;
 use crate::password::{StorageScheme, hash, is_hashed};
+use crate::quoted::Quoted;
 use crate::rows::{ClassSetId, EntryId, NodeFlags};
 use crate::schema_check::{check_attributes, object_class_type, read_classes};
 use crate::target::check_depth;
@@ -330,7 +331,7 @@ impl<'j> Preparer<'j> {
         let dn = parse_dn(dn)?;
         let name = NormalName::of(&dn, &job.schema);
         if let Some(error) = &name.failure {
-            let diagnostic = format!("{:?}: {error}", dn.text());
+            let diagnostic = format!("{}: {error}", Quoted(dn.text()));
             return Err(OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic));
         }
         let Some(suffix) = job.target_above(&name.key) else {

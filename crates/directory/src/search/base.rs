@@ -9,6 +9,7 @@ use super::evaluate::for_each_value;
 use crate::OperationError;
 use crate::entry::EntryRow;
 use crate::limits::ALIAS_HOPS_MAX;
+use crate::quoted::Quoted;
 use crate::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::target::missing;
 use crate::tree::{Found, NormalName, State, damaged_row};
@@ -173,5 +174,6 @@ fn alias_error(
             (ResultCode::ALIAS_DEREFERENCING_PROBLEM, "leads in a circle or through too many aliases")
         }
     };
-    Ok(OperationError::Alias { code, diagnostic: format!("the alias {matched_dn:?} {what}"), matched_dn })
+    let diagnostic = format!("the alias {} {what}", Quoted(&matched_dn));
+    Ok(OperationError::Alias { code, diagnostic, matched_dn })
 }

@@ -14,6 +14,7 @@ use super::{Results, Work};
 use crate::access::Access;
 use crate::bind::ExternalIdentity;
 use crate::operational::SUBSCHEMA_DN;
+use crate::quoted::Quoted;
 use crate::tree::{NormalName, parse_dn};
 use crate::virtual_entries::{CONFIG_DN, MONITOR_DN, VirtualEntry, config, monitor, root_dse, subschema};
 use crate::{OperationError, Snapshot};
@@ -64,7 +65,7 @@ pub(crate) fn entries<'s>(
     // Superiors come first, and have the shorter names.
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
-        let what = format!("there is no entry {:?}", dn.text());
+        let what = format!("there is no entry {}", Quoted(dn.text()));
         return Err(OperationError::NoSuchObject { matched_dn: root.to_owned(), what });
     }
     Ok(Some(found))

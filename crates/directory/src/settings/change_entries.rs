@@ -12,6 +12,7 @@ use super::{DirectorySettings, GENERAL, SettingsError};
 use crate::access::Requester;
 use crate::attribute_index::IndexKinds;
 use crate::given_values::{check_modifiable, read_description};
+use crate::quoted::Quoted;
 use crate::tree::{NormalName, State, parse_dn};
 use crate::virtual_entries::{CONFIG_DN, VirtualEntry};
 use crate::{OperationError, Outcome};
@@ -50,11 +51,14 @@ pub(crate) fn proposal(
     }
     match (request, found) {
         (Request::Add(_), Some(_)) => {
-            return Err(refused(ResultCode::ENTRY_ALREADY_EXISTS, format!("there is an entry {text:?}")));
+            return Err(refused(
+                ResultCode::ENTRY_ALREADY_EXISTS,
+                format!("there is an entry {}", Quoted(text)),
+            ));
         }
         (Request::Add(request), None) => add(&mut settings, schema, &dn, &name, request)?,
         (_, None) => {
-            let what = format!("there is no entry {text:?}");
+            let what = format!("there is no entry {}", Quoted(text));
             return Err(OperationError::NoSuchObject { matched_dn: CONFIG_DN.to_owned(), what });
         }
         (Request::Delete(_), Some((entry, _))) => delete(&mut settings, &entry)?,
