@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -63,6 +64,8 @@ pub struct Stamp {
     pub uuid: [u8; 16],
     /// Clear passwords of the request, each with the stored form made of it beforehand.
     pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Clear passwords that the request deletes, each with the stored form that it verifies against.
+    pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Why a data directory could not be opened.
@@ -157,6 +160,8 @@ pub struct Directory {
     node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
+    /// Entries that are being sent as streams.
+    pub(crate) streams: AtomicUsize,
 }
 
 impl Directory {
@@ -180,6 +185,7 @@ impl Directory {
             node: Mutex::new(options.node),
             monitor: options.monitor,
             vendor_version: options.vendor_version,
+            streams: AtomicUsize::new(0),
         });
         let writer = Writer { directory: directory.clone(), store: store_writer, catalog };
         Ok((directory, writer))
@@ -453,6 +459,11 @@ impl Snapshot {
 
     /// The directory that this is a snapshot of.
     pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The directory that it is of, for one more snapshot.
+    pub(crate) fn directory_handle(&self) -> &Arc<Directory> {
         &self.directory
     }
 }

@@ -14,12 +14,13 @@ use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
 use crate::OperationError;
-use crate::access::Access;
+use crate::access::{Access, is_user_password};
 use crate::add::naming_values;
 use crate::allocations::Allocations;
 use crate::catalog::ClassSet;
 use crate::decide::Deciding;
 use crate::given_values::{KeyedValue, check_modifiable, read_description, read_value, read_values};
+use crate::passwords::deleted_form;
 use crate::record::{self, Modify, Record};
 use crate::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::target::{Target, check_not_virtual, locate_name};
@@ -88,7 +89,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
             return protocol_error("an add needs at least one value");
         }
         ChangeOperation::Add | ChangeOperation::Replace => read_values(deciding, None, &description, values)?,
-        ChangeOperation::Delete => values_to_find(deciding.state, &description, values)?,
+        ChangeOperation::Delete => values_to_find(deciding, &description, values)?,
         ChangeOperation::Increment if values.len() != 1 => {
             return protocol_error("an increment takes exactly one value (RFC 4525 section 2)");
         }
@@ -98,20 +99,23 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
                 format!("{text}: only integers can be incremented"),
             ));
         }
-        ChangeOperation::Increment => values_to_find(deciding.state, &description, values)?,
+        ChangeOperation::Increment => values_to_find(deciding, &description, values)?,
     };
     Ok(ReadChange { operation: change.operation, text, description, values })
 }
 
-/// Values to be looked for; a value given twice counts once.
+/// Values to be looked for; a value given twice counts once. Of clear passwords their stored forms are looked for.
 fn values_to_find(
-    state: State<'_>,
+    deciding: Deciding<'_>,
     description: &AttributeDescription,
     values: Values<'_>,
 ) -> Result<Vec<KeyedValue>> {
+    let Deciding { state, stamp, .. } = deciding;
+    let is_password = is_user_password(&state.catalog.schema, description.type_id);
     let mut found = Vec::new();
     let mut keys = HashSet::new();
     for (place, bytes) in values.iter().enumerate() {
+        let bytes = if is_password { deleted_form(stamp, bytes) } else { bytes };
         let keyed = read_value(&state, None, description, place + 1, bytes)?;
         if keys.insert(keyed.key.clone()) {
             found.push(keyed);

@@ -38,7 +38,7 @@ use subtle::ConstantTimeEq as _;
 use digest::DigestAlgorithm;
 use pbkdf2::Prf;
 
-pub use crate::passwords::clear_passwords;
+pub use crate::passwords::{DeletedPassword, clear_passwords, deleted_passwords};
 
 /// How much work a stored value may ask for. Everything at a limit costs at most a few seconds of one core.
 pub mod limits {

@@ -4,16 +4,18 @@
 //! server asks [`clear_passwords`] beforehand, hashes on its pool, and hands the pairs over in the [`Stamp`]. A value that
 //! is hashed already is stored as it came (see [`crate::password::is_hashed`]).
 //!
-//! Deleting a value of userPassword by modify takes the stored form, which only the administrator can know; users
-//! replace the whole attribute.
+//! Deleting a value of userPassword by modify takes the stored form or the clear password, as clients of password changes
+//! do that delete the old value and add the new one. Which stored form a clear one belongs to is found out beforehand too
+//! ([`deleted_passwords`]); when another change comes in between, the value is not there any more and the modify is refused.
 
 use ldap::{ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::Schema;
 
-use crate::access::is_user_password;
+use crate::access::{Access, USER_PASSWORD, is_user_password};
+use crate::bind::stored_passwords;
 use crate::password::{StorageScheme, is_hashed};
-use crate::tree::State;
-use crate::{OperationError, Snapshot, Stamp};
+use crate::tree::{Found, NormalName, State, parse_dn};
+use crate::{OperationError, Outcome, Requester, Snapshot, Stamp};
 
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
@@ -22,12 +24,7 @@ pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'
 }
 
 fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageScheme) -> Vec<&'a [u8]> {
-    let of = |attribute: PartialAttribute<'a>| {
-        let is_password = schema
-            .parse_description(attribute.description)
-            .is_ok_and(|description| is_user_password(schema, description.type_id));
-        attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
-    };
+    let of = |attribute| clear_in(attribute, schema);
     if scheme == StorageScheme::Clear {
         return Vec::new();
     }
@@ -40,6 +37,73 @@ fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageSchem
         }
         _ => Vec::new(),
     }
+}
+
+/// The clear passwords among the values of an attribute.
+fn clear_in<'a>(
+    attribute: PartialAttribute<'a>,
+    schema: &Schema,
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let is_password = schema
+        .parse_description(attribute.description)
+        .is_ok_and(|description| is_user_password(schema, description.type_id));
+    attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
+}
+
+/// A clear password that a modify request deletes, and the stored ones of which one may be its stored form.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DeletedPassword<'a> {
+    /// As the request has it.
+    pub clear: &'a [u8],
+    /// What the entry has, with [`crate::password::verify`] to be tried one after the other.
+    pub stored: Vec<Vec<u8>>,
+}
+
+/// The clear passwords that a modify request deletes by value and that the entry does not have in that form. Empty
+/// wherever the request is going to be refused anyway.
+///
+/// # Errors
+/// The store failed.
+pub fn deleted_passwords<'a>(
+    request: &Request<'a>,
+    snapshot: &Snapshot,
+    requester: &Requester,
+) -> Result<Vec<DeletedPassword<'a>>, Outcome> {
+    let Request::Modify(modify) = request else { return Ok(Vec::new()) };
+    let state = snapshot.state();
+    let schema = &*state.catalog.schema;
+    let deletes = modify.changes.iter().filter(|change| change.operation == ChangeOperation::Delete);
+    let mut deleted = deletes.flat_map(|change| clear_in(change.attribute, schema)).peekable();
+    if deleted.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let Some(stored) = stored_at(state, modify.object, requester)? else { return Ok(Vec::new()) };
+    let unknown = deleted.filter(|clear| !stored.iter().any(|stored| stored == clear));
+    Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
+}
+
+/// The stored passwords of an entry that the requester may change.
+fn stored_at(
+    state: State<'_>,
+    name: &str,
+    requester: &Requester,
+) -> Result<Option<Vec<Vec<u8>>>, OperationError> {
+    let schema = &*state.catalog.schema;
+    let (Ok(dn), Some(password)) = (parse_dn(name), schema.attribute_type(USER_PASSWORD)) else {
+        return Ok(None);
+    };
+    let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
+    let access = Access::of(requester, state.settings);
+    match access.check_modify(schema, id, [password.id]) {
+        Ok(()) => stored_passwords(state, id).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The value that a modify request deletes: the stored form of a clear password where one was found beforehand.
+pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
+    let matched = stamp.matched_passwords.iter().find(|(clear, _)| clear == value);
+    matched.map_or(value, |(_, stored)| stored)
 }
 
 /// What is stored for a value of userPassword.

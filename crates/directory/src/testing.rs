@@ -169,7 +169,7 @@ impl TestDirectory {
             monitor,
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
-            stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], hashed_passwords: Vec::new() },
+            stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], ..Stamp::default() },
         };
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();
@@ -208,7 +208,7 @@ impl TestDirectory {
         uuid[..8].copy_from_slice(&self.clock.to_be_bytes());
         uuid[6] = 0x40;
         uuid[8] = 0x80;
-        Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, hashed_passwords: Vec::new() }
+        Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
     }
 
     /// Carries out a write request in a batch of its own.

@@ -480,3 +480,36 @@ fn unbind_and_shutdown_close_connections() {
         assert!(notice.starts_with("unavailable"), "{notice}");
     }
 }
+
+#[test]
+fn a_password_is_changed_by_deleting_the_old_and_adding_the_new() {
+    use ldap::ChangeOperation::{Add, Delete, Replace};
+    let scratch = Scratch::new("password-change");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let binds = |password: &str| pando.connect().bind(&anna, password).unwrap().is_success();
+    let change = |connection: &mut Connection, old: &str, new: &str| {
+        let changes = [(Delete, "userPassword", &[old][..]), (Add, "userPassword", &[new][..])];
+        connection.modify(&anna, &changes).unwrap().code
+    };
+    let mut own = pando.connect();
+    assert!(own.bind(&anna, "anna-secret").unwrap().is_success());
+    assert_eq!(change(&mut own, "wrong", "new-secret"), ResultCode::NO_SUCH_ATTRIBUTE);
+    assert!(binds("anna-secret") && !binds("new-secret"));
+    assert_eq!(change(&mut own, "anna-secret", "new-secret"), ResultCode::SUCCESS);
+    assert!(binds("new-secret") && !binds("anna-secret"));
+    // The same again, with quick hashes among several, and by the administrator.
+    let several = ["{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "second", "third"];
+    assert!(admin.modify(&anna, &[(Replace, "userPassword", &several)]).unwrap().is_success());
+    assert_eq!(change(&mut admin, "second", "fourth"), ResultCode::SUCCESS);
+    assert!(binds("third") && binds("fourth") && !binds("second"));
+    let mut bert = pando.connect();
+    assert!(bert.bind(&person_dn("bert"), "bert-secret").unwrap().is_success());
+    assert_eq!(change(&mut bert, "third", "fifth"), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let stored = admin.entry(&anna, &["userPassword"]).unwrap().unwrap();
+    let stored = stored.texts("userPassword");
+    assert_eq!(stored.len(), 3);
+    assert!(stored.iter().all(|value| value.starts_with('{')), "{stored:?}");
+}

@@ -29,8 +29,58 @@ pub(crate) struct HashJob {
 pub(crate) enum HashWork {
     /// Is `asserted` the password of one of `stored`?
     Verify { stored: Vec<Vec<u8>>, asserted: Vec<u8> },
-    /// Make stored forms of clear passwords.
-    Hash { scheme: StorageScheme, clear: Vec<Vec<u8>> },
+    /// Prepare the passwords of a change.
+    Prepare(ChangedPasswords),
+}
+
+/// The passwords of a change, before work.
+pub(crate) struct ChangedPasswords {
+    pub(crate) scheme: StorageScheme,
+    /// Clear ones that come: their stored forms are to be made.
+    pub(crate) new: Vec<Vec<u8>>,
+    /// Clear ones that go, each with the stored forms of which one may be its own.
+    pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+}
+
+/// The passwords of a change, each clear one with its stored form. No `Debug`: clear passwords are in it.
+#[derive(Clone, Default)]
+pub(crate) struct PreparedPasswords {
+    /// To be stored.
+    pub(crate) hashed: HashedPasswords,
+    /// To be deleted.
+    pub(crate) matched: HashedPasswords,
+}
+
+impl ChangedPasswords {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.old.is_empty()
+    }
+
+    /// How many times a password is to be hashed, at most.
+    pub(crate) fn hash_count(&self) -> usize {
+        self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
+    }
+
+    /// Whether this belongs on the pool.
+    pub(crate) fn is_slow(&self) -> bool {
+        let mut stored = self.old.iter().flat_map(|(_, stored)| stored);
+        (!self.new.is_empty() && is_slow_scheme(self.scheme))
+            || stored.any(|stored| password::is_slow(stored))
+    }
+
+    /// Does the work, on whatever thread this is.
+    ///
+    /// # Errors
+    /// The system gave no random salt.
+    pub(crate) fn prepare(self, random: &mut Random) -> Result<PreparedPasswords, getrandom::Error> {
+        let hashed = hash_all(self.scheme, self.new, random)?;
+        let matching = self.old.into_iter().filter_map(|(clear, stored)| {
+            let stored = stored.into_iter().find(|stored| password::verify(stored, &clear))?;
+            Some((clear, stored))
+        });
+        Ok(PreparedPasswords { hashed, matched: matching.collect() })
+    }
 }
 
 /// Work done.
@@ -45,7 +95,7 @@ pub(crate) enum HashResult {
     /// Whether the password is right.
     Verified(bool),
     /// The stored forms.
-    Hashed(HashedPasswords),
+    Prepared(PreparedPasswords),
     /// The system gave no random salt.
     Failed,
 }
@@ -163,8 +213,8 @@ fn perform(work: HashWork, random: &mut Random) -> HashResult {
         HashWork::Verify { stored, asserted } => {
             HashResult::Verified(stored.iter().any(|stored| password::verify(stored, &asserted)))
         }
-        HashWork::Hash { scheme, clear } => {
-            hash_all(scheme, clear, random).map_or(HashResult::Failed, HashResult::Hashed)
+        HashWork::Prepare(passwords) => {
+            passwords.prepare(random).map_or(HashResult::Failed, HashResult::Prepared)
         }
     }
 }
@@ -208,7 +258,14 @@ mod tests {
         let pool = HashPool::start(2, Arc::clone(&mailboxes)).unwrap();
         let address = |ticket| Address { event_loop: 0, slot: 3, connection: 9, ticket };
         let clear = vec![b"one".to_vec(), b"two".to_vec()];
-        let hash = HashWork::Hash { scheme: StorageScheme::Ssha512, clear };
+        let old_stored = password::hash(StorageScheme::Argon2id, b"old", &[8; 16]);
+        let old = vec![
+            (b"old".to_vec(), vec![b"{SSHA}AAAA".to_vec(), old_stored.clone()]),
+            (b"wrong".to_vec(), vec![old_stored.clone()]),
+        ];
+        let passwords = ChangedPasswords { scheme: StorageScheme::Ssha512, new: clear, old };
+        assert!(passwords.is_slow() && passwords.hash_count() == 5);
+        let hash = HashWork::Prepare(passwords);
         assert!(pool.submit(HashJob { address: address(1), work: hash }));
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
         let verify =
@@ -225,8 +282,9 @@ mod tests {
             let Letter::Hashed(HashDone { address, result }) = letter else { panic!("{letter:?}") };
             match result {
                 HashResult::Verified(right) => assert!(right && address.ticket == 2),
-                HashResult::Hashed(pairs) => {
+                HashResult::Prepared(PreparedPasswords { hashed: pairs, matched }) => {
                     assert_eq!(address.ticket, 1);
+                    assert_eq!(matched, [(b"old".to_vec(), old_stored.clone())]);
                     assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));
                     assert_eq!(pairs.len(), 2);
                 }

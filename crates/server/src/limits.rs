@@ -91,7 +91,8 @@ pub const LOAD_ENTRIES_MAX: usize = 10_000;
 /// the answer is busy.
 pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 
-/// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused.
+/// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused. One that is deleted counts
+/// once for every password that the entry has.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;
 
 /// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.

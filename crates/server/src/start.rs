@@ -533,7 +533,7 @@ fn initial_settings(config: &Config) -> DirectorySettings {
 
 /// What the clock and the random source give to an operation of the start itself.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
-    Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, hashed_passwords: Vec::new() })
+    Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }
 
 /// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without

@@ -21,7 +21,7 @@ use directory::{OperationError, Outcome, Requester, Stamp, Writer};
 use ldap::{DecodeLimits, Message, Request, ResultCode};
 use store::StoreError;
 
-use crate::hash_pool::HashedPasswords;
+use crate::hash_pool::PreparedPasswords;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::mailbox::{Address, Letter, Mailbox, Written};
 use crate::settings::online;
@@ -38,7 +38,7 @@ pub(crate) struct WriteRequest {
     /// request would be code without another use.
     pub(crate) message: Vec<u8>,
     /// Its clear passwords with their stored forms.
-    pub(crate) hashed_passwords: HashedPasswords,
+    pub(crate) passwords: PreparedPasswords,
 }
 
 /// What became of a change, and the value of the answer to an extended operation.
@@ -333,8 +333,9 @@ fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random
             return Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}")).into();
         }
     };
-    let hashed_passwords = request.hashed_passwords.clone();
-    let stamp = Stamp { now_micros: now_micros(), uuid, hashed_passwords };
+    let PreparedPasswords { hashed, matched } = request.passwords.clone();
+    let stamp =
+        Stamp { now_micros: now_micros(), uuid, hashed_passwords: hashed, matched_passwords: matched };
     match &message.request {
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
             let (outcome, value) = online::execute(batch, &request.requester, extended.value, &stamp);
@@ -386,7 +387,7 @@ mod tests {
     fn request(bytes: usize) -> WriteRequest {
         let address = Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 };
         let requester = Arc::new(Requester::Anonymous);
-        WriteRequest { address, requester, message: vec![0; bytes], hashed_passwords: Vec::new() }
+        WriteRequest { address, requester, message: vec![0; bytes], passwords: PreparedPasswords::default() }
     }
 
     #[test]

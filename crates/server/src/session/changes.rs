@@ -9,7 +9,7 @@ use ldap::{Message, Request, ResultCode};
 use super::passwords::hash_pool_busy;
 use super::{Asked, Session, Work};
 use crate::context::Context;
-use crate::hash_pool::{HashJob, HashResult, HashWork, HashedPasswords, hash_all, is_slow_scheme};
+use crate::hash_pool::{ChangedPasswords, HashJob, HashResult, HashWork, PreparedPasswords};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::mailbox::{Address, Written};
 use crate::writer::WriteRequest;
@@ -34,18 +34,18 @@ impl Session {
             address: self.address(context),
             requester: Arc::clone(&self.requester),
             message: frame.to_vec(),
-            hashed_passwords: Vec::new(),
+            passwords: PreparedPasswords::default(),
         };
         let mut ready = true;
-        let clear = self.clear_passwords(context, message);
-        if !clear.is_empty() {
-            match hash_passwords(context, request.address, clear) {
-                Ok(Some(hashed)) => request.hashed_passwords = hashed,
-                Ok(None) => ready = false,
-                Err(outcome) => {
-                    context.shared.writes.release(1, frame.len());
-                    return self.answer(context, &asked, &outcome, out);
-                }
+        let prepared = self
+            .changed_passwords(context, message)
+            .and_then(|passwords| prepare_passwords(context, request.address, passwords));
+        match prepared {
+            Ok(Some(passwords)) => request.passwords = passwords,
+            Ok(None) => ready = false,
+            Err(outcome) => {
+                context.shared.writes.release(1, frame.len());
+                return self.answer(context, &asked, &outcome, out);
             }
         }
         self.keep(asked, Work::Change);
@@ -56,14 +56,23 @@ impl Session {
         }
     }
 
-    /// The clear passwords that the change brings and that are worth hashing: anonymous never changes anything.
-    fn clear_passwords(&self, context: &Context, message: &Message<'_>) -> Vec<Vec<u8>> {
-        let brings_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
-        if !brings_values || *self.requester == Requester::Anonymous {
-            return Vec::new();
+    /// The clear passwords that the change brings or takes and that are worth work: anonymous never changes anything.
+    fn changed_passwords(
+        &self,
+        context: &Context,
+        message: &Message<'_>,
+    ) -> Result<ChangedPasswords, Outcome> {
+        let scheme = context.shared.directory.settings().password_scheme;
+        let mut passwords = ChangedPasswords { scheme, new: Vec::new(), old: Vec::new() };
+        let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
+        if has_values && *self.requester != Requester::Anonymous {
+            let (request, snapshot) = (&message.request, &context.snapshot);
+            let new = directory::password::clear_passwords(request, snapshot);
+            passwords.new = new.into_iter().map(<[u8]>::to_vec).collect();
+            let old = directory::password::deleted_passwords(request, snapshot, &self.requester)?;
+            passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
-        let clear = directory::password::clear_passwords(&message.request, &context.snapshot);
-        clear.into_iter().map(<[u8]>::to_vec).collect()
+        Ok(passwords)
     }
 
     /// Gives the writer what does not have to wait any longer.
@@ -97,8 +106,8 @@ impl Session {
             return;
         };
         match result {
-            HashResult::Hashed(hashed) => {
-                self.held[place].request.hashed_passwords = hashed;
+            HashResult::Prepared(passwords) => {
+                self.held[place].request.passwords = passwords;
                 self.held[place].ready = true;
             }
             HashResult::Verified(_) | HashResult::Failed => self.drop_held(context, place, out),
@@ -117,23 +126,25 @@ impl Session {
     }
 }
 
-/// Hashes passwords at once where that is quick, else on the pool (`None`).
-fn hash_passwords(
+/// Prepares passwords at once where that is quick, else on the pool (`None`).
+fn prepare_passwords(
     context: &mut Context,
     address: Address,
-    clear: Vec<Vec<u8>>,
-) -> Result<Option<HashedPasswords>, Outcome> {
-    if clear.len() > CLEAR_PASSWORDS_MAX {
+    passwords: ChangedPasswords,
+) -> Result<Option<PreparedPasswords>, Outcome> {
+    if passwords.is_empty() {
+        return Ok(Some(PreparedPasswords::default()));
+    }
+    if passwords.hash_count() > CLEAR_PASSWORDS_MAX {
         let text = format!("more than {CLEAR_PASSWORDS_MAX} clear passwords in one request");
         return Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
     }
-    let scheme = context.shared.directory.settings().password_scheme;
-    if !is_slow_scheme(scheme) {
-        return match hash_all(scheme, clear, &mut context.random) {
-            Ok(hashed) => Ok(Some(hashed)),
+    if !passwords.is_slow() {
+        return match passwords.prepare(&mut context.random) {
+            Ok(prepared) => Ok(Some(prepared)),
             Err(error) => Err(Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}"))),
         };
     }
-    let work = HashWork::Hash { scheme, clear };
+    let work = HashWork::Prepare(passwords);
     if context.shared.hash_pool.submit(HashJob { address, work }) { Ok(None) } else { Err(hash_pool_busy()) }
 }

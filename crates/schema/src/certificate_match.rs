@@ -1,0 +1,535 @@
+//! Component matches of certificates and revocation lists (RFC 4523 sections 3.2, 3.4, 3.6; X.509 clause 11.3): certificateMatch,
+//! certificatePairMatch, certificateListMatch. Extensible filters only: an assertion names any of the parts, and a value
+//! matches that agrees in all of them.
+//!
+//! The key of a value is what an assertion is tried on: the keys of the names in it, which need the schema, and its DER.
+//!
+//! | key | octets |
+//! |---|---|
+//! | certificate | key of the issuer, key of the subject, each behind its length (four octets); the DER |
+//! | revocation list | key of the issuer behind its length; the DER |
+//! | pair | for each half: length of the certificate's key (0 without that half), the key |
+//!
+//! What cannot be asserted here makes the filter Undefined rather than wrong: pathToName, nameConstraints, a distribution
+//! point, the authority's certificate by its issuer.
+
+use ber::{BerError, Reader, Tag};
+
+use crate::certificate::{
+    BAD_OID, list_parts, name_of_der, not_der, pair_halves, write_decimal_serial, write_serial,
+};
+use crate::form::text;
+use crate::name_key::value_key;
+use crate::syntax_text::{bit_string, hex_digits};
+use crate::{Fault, Schema, gser, oid, time};
+
+const OID: Tag = Tag(0x06);
+
+/// A certificate's DER, field by field as far as somebody asks.
+struct Body<'a> {
+    serial: &'a [u8],
+    issuer: Reader<'a>,
+    validity: Reader<'a>,
+    subject: Reader<'a>,
+    public_key: Reader<'a>,
+    extensions: Extensions<'a>,
+}
+
+/// The extensions of a certificate or list, in DER.
+#[derive(Clone, Copy)]
+struct Extensions<'a>(&'a [u8]);
+
+impl<'a> Extensions<'a> {
+    /// The content of the extension with this OID, given as its DER content.
+    fn find(self, wanted: &[u8]) -> Option<&'a [u8]> {
+        let mut all = Reader::new(self.0).sequence(Tag::SEQUENCE).ok()?;
+        while !all.is_empty() {
+            let mut extension = all.sequence(Tag::SEQUENCE).ok()?;
+            let found = extension.element(OID).ok()?;
+            extension.optional(Tag(0x01)).ok()?;
+            let value = extension.octet_string().ok()?;
+            if found == wanted {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+/// OIDs below id-ce, 2.5.29, as DER content.
+mod extension {
+    pub(super) const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 14];
+    pub(super) const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
+    pub(super) const PRIVATE_KEY_PERIOD: &[u8] = &[0x55, 0x1d, 16];
+    pub(super) const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
+    pub(super) const CRL_NUMBER: &[u8] = &[0x55, 0x1d, 20];
+    pub(super) const ISSUING_POINT: &[u8] = &[0x55, 0x1d, 28];
+    pub(super) const POLICIES: &[u8] = &[0x55, 0x1d, 32];
+    pub(super) const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
+}
+
+fn body(certificate: &[u8]) -> Result<Body<'_>, BerError> {
+    let mut body = Reader::new(certificate).sequence(Tag::SEQUENCE)?.sequence(Tag::SEQUENCE)?;
+    body.optional(Tag::context_constructed(0))?;
+    let serial = body.element(Tag::INTEGER)?;
+    body.element(Tag::SEQUENCE)?;
+    let issuer = body.sequence(Tag::SEQUENCE)?;
+    let validity = body.sequence(Tag::SEQUENCE)?;
+    let subject = body.sequence(Tag::SEQUENCE)?;
+    let public_key = body.sequence(Tag::SEQUENCE)?;
+    body.optional(Tag(0x81))?;
+    body.optional(Tag(0x82))?;
+    let extensions = Extensions(body.optional(Tag::context_constructed(3))?.unwrap_or_default());
+    Ok(Body { serial, issuer, validity, subject, public_key, extensions })
+}
+
+fn put_part(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out)?;
+    let size = ((out.len() - start - 4) as u32).to_be_bytes();
+    out[start..start + 4].copy_from_slice(&size);
+    Ok(())
+}
+
+fn take_part<'k>(key: &mut &'k [u8]) -> Option<&'k [u8]> {
+    let (size, rest) = key.split_first_chunk::<4>()?;
+    let (part, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
+    *key = rest;
+    Some(part)
+}
+
+/// Appends what certificateMatch looks at.
+pub(crate) fn certificate_key(
+    schema: &Schema,
+    value: &[u8],
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let parts = body(value).map_err(not_der)?;
+    put_part(out, |out| name_of_der(schema, parts.issuer, depth, out))?;
+    put_part(out, |out| name_of_der(schema, parts.subject, depth, out))?;
+    out.extend_from_slice(value);
+    Ok(())
+}
+
+/// Appends what certificatePairMatch looks at.
+pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    for half in pair_halves(value)? {
+        put_part(out, |out| half.map_or(Ok(()), |half| certificate_key(schema, half, depth, out)))?;
+    }
+    Ok(())
+}
+
+/// Appends what certificateListMatch looks at.
+pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (issuer, ..) = list_parts(value)?;
+    put_part(out, |out| name_of_der(schema, issuer, depth, out))?;
+    out.extend_from_slice(value);
+    Ok(())
+}
+
+/// An assertion about a certificate, a pair, or a revocation list, ready to be tried on keys.
+#[derive(Debug, Clone)]
+pub(crate) enum ComponentAssertion {
+    Certificate(Vec<Part>),
+    Pair([Option<Vec<Part>>; 2]),
+    List(Vec<Part>),
+}
+
+/// One part of an assertion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Length and shortest form.
+    Serial(Vec<u8>),
+    /// Key of the name.
+    Issuer(Vec<u8>),
+    Subject(Vec<u8>),
+    SubjectKeyId(Vec<u8>),
+    AuthorityKeyId(Vec<u8>),
+    /// Length and shortest form.
+    AuthoritySerial(Vec<u8>),
+    /// Key of the time.
+    ValidAt(Vec<u8>),
+    PrivateKeyValidAt(Vec<u8>),
+    /// Content of the OID.
+    KeyAlgorithm(Vec<u8>),
+    /// Bits that are all set where the extension is there, the first one highest.
+    KeyUsage(u16),
+    /// Number of the choice in GeneralName.
+    AltName(u8),
+    /// Content of an otherName's type.
+    OtherName(Vec<u8>),
+    /// Contents of the OIDs, one of which is there.
+    Policies(Vec<Vec<u8>>),
+    /// CRL numbers at least and at most this: length and shortest form of a number that is not negative.
+    MinNumber(Vec<u8>),
+    MaxNumber(Vec<u8>),
+    /// Bits of which one is set where the extension says any.
+    Reasons(u16),
+}
+
+impl ComponentAssertion {
+    /// Reads a CertificateAssertion (RFC 4523 section A.2).
+    pub(crate) fn certificate(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
+        Ok(ComponentAssertion::Certificate(certificate_parts(schema, text(value)?)?))
+    }
+
+    /// Reads a CertificatePairAssertion (section A.4).
+    pub(crate) fn pair(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
+        let mut halves = [None, None];
+        for (name, half) in gser::sequence(text(value)?)? {
+            let place = match name {
+                "issuedToThisCAAssertion" => 0,
+                "issuedByThisCAAssertion" => 1,
+                _ => return Err(UNKNOWN),
+            };
+            halves[place] = Some(certificate_parts(schema, half)?);
+        }
+        Ok(ComponentAssertion::Pair(halves))
+    }
+
+    /// Reads a CertificateListAssertion (section A.6).
+    pub(crate) fn list(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
+        let mut parts = Vec::new();
+        for (name, value) in gser::sequence(text(value)?)? {
+            match name {
+                "issuer" => parts.push(Part::Issuer(name_key(schema, value)?)),
+                "minCRLNumber" => parts.push(Part::MinNumber(number(value)?)),
+                "maxCRLNumber" => parts.push(Part::MaxNumber(number(value)?)),
+                "reasonFlags" => parts.push(Part::Reasons(bits(value, &REASONS)?)),
+                "dateAndTime" => parts.push(Part::ValidAt(time_key(value)?)),
+                "authorityKeyIdentifier" => authority(value, &mut parts)?,
+                _ => return Err(UNKNOWN),
+            }
+        }
+        Ok(ComponentAssertion::List(parts))
+    }
+
+    /// Whether the value with this key agrees in every part. A value that is broken where it matters does not.
+    pub(crate) fn matches(&self, key: &[u8]) -> bool {
+        let mut key = key;
+        match self {
+            ComponentAssertion::Certificate(parts) => certificate_agrees(parts, key).unwrap_or(false),
+            ComponentAssertion::Pair(halves) => halves.iter().all(|half| {
+                let Some(found) = take_part(&mut key) else { return false };
+                half.as_ref().is_none_or(|parts| certificate_agrees(parts, found).unwrap_or(false))
+            }),
+            ComponentAssertion::List(parts) => list_agrees(parts, key).unwrap_or(false),
+        }
+    }
+}
+
+const UNKNOWN: Fault = Fault::Expected { offset: 0, what: "a part that can be asserted here" };
+
+fn certificate_parts(schema: &Schema, value: &str) -> Result<Vec<Part>, Fault> {
+    let mut parts = Vec::new();
+    for (name, value) in gser::sequence(value)? {
+        match name {
+            "serialNumber" => parts.push(Part::Serial(number(value)?)),
+            "issuer" => parts.push(Part::Issuer(name_key(schema, value)?)),
+            "subject" => parts.push(Part::Subject(name_key(schema, value)?)),
+            "subjectKeyIdentifier" => parts.push(Part::SubjectKeyId(hex_digits(value.as_bytes())?)),
+            "authorityKeyIdentifier" => authority(value, &mut parts)?,
+            "certificateValid" => parts.push(Part::ValidAt(time_key(value)?)),
+            "privateKeyValid" => parts.push(Part::PrivateKeyValidAt(generalized(value)?)),
+            "subjectPublicKeyAlgID" => parts.push(Part::KeyAlgorithm(oid_content(value)?)),
+            "keyUsage" => parts.push(Part::KeyUsage(bits(value, &KEY_USAGES)?)),
+            "subjectAltName" => parts.push(alt_name(value)?),
+            "policy" => {
+                let policies = gser::list(value)?.into_iter().map(oid_content);
+                parts.push(Part::Policies(policies.collect::<Result<_, _>>()?));
+            }
+            _ => return Err(UNKNOWN),
+        }
+    }
+    Ok(parts)
+}
+
+fn name_key(schema: &Schema, value: &str) -> Result<Vec<u8>, Fault> {
+    let sequence = value.strip_prefix("rdnSequence:");
+    let sequence = sequence.ok_or(Fault::Expected { offset: 0, what: "rdnSequence:" })?;
+    let mut key = Vec::new();
+    value_key(schema, &gser::quoted(sequence)?, 0, &mut key)?;
+    Ok(key)
+}
+
+fn number(value: &str) -> Result<Vec<u8>, Fault> {
+    let mut number = Vec::new();
+    write_decimal_serial(value, &mut number)?;
+    Ok(number)
+}
+
+fn time_key(value: &str) -> Result<Vec<u8>, Fault> {
+    match value.split_once(':') {
+        Some(("utcTime", text)) => {
+            let mut key = Vec::new();
+            time::utc_key(gser::quoted(text)?.as_bytes(), &mut key)?;
+            Ok(key)
+        }
+        Some(("generalizedTime" | "generalTime", text)) => generalized(text),
+        _ => Err(Fault::Expected { offset: 0, what: "utcTime: or generalizedTime:" }),
+    }
+}
+
+fn generalized(value: &str) -> Result<Vec<u8>, Fault> {
+    let mut key = Vec::new();
+    time::generalized_key(gser::quoted(value)?.as_bytes(), &mut key)?;
+    Ok(key)
+}
+
+fn oid_content(value: &str) -> Result<Vec<u8>, Fault> {
+    let mut content = Vec::new();
+    if oid::encode_oid(value, &mut content) { Ok(content) } else { Err(BAD_OID) }
+}
+
+fn authority(value: &str, parts: &mut Vec<Part>) -> Result<(), Fault> {
+    for (name, value) in gser::sequence(value)? {
+        match name {
+            "keyIdentifier" => parts.push(Part::AuthorityKeyId(hex_digits(value.as_bytes())?)),
+            "authorityCertSerialNumber" => parts.push(Part::AuthoritySerial(number(value)?)),
+            _ => return Err(UNKNOWN),
+        }
+    }
+    Ok(())
+}
+
+/// KeyUsage (RFC 5280 section 4.2.1.3).
+const KEY_USAGES: [&str; 9] = [
+    "digitalSignature",
+    "nonRepudiation",
+    "keyEncipherment",
+    "dataEncipherment",
+    "keyAgreement",
+    "keyCertSign",
+    "cRLSign",
+    "encipherOnly",
+    "decipherOnly",
+];
+
+/// ReasonFlags (RFC 5280 section 4.2.1.13).
+const REASONS: [&str; 9] = [
+    "unused",
+    "keyCompromise",
+    "cACompromise",
+    "affiliationChanged",
+    "superseded",
+    "cessationOfOperation",
+    "certificateHold",
+    "privilegeWithdrawn",
+    "aACompromise",
+];
+
+/// Named bits, `{ a, b }` or `'0101'B`, the first one highest.
+fn bits(value: &str, names: &[&str]) -> Result<u16, Fault> {
+    if !value.starts_with('{') {
+        let digits = bit_string(value.as_bytes())?;
+        let set = digits.iter().take(16).enumerate().filter(|(_, digit)| **digit == b'1');
+        return Ok(set.fold(0, |bits, (place, _)| bits | 0x8000 >> place));
+    }
+    gser::list(value)?.into_iter().try_fold(0, |bits, name| {
+        let place = names.iter().position(|known| *known == name).ok_or(UNKNOWN)?;
+        Ok(bits | 0x8000 >> place)
+    })
+}
+
+fn alt_name(value: &str) -> Result<Part, Fault> {
+    const FORMS: [(&str, u8); 8] = [
+        ("rfc822Name", 1),
+        ("dNSName", 2),
+        ("x400Address", 3),
+        ("directoryName", 4),
+        ("ediPartyName", 5),
+        ("uniformResourceIdentifier", 6),
+        ("iPAddress", 7),
+        ("registeredId", 8),
+    ];
+    match value.split_once(':') {
+        Some(("builtinNameForm", name)) => {
+            let form = FORMS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).ok_or(UNKNOWN)?;
+            Ok(Part::AltName(form.1))
+        }
+        Some(("otherNameForm", name)) => Ok(Part::OtherName(oid_content(name)?)),
+        _ => Err(Fault::Expected { offset: 0, what: "builtinNameForm: or otherNameForm:" }),
+    }
+}
+
+/// `None` for a certificate that is broken where it matters.
+fn certificate_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
+    let mut rest = key;
+    let (issuer, subject) = (take_part(&mut rest)?, take_part(&mut rest)?);
+    let body = body(rest).ok()?;
+    for part in parts {
+        let agrees = match part {
+            Part::Serial(asserted) => number_of_der(body.serial) == *asserted,
+            Part::Issuer(asserted) => issuer == asserted,
+            Part::Subject(asserted) => subject == asserted,
+            Part::ValidAt(asserted) => {
+                let mut validity = body.validity;
+                let (begin, end) = (time_of_der(&mut validity)?, time_of_der(&mut validity)?);
+                (&begin..=&end).contains(&asserted)
+            }
+            Part::KeyAlgorithm(asserted) => {
+                let mut public_key = body.public_key;
+                public_key.sequence(Tag::SEQUENCE).ok()?.element(OID).ok()? == asserted
+            }
+            other => extension_agrees(other, body.extensions)?,
+        };
+        if !agrees {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
+    let mut rest = key;
+    let issuer = take_part(&mut rest)?;
+    let mut body = Reader::new(rest).sequence(Tag::SEQUENCE).ok()?.sequence(Tag::SEQUENCE).ok()?;
+    body.optional(Tag::INTEGER).ok()?;
+    body.element(Tag::SEQUENCE).ok()?;
+    body.element(Tag::SEQUENCE).ok()?;
+    let this_update = time_of_der(&mut body)?;
+    let next_update = match body.peek_tag() {
+        Some(UTC_TIME | GENERALIZED_TIME) => Some(time_of_der(&mut body)?),
+        _ => None,
+    };
+    body.optional(Tag::SEQUENCE).ok()?;
+    let extensions = Extensions(body.optional(Tag::context_constructed(0)).ok()?.unwrap_or_default());
+    for part in parts {
+        let agrees = match part {
+            Part::Issuer(asserted) => issuer == asserted,
+            // Equal to or later than this update and earlier than the next, which there has to be.
+            Part::ValidAt(asserted) => {
+                this_update <= *asserted && next_update.as_ref().is_some_and(|next| asserted < next)
+            }
+            other => extension_agrees(other, extensions)?,
+        };
+        if !agrees {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// What X.509 says of a part that is about an extension, also where the extension is missing.
+fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
+    let integer_at_least = |one: &[u8], other: &[u8]| one.len().cmp(&other.len()).then(one.cmp(other)).is_ge();
+    Some(match part {
+        Part::SubjectKeyId(asserted) => {
+            let Some(found) = extensions.find(extension::SUBJECT_KEY_ID) else { return Some(false) };
+            Reader::new(found).octet_string().ok()? == asserted
+        }
+        Part::AuthorityKeyId(asserted) => {
+            let Some(found) = extensions.find(extension::AUTHORITY_KEY_ID) else { return Some(false) };
+            let mut found = Reader::new(found).sequence(Tag::SEQUENCE).ok()?;
+            found.optional(Tag(0x80)).ok()? == Some(asserted.as_slice())
+        }
+        Part::AuthoritySerial(asserted) => {
+            let Some(found) = extensions.find(extension::AUTHORITY_KEY_ID) else { return Some(false) };
+            let mut found = Reader::new(found).sequence(Tag::SEQUENCE).ok()?;
+            found.optional(Tag(0x80)).ok()?;
+            found.optional(Tag::context_constructed(1)).ok()?;
+            found.optional(Tag(0x82)).ok()?.is_some_and(|serial| number_of_der(serial) == *asserted)
+        }
+        Part::PrivateKeyValidAt(asserted) => {
+            let Some(found) = extensions.find(extension::PRIVATE_KEY_PERIOD) else { return Some(true) };
+            let mut found = Reader::new(found).sequence(Tag::SEQUENCE).ok()?;
+            let mut bound = |tag| Some(found.optional(Tag(tag)).ok()?.map(generalized_of_der));
+            let (begin, end) = (bound(0x80)?, bound(0x81)?);
+            begin.is_none_or(|begin| begin.is_some_and(|begin| begin <= *asserted))
+                && end.is_none_or(|end| end.is_some_and(|end| *asserted <= end))
+        }
+        Part::KeyUsage(asserted) => {
+            let Some(found) = extensions.find(extension::KEY_USAGE) else { return Some(true) };
+            bits_of_der(Reader::new(found).element(BIT_STRING).ok()?) & asserted == *asserted
+        }
+        Part::Reasons(asserted) => {
+            let Some(found) = extensions.find(extension::ISSUING_POINT) else { return Some(true) };
+            let mut found = Reader::new(found).sequence(Tag::SEQUENCE).ok()?;
+            found.optional(Tag::context_constructed(0)).ok()?;
+            found.optional(Tag(0x81)).ok()?;
+            found.optional(Tag(0x82)).ok()?;
+            let some = found.optional(Tag(0x83)).ok()?;
+            some.is_none_or(|some| bits_of_der(some) & asserted != 0)
+        }
+        Part::AltName(_) | Part::OtherName(_) => {
+            let Some(found) = extensions.find(extension::SUBJECT_ALT_NAME) else { return Some(false) };
+            has_alt_name(part, Reader::new(found).sequence(Tag::SEQUENCE).ok()?)?
+        }
+        Part::Policies(asserted) => {
+            let Some(found) = extensions.find(extension::POLICIES) else { return Some(false) };
+            let mut found = Reader::new(found).sequence(Tag::SEQUENCE).ok()?;
+            let mut has_one = false;
+            while !found.is_empty() {
+                let policy = found.sequence(Tag::SEQUENCE).ok()?.element(OID).ok()?;
+                has_one |= asserted.iter().any(|asserted| asserted == policy);
+            }
+            has_one
+        }
+        Part::MinNumber(_) | Part::MaxNumber(_) => {
+            let Some(found) = extensions.find(extension::CRL_NUMBER) else { return Some(false) };
+            let found = number_of_der(Reader::new(found).element(Tag::INTEGER).ok()?);
+            match part {
+                Part::MinNumber(asserted) => integer_at_least(&found, asserted),
+                Part::MaxNumber(asserted) => integer_at_least(asserted, &found),
+                _ => false,
+            }
+        }
+        // The parts of the other kind of value, which cannot be in this assertion.
+        Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => false,
+    })
+}
+
+fn has_alt_name(part: &Part, mut names: Reader<'_>) -> Option<bool> {
+    while !names.is_empty() {
+        let (Tag(tag), content) = names.any().ok()?;
+        let is_it = match part {
+            Part::AltName(choice) => tag & 0x1f == *choice,
+            Part::OtherName(kind) => {
+                tag & 0x1f == 0 && Reader::new(content).element(OID).is_ok_and(|found| found == kind)
+            }
+            _ => false,
+        };
+        if is_it {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+const BIT_STRING: Tag = Tag(0x03);
+const UTC_TIME: Tag = Tag(0x17);
+const GENERALIZED_TIME: Tag = Tag(0x18);
+
+fn number_of_der(content: &[u8]) -> Vec<u8> {
+    let mut number = Vec::new();
+    write_serial(content, &mut number);
+    number
+}
+
+fn time_of_der(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let (tag, content) = reader.any().ok()?;
+    let mut key = Vec::new();
+    match tag {
+        UTC_TIME => time::utc_key(content, &mut key).ok()?,
+        GENERALIZED_TIME => time::generalized_key(content, &mut key).ok()?,
+        _ => return None,
+    }
+    Some(key)
+}
+
+fn generalized_of_der(content: &[u8]) -> Option<Vec<u8>> {
+    let mut key = Vec::new();
+    time::generalized_key(content, &mut key).ok()?;
+    Some(key)
+}
+
+/// The first sixteen bits of a bit string; its first octet counts the unused ones.
+fn bits_of_der(content: &[u8]) -> u16 {
+    let octet = |place: usize| content.get(place).copied().unwrap_or(0);
+    u16::from_be_bytes([octet(1), octet(2)])
+}
+
+#[cfg(test)]
+mod tests;
