@@ -77,6 +77,15 @@ pub const INTERSECTION_COUNT_MIN: u64 = 512;
 /// Ids up to which two terms of an *and* are intersected when a search is planned: about 2 ms.
 pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 
+/// Bytes of values that are gathered for one result. An entry that has more is sent as a stream.
+pub const GATHERED_MAX: usize = 256 << 10;
+
+/// Entries that are sent as streams at a time, each with a snapshot of its own; for one more the answer is busy.
+pub const STREAMS_MAX: usize = 32;
+
+/// Values of a streamed entry that are gone through for the work that one candidate of a search costs.
+pub const STREAMED_PER_ENTRY: usize = 4;
+
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 

@@ -17,7 +17,7 @@
 //! - `scanner`, `tree_search`, `parts`: looking at them, by itself or in parts
 //! - `explain`: the plan, for a person
 //! - `scope`: which of them the search is about, and their DNs
-//! - `selection`, `result`: what is returned of them
+//! - `selection`, `result`, `stream`: what is returned of them
 //! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
 
 mod base;
@@ -35,6 +35,7 @@ mod result;
 mod scanner;
 mod scope;
 mod selection;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tree_search;
@@ -81,6 +82,8 @@ pub enum Step {
     More,
     /// The searchResDone is written.
     Done,
+    /// The search failed in the middle of a message, which cannot be finished: the connection is of no more use.
+    Broken,
 }
 
 /// A search under way. `Send`; owns everything it needs.
@@ -251,6 +254,18 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
+    /// Whether a large result is on its way: [`run`](Search::run) goes on with it, and pieces have to wait, also where the
+    /// search was split.
+    pub fn is_streaming(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.is_streaming())
+    }
+
+    /// Whether the last byte of the output is in the middle of a message. Nothing else may be sent on the connection then,
+    /// and the search cannot be stopped.
+    pub fn is_mid_message(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.is_mid_message())
+    }
+
     /// Writes the searchResDone, if this was the last slice.
     fn end_slice(
         &mut self,
@@ -258,6 +273,10 @@ impl Search {
         outcome: Result<Option<ResultCode>, OperationError>,
         out: &mut Vec<u8>,
     ) -> Step {
+        if outcome.is_err() && self.is_mid_message() {
+            self.result_code = Some(ResultCode::OTHER);
+            return Step::Broken;
+        }
         let outcome = match outcome {
             Ok(None) => return Step::More,
             Ok(Some(code)) => Outcome::code(code),

@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     output: Vec<u8>,
     /// How much of `output` is sent.
     sent: usize,
+    /// Answers of other threads that came while `output` ended in the middle of a message.
+    later: Vec<u8>,
     /// When a byte last moved, in either direction.
     last_progress: Instant,
     /// The socket may have something to read.
@@ -102,6 +104,7 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
+            later: Vec::new(),
             last_progress: now,
             // The first readiness event comes after registration, also for bytes that were there before.
             readable: false,
@@ -141,7 +144,13 @@ impl Connection {
             return Turn::Close;
         }
         if slice && self.unsent() < UNSENT_MAX && self.session.wants_slice() {
-            self.session.run_slice(context, &mut self.output);
+            if !self.session.run_slice(context, &mut self.output) {
+                tracing::error!("conn={} is closed: a message could not be finished", self.number());
+                return Turn::Close;
+            }
+            if !self.session.is_mid_message() {
+                self.output.append(&mut self.later);
+            }
         }
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
@@ -336,7 +345,8 @@ impl Connection {
     /// The writer has finished a change of this connection. The answer is sent in the next turn.
     pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
         self.prepare_output(buffers);
-        self.session.written(context, answer, &mut self.output);
+        let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+        self.session.written(context, answer, out);
     }
 
     /// The hash pool has finished a job of this connection. The answer is sent in the next turn.
@@ -348,7 +358,8 @@ impl Connection {
         result: HashResult,
     ) {
         self.prepare_output(buffers);
-        self.session.hashed(context, ticket, result, &mut self.output);
+        let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+        self.session.hashed(context, ticket, result, out);
     }
 
     /// Scan threads have a piece for a search of this connection. It is sent in one of the next turns.
@@ -418,6 +429,10 @@ impl Connection {
         why: &str,
     ) -> Turn {
         tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
+        if self.session.is_mid_message() {
+            // A notice would be read as a part of the message.
+            return Turn::Close;
+        }
         self.prepare_output(buffers);
         response::encode_notice_of_disconnection(&mut self.output, code, why);
         self.session.close(context);

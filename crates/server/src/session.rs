@@ -142,6 +142,12 @@ impl Session {
         self.outstanding.iter().any(Outstanding::wants_slice)
     }
 
+    /// Whether the output ends in the middle of a message: nothing may be appended but by the next slice, and nothing is
+    /// stopped.
+    pub(crate) fn is_mid_message(&self) -> bool {
+        self.outstanding.iter().any(Outstanding::is_mid_message)
+    }
+
     fn has_search(&self) -> bool {
         self.outstanding.iter().any(|outstanding| matches!(outstanding.work, Work::Search { .. }))
     }
@@ -196,7 +202,7 @@ impl Session {
     fn must_wait(&self, context: &Context, unsent: usize) -> Option<Next> {
         if self.is_binding() || self.outstanding.len() >= context.settings.outstanding_max {
             Some(Next::Finish)
-        } else if unsent >= UNSENT_MAX {
+        } else if unsent >= UNSENT_MAX || self.is_mid_message() {
             Some(Next::Send)
         } else {
             None
@@ -409,9 +415,15 @@ impl Session {
 impl Outstanding {
     fn wants_slice(&self) -> bool {
         match &self.work {
-            Work::Search { rest, .. } => rest.as_ref().is_none_or(SharedRest::is_ready),
+            Work::Search { search, rest, .. } => {
+                search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
+            }
             Work::Change | Work::Compare | Work::Bind(_) => false,
         }
+    }
+
+    fn is_mid_message(&self) -> bool {
+        matches!(&self.work, Work::Search { search, .. } if search.is_mid_message())
     }
 
     fn deadline(&self) -> Option<Instant> {

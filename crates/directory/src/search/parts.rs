@@ -13,6 +13,7 @@
 use super::Budget;
 use super::filter::Term;
 use super::scanner::{Reached, Scanner, Sink};
+use crate::rows::EntryId;
 use crate::tree::State;
 use crate::{OperationError, Snapshot};
 
@@ -29,6 +30,8 @@ pub struct Piece {
     pub(super) examined_count: u64,
     /// Those of them that are no results.
     pub(super) rejected_count: u64,
+    /// A result behind the others that is too large for a piece.
+    pub(super) giant: Option<EntryId>,
     /// How long it took, where somebody measures.
     pub(super) micros: u64,
     /// Why it ends; what comes before the error is good.
@@ -76,7 +79,11 @@ impl PartScanner {
             .catch_up(snapshot)
             .and_then(|()| self.0.examine(snapshot, (from, end), budget, &mut results, &mut piece));
         piece.results = results;
+        if let Ok(Reached::Giant(id)) = examined {
+            piece.giant = Some(id);
+        }
         piece.end = examined.map(|reached| match reached {
+            Reached::Giant(id) => PieceEnd::Cut(id.0 + 1),
             Reached::Budget(next) => PieceEnd::Cut(next),
             Reached::RangeEnd(next) => PieceEnd::Complete(next),
             Reached::End | Reached::Full => PieceEnd::Last,
@@ -92,6 +99,7 @@ impl Piece {
             marks: Vec::new(),
             examined_count: 0,
             rejected_count: 0,
+            giant: None,
             micros: 0,
             end: Ok(end),
         }

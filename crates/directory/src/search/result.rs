@@ -1,7 +1,7 @@
 //! Search results as bytes (RFC 4511 section 4.5.2): sizes first, then headers and copies, each byte written once.
 //!
 //! Inline values are stored as they go out. Values that have to be fetched or made are gathered in a buffer in the first
-//! pass, which learns the sizes, and copied from there in the second.
+//! pass, which learns the sizes, and copied from there in the second. There is a bound to that: see [`super::stream`].
 
 use std::ops::ControlFlow;
 
@@ -16,6 +16,7 @@ use super::evaluate::{Candidate, for_each_value};
 use super::selection::Selection;
 use crate::OperationError;
 use crate::entry::{AttributeRow, Content, EntryRow, InlineValues};
+use crate::limits::GATHERED_MAX;
 use crate::name_cache::NameCache;
 use crate::rows::{EntryId, LINKS, link_key};
 use crate::stored_values::table_values;
@@ -44,18 +45,22 @@ impl ResultWriter {
         ResultWriter::new(self.id, self.types_only, self.selection.clone())
     }
 
-    /// Appends the message of an entry of the tree.
+    /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are gathered
+    /// in memory ([`GATHERED_MAX`]).
     pub(crate) fn put_entry<'s>(
         &mut self,
         out: &mut Vec<u8>,
         state: State<'s>,
         names: &mut NameCache,
         candidate: &Candidate<'s>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<bool, OperationError> {
         let row = if self.selection.selects_stored() { Some(candidate.entry(state)?) } else { None };
         let attributes_len = match row {
             None if self.selection.made.is_empty() => 0,
-            row => self.gather(state, names, candidate, row)?,
+            row => match self.gather(state, names, candidate, row)? {
+                Some(attributes_len) => attributes_len,
+                None => return Ok(false),
+            },
         };
         let container = names.container(state, candidate.node.parent)?;
         let above = names.dn(container);
@@ -72,17 +77,17 @@ impl ResultWriter {
         if attributes_len > 0 {
             self.put_attributes(out, state, row);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// First pass: gathers values and adds up sizes.
+    /// First pass: gathers values and adds up sizes. `None` if there are too many.
     fn gather<'s>(
         &mut self,
         state: State<'s>,
         names: &mut NameCache,
         candidate: &Candidate<'s>,
         row: Option<EntryRow<'s>>,
-    ) -> Result<usize, OperationError> {
+    ) -> Result<Option<usize>, OperationError> {
         self.gathered.clear();
         self.ends.clear();
         let mut attributes_len = 0;
@@ -97,6 +102,10 @@ impl ResultWriter {
                 None => {
                     let start = self.gathered.len();
                     gather_values(state, names, candidate.id, &attribute, &mut self.gathered)?;
+                    if self.gathered.len() > GATHERED_MAX {
+                        self.gathered = Vec::new();
+                        return Ok(None);
+                    }
                     self.ends.push(self.gathered.len());
                     self.gathered.len() - start
                 }
@@ -120,7 +129,7 @@ impl ResultWriter {
                 attributes_len += attribute_len(name.len(), values_len);
             }
         }
-        Ok(attributes_len)
+        Ok(Some(attributes_len))
     }
 
     /// Second pass: writes what the first has sized, in the same order.
@@ -190,7 +199,7 @@ fn copied<'a>(attribute: &AttributeRow<'a>) -> Option<InlineValues<'a>> {
     }
 }
 
-/// Appends the values of an attribute that is not copied, encoded.
+/// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.
 fn gather_values(
     state: State<'_>,
     names: &mut NameCache,
@@ -201,7 +210,7 @@ fn gather_values(
     if attribute.content != Content::Links {
         return for_each_value(state, id, attribute, &mut |value| {
             put_value(gathered, value);
-            ControlFlow::Continue(())
+            if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
     // Members of a group share their containers: the names of these are looked up once.
@@ -219,9 +228,15 @@ fn gather_values(
                 gathered.extend_from_slice(piece);
             }
         }
+        if gathered.len() > GATHERED_MAX {
+            return Ok(());
+        }
     }
     for value in table_values(state.read, id, attribute.id) {
         put_value(gathered, value?.1);
+        if gathered.len() > GATHERED_MAX {
+            return Ok(());
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::scope::SearchScope;
 use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
 use crate::access::Access;
 use crate::entry::EntryRow;
+use crate::rows::EntryId;
 use crate::tree::{State, damaged_row, node};
 use crate::{OperationError, Snapshot};
 
@@ -68,6 +69,8 @@ pub(super) enum Reached {
     End,
     /// The sink took no more.
     Full,
+    /// A result that is too large to be put together in memory; candidates behind it were not looked at.
+    Giant(EntryId),
 }
 
 impl Scanner {
@@ -192,7 +195,9 @@ impl Scanner {
             if !sink.accepts() {
                 return Ok(Reached::Full);
             }
-            self.writer.put_entry(out, state, names, &candidate)?;
+            if !self.writer.put_entry(out, state, names, &candidate)? {
+                return Ok(Reached::Giant(id));
+            }
             sink.written(out.len());
         }
         Ok(Reached::End)
@@ -213,6 +218,18 @@ impl Scanner {
         }
         let text = "the schema was changed while this search ran: ask again";
         Err(OperationError::refused(ldap::ResultCode::BUSY, text))
+    }
+
+    /// Whether an entry is a result. [`Scanner::catch_up`] comes first.
+    pub(super) fn passes<'s>(
+        &mut self,
+        snapshot: &'s Snapshot,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        let state = snapshot.state();
+        Ok(self.scope.admits(candidate.id, candidate.node.flags)
+            && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
+            && self.evaluator.truth(&self.filter, state, candidate)? == Truth::True)
     }
 
     /// Brings what was found out on an earlier snapshot up to date.

@@ -3,6 +3,7 @@
 
 mod explained;
 mod filters;
+mod large;
 mod monitor;
 mod parts;
 mod plans;

@@ -11,9 +11,11 @@ use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
+use super::stream::EntryStream;
 use super::{Budget, Clock};
 use crate::access::Access;
 use crate::controls::RequestControls;
+use crate::limits::STREAMED_PER_ENTRY;
 use crate::name_cache::NameCache;
 use crate::rows::EntryId;
 use crate::tree::{State, node};
@@ -28,6 +30,8 @@ pub(super) struct TreeSearch {
     next_id: u64,
     /// Whether the candidates are looked at in parts, which others bring.
     is_split: bool,
+    /// A result that is sent as a stream, before anything else goes on.
+    stream: Option<Box<EntryStream>>,
     pub(super) tally: Tally,
     /// Whether the searchResDone explains the plan.
     pub(super) explains: bool,
@@ -93,6 +97,7 @@ impl TreeSearch {
             referrals,
             next_id: 0,
             is_split: false,
+            stream: None,
             tally: Tally {
                 size_limit: access.limit_of(request.size_limit, state.settings.size_limit),
                 rejected_max: examined_max(state, access),
@@ -132,7 +137,17 @@ impl TreeSearch {
         out: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<Option<ResultCode>, OperationError> {
-        debug_assert!(!self.is_split, "the rest comes in pieces");
+        if let Some(stream) = &mut self.stream {
+            let values_max = budget.entries_examined_max as usize * STREAMED_PER_ENTRY;
+            if stream.step(&self.scanner.writer, out, values_max, budget.out_bytes_max)? {
+                self.stream = None;
+            }
+            return Ok(None);
+        }
+        if self.is_split {
+            // The rest comes in pieces.
+            return Ok(None);
+        }
         let state = snapshot.state();
         self.scanner.catch_up(snapshot)?;
         let out_start = out.len();
@@ -157,14 +172,34 @@ impl TreeSearch {
                 self.next_id = next_id;
                 None
             }
+            Reached::Giant(id) => {
+                self.next_id = id.0 + 1;
+                self.begin_stream(snapshot, id)?;
+                None
+            }
             Reached::End => Some(ResultCode::SUCCESS),
             Reached::Full => Some(ResultCode::SIZE_LIMIT_EXCEEDED),
         })
     }
 
+    fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
+        self.stream = EntryStream::begin(snapshot, &mut self.scanner, id)?.map(Box::new);
+        self.tally.entries_sent += u64::from(self.stream.is_some());
+        Ok(())
+    }
+
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    pub(super) fn is_mid_message(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_begun)
+    }
+
     /// How many candidates are left at most, as the plan estimates; `None` while they are not known.
     pub(super) fn candidates_left(&self) -> Option<u64> {
-        let is_ready = self.referrals.is_empty() && self.scanner.plan.gathering.is_none();
+        let is_ready =
+            self.referrals.is_empty() && self.scanner.plan.gathering.is_none() && self.stream.is_none();
         let estimate = self.scanner.plan.candidate_count;
         is_ready.then(|| estimate.saturating_sub(self.tally.examined_count))
     }
@@ -210,6 +245,12 @@ impl TreeSearch {
         }
         tally.examined_count += piece.examined_count;
         tally.rejected_count += piece.rejected_count;
+        if let Some(giant) = piece.giant {
+            if count as u64 == room {
+                return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
+            }
+            self.begin_stream(snapshot, giant)?;
+        }
         Ok((piece.end? == PieceEnd::Last).then_some(ResultCode::SUCCESS))
     }
 

@@ -32,6 +32,9 @@ impl SharedRest {
     fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         while out.len() - start < SLICE_BYTES_MAX {
+            if search.is_streaming() {
+                return search.run(&context.snapshot, out, &SLICE);
+            }
             let Some(piece) = self.scan.take() else {
                 self.ready = false;
                 return Step::More;
@@ -91,23 +94,23 @@ impl Session {
         self.keep(asked, Work::Search { search: Box::new(search), deadline, rest });
     }
 
-    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it.
-    pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) {
-        let count = self.outstanding.len();
-        let places = (0..count).map(|step| (self.next_slice + step) % count);
-        let wants = |place: &usize| self.outstanding.get(*place).is_some_and(Outstanding::wants_slice);
-        let Some(place) = places.into_iter().find(wants) else { return };
+    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it. False when it failed in
+    /// the middle of a message, so that the connection is of no more use.
+    pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
+        let Some(place) = self.place_of_next_slice() else { return true };
         self.next_slice = place + 1;
         let address = Address { ticket: self.outstanding[place].ticket, ..self.address(context) };
-        let Work::Search { search, deadline, rest } = &mut self.outstanding[place].work else { return };
-        if deadline.is_some_and(|deadline| deadline <= context.now) {
-            return self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
+        let is_mid_message = self.outstanding[place].is_mid_message();
+        let Work::Search { search, deadline, rest } = &mut self.outstanding[place].work else { return true };
+        if !is_mid_message && deadline.is_some_and(|deadline| deadline <= context.now) {
+            self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
+            return true;
         }
         let step = match rest {
             Some(rest) => rest.take(search, context, out),
             None => search.run(&context.snapshot, out, &SLICE),
         };
-        if let Step::Done = step {
+        if step != Step::More {
             let Outstanding { id, operation, line, work, .. } = self.outstanding.remove(place);
             self.next_slice = place;
             if let Work::Search { search, .. } = work {
@@ -116,6 +119,17 @@ impl Session {
         } else if rest.is_none() {
             *rest = share(context, address, search);
         }
+        step != Step::Broken
+    }
+
+    /// Where the search is whose turn it is: the one in the middle of a message, or the next that can go on.
+    fn place_of_next_slice(&self) -> Option<usize> {
+        if let Some(place) = self.outstanding.iter().position(Outstanding::is_mid_message) {
+            return Some(place);
+        }
+        let count = self.outstanding.len();
+        let mut places = (0..count).map(|step| (self.next_slice + step) % count);
+        places.find(|place| self.outstanding.get(*place).is_some_and(Outstanding::wants_slice))
     }
 
     /// Scan threads have a piece for one of the searches, if that is still wanted.
@@ -127,8 +141,11 @@ impl Session {
         }
     }
 
-    /// Ends the searches whose time is over.
+    /// Ends the searches whose time is over. In the middle of a message none of them is.
     pub(crate) fn expire(&mut self, context: &mut Context, out: &mut Vec<u8>) {
+        if self.is_mid_message() {
+            return;
+        }
         let now = context.now;
         let is_over = |other: &Outstanding| other.deadline().is_some_and(|deadline| deadline <= now);
         while let Some(place) = self.outstanding.iter().position(is_over) {
