@@ -116,13 +116,16 @@ impl fmt::Display for Place {
 impl std::str::FromStr for Place {
     type Err = std::convert::Infallible;
 
-    /// As it shows itself.
+    /// As it shows itself. Lists are no members of tables, and only schema texts have lines, so that an index of any
+    /// name is told from both.
     fn from_str(text: &str) -> Result<Place, Self::Err> {
-        let member = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+        let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
+        let member = member.and_then(|text| text.rsplit_once('['));
         if let Some((key, Ok(number))) = member.map(|(key, number)| (key, number.parse())) {
             return Ok(Place::Member(key.to_owned(), number));
         }
-        if let Some((key, Ok(line))) = text.rsplit_once(':').map(|(key, line)| (key, line.parse())) {
+        let line = text.rsplit_once(':').filter(|(key, _)| key.starts_with("schema."));
+        if let Some((key, Ok(line))) = line.map(|(key, line)| (key, line.parse())) {
             return Ok(Place::Line(key.to_owned(), line));
         }
         Ok(Place::Key(text.to_owned()))

@@ -17,7 +17,7 @@ use server::Config;
 use server::settings::{self, text};
 
 /// Generated settings that follow each other in one directory.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 20;
 /// Broken texts.
 const MUTATIONS: usize = 3_000;
 

@@ -4,8 +4,9 @@ use schema::AttributeDescription;
 
 use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check};
 use crate::allocations::Allocations;
+use crate::attribute_index::IndexKinds;
 use crate::catalog::{AttributeAllocation, Catalog, has_values};
-use crate::rows::{EntryId, subtree_counter};
+use crate::rows::{AttrId, EntryId, subtree_counter};
 use crate::tree::{State, child};
 use crate::{OpenError, OperationError};
 
@@ -143,8 +144,7 @@ fn change_indexes(
     catalog: &Catalog,
     checked: &Checked,
     allocations: &mut Allocations<'_>,
-) -> Vec<(crate::rows::AttrId, crate::attribute_index::IndexKinds)> {
-    use crate::attribute_index::IndexKinds;
+) -> Vec<(AttrId, IndexKinds)> {
     let mut changes = Vec::new();
     let wanted = &checked.settings.indexes;
     for def in catalog.attributes().iter().filter(|def| def.id == def.base && !def.index.kinds.is_none()) {

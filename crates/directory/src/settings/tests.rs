@@ -372,6 +372,8 @@ fn a_search_under_another_schema_than_it_began_with_says_so() {
 fn places_show_themselves_and_read_back() {
     for place in [
         Place::Key("limits.size_limit".to_owned()),
+        Place::Key("indexes.a[0]".to_owned()),
+        Place::Key("indexes.b:3".to_owned()),
         Place::Member("suffixes".to_owned(), 3),
         Place::Line("schema.local".to_owned(), 12),
     ] {
