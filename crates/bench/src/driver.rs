@@ -385,7 +385,7 @@ fn drive(
     };
     let (sender, seconds) = mpsc::channel();
     let mut workers = Vec::new();
-    let own = own_for_deletes(workload);
+    let own = own_for_deletes(workload, options);
     for index in 0..threads {
         let (shard, shards) = options.shard;
         let is_mine =
@@ -432,12 +432,16 @@ fn drive(
 }
 
 /// Numbers of own entries that deletes begin with, unless they are used otherwise.
-fn own_for_deletes(workload: &Workload) -> std::ops::Range<u64> {
+fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {
         workload.jobs.iter().flat_map(|job| &job.operations).any(|operation| operation.keys == keys)
     };
-    if uses(KeySource::Added) && !uses(KeySource::Own) { 1..workload.own_entries + 1 } else { 0..0 }
+    if uses(KeySource::Added) && !uses(KeySource::Own) {
+        prepare::own_numbers(workload, options)
+    } else {
+        0..0
+    }
 }
 
 pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {

@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<PlannedJob>,
     /// All kinds of operation, each once.
     pub(crate) kinds: Vec<OperationKind>,
+    /// The number of the first entry of the workload's own.
+    pub(crate) own_first: u64,
     /// The next number of an entry to add, all threads together.
     pub(crate) next_new: AtomicU64,
 }
@@ -171,8 +173,8 @@ pub(crate) fn plan(workload: &Workload, data: KeyData, options: &PlanOptions) ->
     for index in 0..workload.jobs.len() {
         jobs.push(plan_job(workload, index, &data, options, &kinds, &mut columns)?);
     }
-    let machine = options.shard.0 << 40;
-    Ok(Plan { data, jobs, kinds, next_new: AtomicU64::new(machine + own + 1) })
+    let own_first = own_first(options.shard);
+    Ok(Plan { data, jobs, kinds, own_first, next_new: AtomicU64::new(own_first + own) })
 }
 
 fn plan_job(
@@ -206,7 +208,9 @@ fn plan_job(
             _ => 0..workload.own_entries.max(1),
         };
         let seed = options.seed.wrapping_add((index * 64 + number) as u64);
-        let sequence = || KeySequence::part(operation.order, part(&range, options.shard), seed);
+        // Entries of its own are not shared with other machines.
+        let shard = if operation.keys == KeySource::Data { options.shard } else { (0, 1) };
+        let sequence = || KeySequence::part(operation.order, part(&range, shard), seed);
         operations.push(PlannedOperation {
             kind_index: kinds.iter().position(|kind| *kind == operation.kind()).unwrap_or_default(),
             weight: u64::from(operation.weight),
@@ -227,6 +231,11 @@ fn plan_job(
         weight: operations.iter().map(|operation| operation.weight).sum(),
         operations,
     })
+}
+
+/// Where a load machine's numbers of its own entries begin, so that no two machines make the same.
+pub(crate) fn own_first((machine, _): (u64, u64)) -> u64 {
+    (machine << 40) + 1
 }
 
 /// The keys of one of several load machines.

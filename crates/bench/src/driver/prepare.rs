@@ -147,12 +147,18 @@ impl Key for Number {
     }
 }
 
+/// The numbers of the workload's own entries.
+pub(crate) fn own_numbers(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
+    let first = plan::own_first(options.shard);
+    first..first + workload.own_entries
+}
+
 /// Adds the workload's own entries. Those that are there from a run before are right as well.
 pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options) -> Result<(), DriveError> {
     let Some(operation) = workload.add_operation().filter(|_| workload.own_entries > 0) else {
         return Ok(());
     };
-    let numbers = 1..=workload.own_entries;
+    let numbers = own_numbers(workload, options);
     let right = [ResultCode::SUCCESS, ResultCode::ENTRY_ALREADY_EXISTS];
     change_all(
         "adding an entry of the workload's own",
@@ -173,8 +179,8 @@ pub(crate) fn remove_own(
     options: &Options,
 ) -> Result<(), DriveError> {
     let Some(operation) = workload.add_operation() else { return Ok(()) };
-    let numbers =
-        (1..=workload.own_entries).chain(added.iter().copied().filter(|n| *n > workload.own_entries));
+    let own = own_numbers(workload, options);
+    let numbers = own.clone().chain(added.iter().copied().filter(|number| *number >= own.end));
     let right = [ResultCode::SUCCESS, ResultCode::NO_SUCH_OBJECT];
     change_all(
         "removing an entry of the workload's own",

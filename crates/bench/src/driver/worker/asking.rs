@@ -142,7 +142,7 @@ impl<'a> SlotKey<'a> {
     pub(super) fn new(plan: &'a Plan, operation: &PlannedOperation, key: u64) -> SlotKey<'a> {
         let number = match operation.keys {
             PlannedKeys::Sequence { is_own: false, .. } => plan.data.first + key,
-            PlannedKeys::Sequence { is_own: true, .. } => key + 1,
+            PlannedKeys::Sequence { is_own: true, .. } => plan.own_first + key,
             PlannedKeys::New | PlannedKeys::Added => key,
         };
         let position = if plan.data.count > 0 { key % plan.data.count } else { 0 };
