@@ -25,7 +25,7 @@ struct CertificateParts<'a> {
     issuer: Reader<'a>,
 }
 
-fn not_der(_: BerError) -> Fault {
+pub(crate) fn not_der(_: BerError) -> Fault {
     Fault::Expected { offset: 0, what: "a DER-encoded X.509 structure" }
 }
 
@@ -89,7 +89,7 @@ fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fa
     value_key(schema, &gser::quoted(sequence)?, 0, out)
 }
 
-fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
     // Some authorities pad; DER says the shortest form counts (X.690 section 8.3.2).
     let mut shortest = serial;
     while let [0, next, ..] | [0xff, next, ..] = shortest
@@ -102,7 +102,7 @@ fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Turns decimal into the two's complement octets of DER. The digits are few: see [`SERIAL_SIZE_MAX`].
-fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, digits) = integer::parse(text.as_bytes())?;
     if digits.len() > SERIAL_SIZE_MAX * 2 {
         return Err(Fault::OutOfRange { what: "serialNumber" });
@@ -134,7 +134,12 @@ fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
 }
 
 /// Appends the key of a Name in DER, an RDNSequence: root first, as keys are.
-fn name_of_der(schema: &Schema, mut name: Reader<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn name_of_der(
+    schema: &Schema,
+    mut name: Reader<'_>,
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
     while !name.is_empty() {
         let mut rdn = name.sequence(Tag::SET).map_err(not_der)?;
         let mut ava_keys = Vec::new();
@@ -152,7 +157,7 @@ fn name_of_der(schema: &Schema, mut name: Reader<'_>, depth: u32, out: &mut Vec<
     Ok(())
 }
 
-const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
+pub(crate) const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
 
 /// The characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1); other types keep their content octets.
 fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
@@ -179,7 +184,7 @@ fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
 }
 
 /// The issuer and the time of a revocation list.
-fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault> {
+pub(crate) fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault> {
     let parse = || {
         let mut whole = Reader::new(value);
         let mut list = whole.sequence(Tag::SEQUENCE)?;
@@ -218,8 +223,10 @@ pub(crate) fn list_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8
     let update = gser::component(&components, "thisUpdate", "thisUpdate")?;
     match update.split_once(':') {
         Some(("utcTime", text)) => time::utc_key(gser::quoted(text)?.as_bytes(), out)?,
-        Some(("generalTime", text)) => time::generalized_key(gser::quoted(text)?.as_bytes(), out)?,
-        _ => return Err(Fault::Expected { offset: 0, what: "utcTime: or generalTime:" }),
+        Some(("generalizedTime" | "generalTime", text)) => {
+            time::generalized_key(gser::quoted(text)?.as_bytes(), out)?
+        }
+        _ => return Err(Fault::Expected { offset: 0, what: "utcTime: or generalizedTime:" }),
     }
     issuer_key(schema, gser::component(&components, "issuer", "issuer")?, out)
 }
@@ -230,7 +237,7 @@ pub(crate) fn check_pair(value: &[u8]) -> Result<(), Fault> {
 }
 
 /// The two certificates of a pair: issued to this authority, and by it.
-fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
+pub(crate) fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
     let parse = || {
         let mut whole = Reader::new(value);
         let mut pair = whole.sequence(Tag::SEQUENCE)?;
@@ -407,7 +414,11 @@ mod tests {
         let body = [element(2, &[1]), element(0x30, &[]), issuer(), time].concat();
         let list = element(0x30, &[element(0x30, &body), element(0x30, &[])].concat());
         let value = key(|schema, value, out| list_key(schema, value, 0, out), &list).unwrap();
-        for update in ["utcTime:\"260102030405Z\"", "generalTime:\"20260102030405Z\""] {
+        for update in [
+            "utcTime:\"260102030405Z\"",
+            "generalTime:\"20260102030405Z\"",
+            "generalizedTime:\"20260102030405Z\"",
+        ] {
             let assertion =
                 format!("{{ issuer rdnSequence:\"cn=root é+ou=ca,o=example\", thisUpdate {update} }}");
             assert_eq!(key(list_assertion_key, assertion.as_bytes()), Ok(value.clone()));

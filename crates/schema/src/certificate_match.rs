@@ -20,7 +20,7 @@ use crate::certificate::{
 };
 use crate::form::text;
 use crate::name_key::value_key;
-use crate::syntax_text::{bit_string, hex_digits};
+use crate::syntax_text::bit_string;
 use crate::{Fault, Schema, gser, oid, time};
 
 const OID: Tag = Tag(0x06);
@@ -229,7 +229,7 @@ fn certificate_parts(schema: &Schema, value: &str) -> Result<Vec<Part>, Fault> {
             "serialNumber" => parts.push(Part::Serial(number(value)?)),
             "issuer" => parts.push(Part::Issuer(name_key(schema, value)?)),
             "subject" => parts.push(Part::Subject(name_key(schema, value)?)),
-            "subjectKeyIdentifier" => parts.push(Part::SubjectKeyId(hex_digits(value.as_bytes())?)),
+            "subjectKeyIdentifier" => parts.push(Part::SubjectKeyId(gser::octets(value)?)),
             "authorityKeyIdentifier" => authority(value, &mut parts)?,
             "certificateValid" => parts.push(Part::ValidAt(time_key(value)?)),
             "privateKeyValid" => parts.push(Part::PrivateKeyValidAt(generalized(value)?)),
@@ -286,7 +286,7 @@ fn oid_content(value: &str) -> Result<Vec<u8>, Fault> {
 fn authority(value: &str, parts: &mut Vec<Part>) -> Result<(), Fault> {
     for (name, value) in gser::sequence(value)? {
         match name {
-            "keyIdentifier" => parts.push(Part::AuthorityKeyId(hex_digits(value.as_bytes())?)),
+            "keyIdentifier" => parts.push(Part::AuthorityKeyId(gser::octets(value)?)),
             "authorityCertSerialNumber" => parts.push(Part::AuthoritySerial(number(value)?)),
             _ => return Err(UNKNOWN),
         }
@@ -414,7 +414,8 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
 
 /// What X.509 says of a part that is about an extension, also where the extension is missing.
 fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
-    let integer_at_least = |one: &[u8], other: &[u8]| one.len().cmp(&other.len()).then(one.cmp(other)).is_ge();
+    let integer_at_least =
+        |one: &[u8], other: &[u8]| one.len().cmp(&other.len()).then(one.cmp(other)).is_ge();
     Some(match part {
         Part::SubjectKeyId(asserted) => {
             let Some(found) = extensions.find(extension::SUBJECT_KEY_ID) else { return Some(false) };
@@ -477,7 +478,9 @@ fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
             }
         }
         // The parts of the other kind of value, which cannot be in this assertion.
-        Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => false,
+        Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => {
+            false
+        }
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::prepare::{Preparation, Spaces};
 use crate::syntax_text::{bit_string, hex_digits, unescape_line};
-use crate::{Fault, Schema, certificate, integer, name_key, oid, time};
+use crate::{Fault, Schema, certificate, certificate_match, integer, name_key, oid, time};
 
 /// Characters a text rule's values are limited to; other values make the rule Undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +56,12 @@ pub(crate) enum Form {
     CertificatePair,
     /// Time and issuer of a revocation list.
     CertificateList,
+    /// The whole certificate; see [`crate::certificate_match`].
+    CertificateParts,
+    /// Both whole certificates of a pair.
+    CertificatePairParts,
+    /// The whole revocation list.
+    CertificateListParts,
     /// Algorithm and parameters.
     Algorithm,
     /// Scheme, information and value with a `$` between, without spaces around it (RFC 3112 section 2.2).
@@ -126,6 +132,9 @@ impl Form {
             Form::Certificate => certificate::certificate_key(schema, value, depth, out),
             Form::CertificatePair => certificate::pair_key(schema, value, depth, out),
             Form::CertificateList => certificate::list_key(schema, value, depth, out),
+            Form::CertificateParts => certificate_match::certificate_key(schema, value, depth, out),
+            Form::CertificatePairParts => certificate_match::pair_key(schema, value, depth, out),
+            Form::CertificateListParts => certificate_match::list_key(schema, value, depth, out),
             Form::Algorithm => certificate::algorithm_key(value, out),
             Form::AuthPassword => auth_password_key(value, out),
         }

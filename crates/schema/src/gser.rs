@@ -2,6 +2,7 @@
 //! quoted strings, and choices written `name:value`.
 
 use crate::Fault;
+use crate::syntax_text::hex_digits;
 
 /// Longest assertion we look at. A certificate assertion is a serial number and a name.
 const ASSERTION_SIZE_MAX: usize = 65_536;
@@ -56,6 +57,28 @@ pub(crate) fn component<'a>(
     found.map(|(_, value)| *value).ok_or(Fault::Expected { offset: 0, what })
 }
 
+/// The values of `{ value, value }`, not interpreted. None in `{ }`.
+pub(crate) fn list(text: &str) -> Result<Vec<&str>, Fault> {
+    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = inner.ok_or(Fault::Expected { offset: 0, what: "'{' ... '}'" })?.trim();
+    if inner.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(split_components(inner).into_iter().map(str::trim).collect())
+}
+
+/// The octets of a hexadecimal string, `'0A1B'H`.
+pub(crate) fn octets(text: &str) -> Result<Vec<u8>, Fault> {
+    const EXPECTED: Fault = Fault::Expected { offset: 0, what: "pairs of hexadecimal digits in '...'H" };
+    let digits = text.trim().strip_prefix('\'').and_then(|rest| rest.strip_suffix("'H")).ok_or(EXPECTED)?;
+    let mut octets = Vec::with_capacity(digits.len() / 2);
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return Err(EXPECTED);
+    }
+    hex_digits(digits.as_bytes(), 0, digits.len(), &mut octets)?;
+    Ok(octets)
+}
+
 /// Undoes a quoted string: `"a ""b"""` is `a "b"`.
 pub(crate) fn quoted(text: &str) -> Result<String, Fault> {
     let inner = text.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -79,6 +102,12 @@ mod tests {
         assert_eq!(component(&components, "SERIALNUMBER", "x"), Ok("12"));
         assert_eq!(component(&components, "none", "x"), Err(Fault::Expected { offset: 0, what: "x" }));
         assert_eq!(quoted(r#""a ""b""""#).unwrap(), r#"a "b""#);
+        assert_eq!(list("{ a, b:{c, d} }"), Ok(vec!["a", "b:{c, d}"]));
+        assert_eq!(list("{ }"), Ok(Vec::new()));
+        assert_eq!(octets("'0aFF'H"), Ok(vec![10, 255]));
+        for bad in ["", "''", "'0'H", "'0x'H", "00"] {
+            assert!(octets(bad).is_err(), "{bad}");
+        }
         for bad in ["", "{", "x", "{}", "{ a }", "{ a 1, }"] {
             assert!(sequence(bad).is_err(), "{bad}");
         }

@@ -19,6 +19,7 @@
 mod attribute_type;
 mod builder;
 mod certificate;
+mod certificate_match;
 mod compare;
 mod definition;
 mod description;

@@ -100,9 +100,9 @@ fn suits(form: Form, check: Check) -> bool {
                 | Check::SyntaxDescription
         ),
         Form::IntegerFirst => check == Check::StructureRuleDescription,
-        Form::Certificate => check == Check::Certificate,
-        Form::CertificateList => check == Check::CertificateList,
-        Form::CertificatePair => check == Check::CertificatePair,
+        Form::Certificate | Form::CertificateParts => check == Check::Certificate,
+        Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
+        Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,
         // No syntax of their own, or one that takes any octets: only where a type names the rule.
         Form::TextFirst | Form::Algorithm => false,

@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use crate::certificate_match::ComponentAssertion;
 use crate::form::Form;
 use crate::names::NameTable;
 use crate::rule_table::{RULES, RuleInfo};
@@ -160,6 +161,8 @@ pub(crate) enum Comparison {
     Word,
     /// The assertion is the replica id of the value.
     CsnReplica,
+    /// The assertion names parts of a certificate or revocation list.
+    Parts,
 }
 
 /// An assertion of any rule, ready to be tried on many values: what an extensible filter item needs.
@@ -174,6 +177,7 @@ enum Prepared {
     Bits { mask: i64, all: bool },
     Word(String),
     CsnReplica(Vec<u8>),
+    Parts(ComponentAssertion),
 }
 
 impl RuleAssertion {
@@ -191,10 +195,18 @@ impl RuleAssertion {
             time::csn_replica_key(value, &mut key).map_err(|fault| rule.error(fault))?;
             return Ok(RuleAssertion(Prepared::CsnReplica(key)));
         }
+        if rule.info().comparison == Comparison::Parts {
+            let assertion = match rule.form() {
+                Form::CertificatePairParts => ComponentAssertion::pair(schema, value),
+                Form::CertificateListParts => ComponentAssertion::list(schema, value),
+                _ => ComponentAssertion::certificate(schema, value),
+            };
+            return Ok(RuleAssertion(Prepared::Parts(assertion.map_err(|fault| rule.error(fault))?)));
+        }
         rule.normalize_assertion(schema, value, &mut key)?;
         Ok(RuleAssertion(match rule.info().comparison {
             Comparison::ByUse if rule.rule_use() == RuleUse::Ordering => Prepared::Less(key),
-            Comparison::ByUse | Comparison::CsnReplica => Prepared::Equal(key),
+            Comparison::ByUse | Comparison::CsnReplica | Comparison::Parts => Prepared::Equal(key),
             Comparison::Word => Prepared::Word(String::from_utf8_lossy(&key).into_owned()),
             Comparison::AllBits | Comparison::AnyBit => {
                 let out_of_range = || rule.error(Fault::OutOfRange { what: "the bit mask" });
@@ -214,6 +226,7 @@ impl RuleAssertion {
             Prepared::Bits { mask, all } => integer::small_number(key)
                 .is_some_and(|number| if *all { number & mask == *mask } else { number & mask != 0 }),
             Prepared::Word(word) => std::str::from_utf8(key).is_ok_and(|text| has_word(text, word)),
+            Prepared::Parts(assertion) => assertion.matches(key),
             Prepared::CsnReplica(replica) => key.get(time::CSN_REPLICA_RANGE) == Some(replica),
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces};
-use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Word};
+use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Parts, Word};
 use crate::rule::RuleUse::{self, Equality, Extensible, Ordering, Substring};
 
 /// One row of the table.
@@ -97,8 +97,20 @@ pub(crate) static RULES: &[RuleInfo] = &[
     special(Word, rule("2.5.13.32", "wordMatch", Extensible, IGNORE_TEXT, DIRECTORY_STRING)),
     special(Word, rule("2.5.13.33", "keywordMatch", Extensible, IGNORE_TEXT, DIRECTORY_STRING)),
     rule("2.5.13.34", "certificateExactMatch", Equality, Form::Certificate, "1.3.6.1.1.15.1"),
+    special(
+        Parts,
+        rule("2.5.13.35", "certificateMatch", Extensible, Form::CertificateParts, "1.3.6.1.1.15.2"),
+    ),
     rule("2.5.13.36", "certificatePairExactMatch", Equality, Form::CertificatePair, "1.3.6.1.1.15.3"),
+    special(
+        Parts,
+        rule("2.5.13.37", "certificatePairMatch", Extensible, Form::CertificatePairParts, "1.3.6.1.1.15.4"),
+    ),
     rule("2.5.13.38", "certificateListExactMatch", Equality, Form::CertificateList, "1.3.6.1.1.15.5"),
+    special(
+        Parts,
+        rule("2.5.13.39", "certificateListMatch", Extensible, Form::CertificateListParts, "1.3.6.1.1.15.6"),
+    ),
     rule("2.5.13.40", "algorithmIdentifierMatch", Equality, Form::Algorithm, "1.3.6.1.1.15.7"),
     rule("1.3.6.1.4.1.1466.109.114.1", "caseExactIA5Match", Equality, EXACT_IA5, IA5_STRING),
     rule("1.3.6.1.4.1.1466.109.114.2", "caseIgnoreIA5Match", Equality, IGNORE_IA5, IA5_STRING),
