@@ -279,6 +279,24 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// Whether `asserted` is the password of a value of authPassword, `scheme$salt$digest` without spaces (RFC 3112 section
+/// 3): MD5 and SHA1 of the password and the salt behind it. Others never match.
+pub(crate) fn verify_auth_password(value: &[u8], asserted: &[u8]) -> bool {
+    let mut parts = value.split(|byte| *byte == b'$');
+    let (Some(scheme), Some(salt), Some(digest)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let name = match scheme.to_ascii_uppercase().as_slice() {
+        b"MD5" => "{SMD5}",
+        b"SHA1" => "{SSHA}",
+        _ => return false,
+    };
+    let (Some(salt), Some(mut digest)) = (decode_base64(salt), decode_base64(digest)) else { return false };
+    digest.extend_from_slice(&salt);
+    let stored = format!("{name}{}", base64::engine::general_purpose::STANDARD.encode(digest));
+    verify(stored.as_bytes(), asserted)
+}
+
 fn decode_base64(encoded: &[u8]) -> Option<Vec<u8>> {
     LENIENT_BASE64.decode(encoded).ok()
 }

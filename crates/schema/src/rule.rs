@@ -161,6 +161,8 @@ pub(crate) enum Comparison {
     Word,
     /// The assertion is the replica id of the value.
     CsnReplica,
+    /// The assertion is a password, the value a hash of one.
+    Password,
     /// The assertion names parts of a certificate or revocation list.
     Parts,
 }
@@ -178,6 +180,7 @@ enum Prepared {
     Word(String),
     CsnReplica(Vec<u8>),
     Parts(ComponentAssertion),
+    Password(Vec<u8>),
 }
 
 impl RuleAssertion {
@@ -195,6 +198,9 @@ impl RuleAssertion {
             time::csn_replica_key(value, &mut key).map_err(|fault| rule.error(fault))?;
             return Ok(RuleAssertion(Prepared::CsnReplica(key)));
         }
+        if rule.info().comparison == Comparison::Password {
+            return Ok(RuleAssertion(Prepared::Password(value.to_vec())));
+        }
         if rule.info().comparison == Comparison::Parts {
             let assertion = match rule.form() {
                 Form::CertificatePairParts => ComponentAssertion::pair(schema, value),
@@ -206,7 +212,9 @@ impl RuleAssertion {
         rule.normalize_assertion(schema, value, &mut key)?;
         Ok(RuleAssertion(match rule.info().comparison {
             Comparison::ByUse if rule.rule_use() == RuleUse::Ordering => Prepared::Less(key),
-            Comparison::ByUse | Comparison::CsnReplica | Comparison::Parts => Prepared::Equal(key),
+            Comparison::ByUse | Comparison::CsnReplica | Comparison::Parts | Comparison::Password => {
+                Prepared::Equal(key)
+            }
             Comparison::Word => Prepared::Word(String::from_utf8_lossy(&key).into_owned()),
             Comparison::AllBits | Comparison::AnyBit => {
                 let out_of_range = || rule.error(Fault::OutOfRange { what: "the bit mask" });
@@ -214,6 +222,15 @@ impl RuleAssertion {
                 Prepared::Bits { mask, all: rule.info().comparison == Comparison::AllBits }
             }
         }))
+    }
+
+    /// The password of an authPasswordMatch (RFC 3112 section 2.3). Whoever can hash has to verify it; here it matches
+    /// nothing.
+    pub fn password(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Prepared::Password(password) => Some(password),
+            _ => None,
+        }
     }
 
     /// Whether the value with this key (made by the same rule's [`MatchingRule::normalize`]) matches. Ordering rules
@@ -227,6 +244,7 @@ impl RuleAssertion {
                 .is_some_and(|number| if *all { number & mask == *mask } else { number & mask != 0 }),
             Prepared::Word(word) => std::str::from_utf8(key).is_ok_and(|text| has_word(text, word)),
             Prepared::Parts(assertion) => assertion.matches(key),
+            Prepared::Password(_) => false,
             Prepared::CsnReplica(replica) => key.get(time::CSN_REPLICA_RANGE) == Some(replica),
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces};
-use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Parts, Word};
+use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Parts, Password, Word};
 use crate::rule::RuleUse::{self, Equality, Extensible, Ordering, Substring};
 
 /// One row of the table.
@@ -124,6 +124,10 @@ pub(crate) static RULES: &[RuleInfo] = &[
     rule("1.3.6.1.4.1.4203.1.2.1", "caseExactIA5SubstringsMatch", Substring, EXACT_IA5, SUBSTRING_ASSERTION),
     rule("1.3.6.1.1.16.2", "uuidMatch", Equality, Form::Uuid, UUID),
     rule("1.3.6.1.1.16.3", "uuidOrderingMatch", Ordering, Form::Uuid, UUID),
+    special(
+        Password,
+        rule("1.3.6.1.4.1.4203.1.2.3", "authPasswordMatch", Extensible, Form::AuthPassword, OCTET_STRING),
+    ),
     rule("1.3.6.1.4.1.4203.1.2.2", "authPasswordExactMatch", Equality, Form::AuthPassword, AUTH_PASSWORD),
     rule("1.3.6.1.4.1.4203.666.11.2.2", "CSNMatch", Equality, Form::Csn, CSN),
     rule("1.3.6.1.4.1.4203.666.11.2.3", "CSNOrderingMatch", Ordering, Form::Csn, CSN),

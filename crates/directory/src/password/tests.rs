@@ -313,3 +313,25 @@ fn storage_schemes_have_names() {
     let error = "rot13".parse::<StorageScheme>().unwrap_err().to_string();
     assert!(error.contains("rot13") && error.contains("argon2id"), "{error}");
 }
+
+#[test]
+fn auth_passwords_are_verified_by_their_scheme() {
+    use base64::Engine as _;
+    use sha1::Digest as _;
+    let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let salt = encode(b"salt");
+    let sha1 = format!("SHA1${salt}${}", encode(&sha1::Sha1::digest(b"secretsalt")));
+    let md5 = format!("md5${salt}${}", encode(&md5::Md5::digest(b"secretsalt")));
+    for (value, asserted, expected) in [
+        (sha1.as_str(), "secret", true),
+        (&sha1, "Secret", false),
+        (&md5, "secret", true),
+        (&md5, "", false),
+        ("X-OTHER$c2FsdA==$c2FsdA==", "secret", false),
+        ("SHA1$!$!", "secret", false),
+        ("SHA1", "SHA1", false),
+    ] {
+        let found = super::verify_auth_password(value.as_bytes(), asserted.as_bytes());
+        assert_eq!(found, expected, "{value} {asserted:?}");
+    }
+}

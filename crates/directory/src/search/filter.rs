@@ -16,6 +16,7 @@ use crate::attribute_index::matches_by_sound;
 use crate::catalog::Catalog;
 use crate::links::name_in;
 use crate::operational::VirtualAttribute;
+use crate::password::verify_auth_password;
 use crate::rows::{AttrId, EntryId};
 use crate::tree::{Found, NormalName, State};
 
@@ -142,7 +143,10 @@ impl Test {
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,
             Test::Substring(_, assertion) => assertion.matches(key),
-            Test::Extensible(_, assertion) => assertion.matches(key),
+            Test::Extensible(_, assertion) => match assertion.password() {
+                Some(password) => verify_auth_password(key, password),
+                None => assertion.matches(key),
+            },
         }
     }
 }

@@ -255,3 +255,28 @@ fn passwords_match_for_the_administrator_only() {
         assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), [""; 0], "{filter}");
     }
 }
+
+#[test]
+fn auth_passwords_match_by_their_password_for_the_administrator_only() {
+    let mut directory = sample();
+    // SHA1 of "secretsalt".
+    let value = "SHA1 $ c2FsdA== $ gVK8WC9YyFT1gMsQHTGCgT3sSv4=";
+    let attributes: [(&str, &[&str]); 5] = [
+        ("objectClass", &["person", "authPasswordObject"]),
+        ("cn", &["Eve"]),
+        ("sn", &["x"]),
+        ("authPassword", &[value]),
+        ("description", &["x"]),
+    ];
+    super::add(&mut directory, "cn=Eve,ou=people,dc=example,dc=com", &attributes);
+    let right = ["(authPassword:authPasswordMatch:=secret)", "(:1.3.6.1.4.1.4203.1.2.3:=secret)"];
+    for filter in right {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), ["cn=Eve"], "{filter}");
+    }
+    let wrong = Question::everywhere("(authPassword:authPasswordMatch:=Secret)");
+    assert_eq!(leaves(&wrong.ask(&directory)), [""; 0]);
+    directory.requester = crate::Requester::User { id: crate::rows::EntryId(4), dn: String::new() };
+    for filter in right {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), [""; 0], "{filter}");
+    }
+}
