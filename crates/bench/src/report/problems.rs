@@ -19,6 +19,10 @@ pub(crate) struct Problem {
 /// What is wrong with one result, in words; the worst first.
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
+    if result.unsupported.is_some() && result.complete {
+        // That the server cannot do it is said in its place; what it answered when it tried is the reason there.
+        return result.failures.clone();
+    }
     let operations = result.operations_total();
     let share = |count: u64| {
         let percent = 100.0 * count as f64 / operations.max(1) as f64;
@@ -109,7 +113,23 @@ pub(crate) fn all(
             text,
         }));
     }
-    problems
+    without_repetition(problems)
+}
+
+/// What is wrong several times in the same words, as with every data set that a server could not be given, is said once.
+fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut kept: Vec<(Problem, usize)> = Vec::new();
+    for problem in problems {
+        match kept.iter_mut().find(|(other, _)| *other == problem) {
+            Some((_, count)) => *count += 1,
+            None => kept.push((problem, 1)),
+        }
+    }
+    let told = kept.into_iter().map(|(problem, count)| match count {
+        1 => problem,
+        _ => Problem { text: format!("{} ({count} times)", problem.text), ..problem },
+    });
+    told.collect()
 }
 
 fn of_runs(runs: &[RunResult]) -> Vec<Problem> {

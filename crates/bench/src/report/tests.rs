@@ -58,8 +58,32 @@ fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
     let mut failed = WorkloadResult::unsupported("bulk-load", "Load", server, "slapd is not here".to_owned());
     failed.complete = false;
     run.workloads.push(failed);
+    run.workloads.push(run.workloads[run.workloads.len() - 1].clone());
+    // What all failed is unsupported; that it did is no further news.
+    let mut unable = run.workloads[0].clone();
+    unable.workload = "bind".to_owned();
+    unable.unsupported = Some("all of 5 operations failed".to_owned());
+    unable.operations.get_mut(&result::OperationKind::Search).unwrap().errors = 5;
+    run.workloads.push(unable);
     let page = html(run);
-    assert!(page.contains("could not be measured: slapd is not here"));
+    assert!(page.contains("could not be measured: slapd is not here (2 times)"));
+    assert!(
+        page.contains("unsupported: all of 5 operations failed") && !page.contains("unexpected result codes")
+    );
+}
+
+#[test]
+fn loads_stand_in_the_tables_of_loads() {
+    let mut run = comparison();
+    let mut loaded = run.workloads[0].clone();
+    loaded.workload = "m-vault-load".to_owned();
+    loaded.operations.clear();
+    loaded.server.data = Some(result::DataSet { template: "m-vault".to_owned(), ..Default::default() });
+    run.workloads.push(loaded);
+    let page = html(run);
+    // 100,000 entries in 4.2 s.
+    let table = &page[page.find("Getting 1 million entries in").expect("the table")..];
+    assert!(table[..4000].contains("23,810") && table.contains("5,500"));
 }
 
 #[test]
