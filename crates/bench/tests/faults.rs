@@ -1,9 +1,10 @@
 //! What the null responder does wrong comes out of the driver: delays and stalls to the hair, wrong answers and hang-ups by number.
 //!
-//! No figure here is compared with one of another moment. The responder reports how long it really held each answer, and stood
-//! still; the driver must say the same, but for what both add in honest work and what the machine did to either of them meanwhile. The latter is
-//! measured at the same time: [`Hiccups`] notes by how much a thread that only wants to sleep is woken late, and that much is allowed on top of 2%
-//! (a histogram of three digits is exact to 0.1%, the rest is two passes through the kernel on delays of a hundred milliseconds and more).
+//! No figure here is compared with one of another moment. The responder reports how long it really held each answer, and stood still; the driver
+//! must say the same, within 2%: a histogram of three digits is exact to 0.1%, the rest is two passes through the kernel on delays of a hundred
+//! milliseconds and more. What a busy machine does to either of them in between can only add to a latency, never take from it. So no run may be
+//! below, and of several runs the least disturbed may not be above; [`Hiccups`] notes by how much a thread that only wants to sleep is woken late
+//! meanwhile, and that much is allowed on top.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -73,18 +74,33 @@ fn open_loop(rate: f64, duration: Duration) -> Options {
     }
 }
 
-/// Up to p99.9 the driver's latencies are the ones that were really given, within 2% and the machine's hiccups.
-fn check(measured: &Latency, given: &Latency, percentiles: &[f64], hiccup: Duration, what: &str) {
+/// Runs that are tried until one is not disturbed by the machine.
+const RUNS_MAX: u32 = 6;
+
+/// Whether the driver's latencies at these percentiles are the ones that were really given, within 2% and the machine's hiccups; if not, which one.
+///
+/// # Panics
+/// When one is below what was given, for which no machine can be blamed.
+fn compare(measured: &Latency, given: &Latency, percentiles: &[f64], hiccup: Duration) -> Result<(), String> {
     for percentile in percentiles.iter().copied() {
         let (measured, given) =
             (measured.percentile_micros(percentile).unwrap(), given.percentile_micros(percentile).unwrap());
+        assert!(measured + given / 50 >= given, "p{percentile} is {measured} us, {given} us were given");
         // Request and answer may each be held up once, at either end.
         let allowed = given / 50 + 2 * hiccup.as_micros() as u64;
-        assert!(
-            measured.abs_diff(given) <= allowed,
-            "{what}: p{percentile} is {measured} us, {given} us were given, {allowed} us are allowed"
-        );
+        if measured > given + allowed {
+            return Err(format!(
+                "p{percentile} is {measured} us, {given} us were given, {allowed} us more are allowed"
+            ));
+        }
     }
+    Ok(())
+}
+
+/// Tries until a run is right.
+fn until_undisturbed(what: &str, attempt: impl Fn() -> Result<(), String>) {
+    let disturbed: Vec<String> = (0..RUNS_MAX).map_while(|_| attempt().err()).collect();
+    assert!(disturbed.len() < RUNS_MAX as usize, "{what}: {disturbed:#?}");
 }
 
 #[test]
@@ -96,16 +112,16 @@ fn injected_delays_come_out_as_they_were() {
         bimodal,
         Delay::Exponential(millis(200)),
     ] {
-        let what = delay.to_string();
-        let (result, report, hiccup) =
-            run(Faults { delay, ..Faults::default() }, open_loop(1500.0, millis(2500)));
-        assert!(result.is_clean(), "{what}: {:?} {:?}", result.failures, result.operations);
-        let totals = &result.operations[&OperationKind::Search];
-        // Every intended start of the time was sent, and every one was answered.
-        assert_eq!(totals.operations, 3750, "{what}");
-        assert_eq!(report.delays.count(), 3750, "{what}");
-        let percentiles = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9];
-        check(&totals.latency, &report.delays, &percentiles, hiccup, &what);
+        until_undisturbed(&delay.to_string(), || {
+            let faults = Faults { delay: delay.clone(), ..Faults::default() };
+            let (result, report, hiccup) = run(faults, open_loop(1500.0, millis(2500)));
+            assert!(result.is_clean(), "{delay}: {:?} {:?}", result.failures, result.operations);
+            let totals = &result.operations[&OperationKind::Search];
+            // Every intended start of the time was sent, and every one was answered.
+            assert_eq!((totals.operations, report.delays.count()), (3750, 3750), "{delay}");
+            let percentiles = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9];
+            compare(&totals.latency, &report.delays, &percentiles, hiccup)
+        });
     }
 }
 
@@ -113,22 +129,24 @@ fn injected_delays_come_out_as_they_were() {
 /// the rest of that second.
 fn check_stalls(clients: usize, outstanding: usize, percentiles: &[f64]) {
     let stall = Stall { length: millis(1000), every: millis(1500), times: Some(2) };
-    let options = Options {
-        clients: Some(clients),
-        outstanding: Some(outstanding),
-        ..open_loop(1000.0, Duration::from_secs(6))
-    };
-    let (result, report, hiccup) = run(Faults { stall: Some(stall), ..Faults::default() }, options);
-    let totals = &result.operations[&OperationKind::Search];
-    assert!(result.is_clean(), "{:?}", result.failures);
-    assert_eq!((totals.operations, report.stalls.len()), (6000, 2));
-    let mut given = Latency::new();
-    for (from, to) in &report.stalls {
-        let length = to.duration_since(*from);
-        (0..length.as_millis() as u32).for_each(|late| given.record(length - late * millis(1)));
-    }
-    (given.count()..6000).for_each(|_| given.record_micros(1));
-    check(&totals.latency, &given, percentiles, hiccup, "stalls");
+    until_undisturbed("stalls", || {
+        let options = Options {
+            clients: Some(clients),
+            outstanding: Some(outstanding),
+            ..open_loop(1000.0, Duration::from_secs(6))
+        };
+        let (result, report, hiccup) = run(Faults { stall: Some(stall), ..Faults::default() }, options);
+        let totals = &result.operations[&OperationKind::Search];
+        assert!(result.is_clean(), "{:?}", result.failures);
+        assert_eq!((totals.operations, report.stalls.len()), (6000, 2));
+        let mut given = Latency::new();
+        for (from, to) in &report.stalls {
+            let length = to.duration_since(*from);
+            (0..length.as_millis() as u32).for_each(|late| given.record(length - late * millis(1)));
+        }
+        (given.count()..6000).for_each(|_| given.record_micros(1));
+        compare(&totals.latency, &given, percentiles, hiccup)
+    });
 }
 
 #[test]
