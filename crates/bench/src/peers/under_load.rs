@@ -10,9 +10,6 @@ use crate::result::{DocumentRow, WorkloadResult, now_text};
 use crate::template::Parameters;
 use crate::workload::{Operation, OperationName, Scope, Workload};
 
-/// What a workload about slow hashing says that it needs.
-const SLOW_PASSWORDS: &str = "passwords hashed slowly";
-
 /// Workloads that run on the same data with the same settings of the servers.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -136,11 +133,6 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     if workload.data.template.is_empty() {
         return Err(
             "it names no template, and a comparison needs data that all servers can be given".to_owned()
-        );
-    }
-    if workload.needs.settings.iter().any(|setting| setting == SLOW_PASSWORDS) {
-        return Err(
-            "each server has a slow form of passwords of its own, and a comparison wants the same".to_owned()
         );
     }
     let is_indexed = workload.load.as_ref().is_none_or(|load| load.indexed);

@@ -9,7 +9,7 @@ use bench::driver::{Options, Progress};
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
-use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult};
+use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult, setting};
 use clap::Args;
 
 use super::live::Live;
@@ -263,41 +263,43 @@ fn workloads_table(result: &RunResult) -> String {
     text
 }
 
-/// Loads side by side, Pando first and the others' times as multiples of its.
+/// Loads side by side, for each data set that was loaded: Pando first and the others' times as multiples of its.
 fn loads_table(result: &RunResult) -> String {
-    let mut text = format!(
-        "\n{:<22}{:>9}{:>8}{:>9}{:>12}{:>10}{:>10}{:>12}\n",
-        "load", "wall s", "times", "CPU s", "private MB", "disk MB", "x LDIF", "export MB/s"
-    );
-    let loads = result.workloads.iter().filter(|measured| measured.workload == BULK_LOAD);
+    let mut text = String::new();
+    let mut loaded = String::new();
     let mut first = None;
-    for measured in loads {
-        let Some(load) = &measured.server.bulk_load else {
-            text.push_str(&format!(
-                "{:<22} not measured: {}\n",
-                measured.server.product,
-                measured.unsupported.as_deref().unwrap_or_default()
-            ));
+    for measured in result.workloads.iter().filter(|measured| measured.workload == BULK_LOAD) {
+        let server = &measured.server;
+        let Some(load) = &server.bulk_load else {
+            let reason = measured.unsupported.as_deref().unwrap_or_default();
+            text.push_str(&format!("{:<22} not measured: {reason}\n", server.product));
             continue;
         };
-        let first = *first.get_or_insert(load.seconds);
+        let template = server.data.as_ref().map(|data| data.template.as_str()).unwrap_or_default();
+        let name = format!("{template}, indexes {}", server.setting(setting::INDEXES).unwrap_or_default());
+        if name != loaded {
+            text.push_str(&format!(
+                "\nload of {name}\n{:<22}{:>9}{:>8}{:>9}{:>12}{:>10}{:>10}{:>12}\n",
+                "", "wall s", "times", "CPU s", "private MB", "disk MB", "x LDIF", "export MB/s"
+            ));
+            (loaded, first) = (name, None);
+        }
         let number = |value: Option<f64>, places: usize| {
             value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
         };
         let megabytes = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / 1e6), 0);
-        let export =
-            load.export_bytes.zip(load.export_seconds).map(|(bytes, seconds)| bytes as f64 / 1e6 / seconds);
+        let export = load.export_bytes.zip(load.export_seconds);
         let share = load.disk_bytes.zip(load.ldif_bytes).map(|(disk, ldif)| disk as f64 / ldif as f64);
         text.push_str(&format!(
             "{:<22}{:>9.2}{:>8.2}{:>9}{:>12}{:>10}{:>10}{:>12}\n",
-            measured.server.product,
+            server.product,
             load.seconds,
-            load.seconds / first,
+            load.seconds / *first.get_or_insert(load.seconds),
             number(load.cpu_seconds, 1),
             megabytes(load.rss_anon_peak_bytes),
             megabytes(load.disk_bytes),
             number(share, 2),
-            number(export, 0),
+            number(export.map(|(bytes, seconds)| bytes as f64 / 1e6 / seconds), 0),
         ));
     }
     text
