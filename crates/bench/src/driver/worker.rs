@@ -168,6 +168,8 @@ pub(crate) struct Worker<'a> {
     tally: Tally,
     schedule: Schedule,
     connecting: usize,
+    /// Whether a connection may be down: with thousands of them, looking for one takes longer than an answer.
+    may_be_down: bool,
     next_source: usize,
     active: usize,
     last: u64,
@@ -210,6 +212,7 @@ impl<'a> Worker<'a> {
             tally,
             schedule: never,
             connecting: 0,
+            may_be_down: true,
             next_source: index * 37,
             active: 0,
             last: 0,
@@ -330,23 +333,28 @@ impl<'a> Worker<'a> {
                     ),
                 ));
             }
-            self.reconnect(now)?;
+            self.reconnect(now);
             self.turn(Some(TICK))?;
         }
     }
 
     /// Begins to connect what is down, as far as may be at the same time.
-    fn reconnect(&mut self, now: u64) -> io::Result<()> {
+    fn reconnect(&mut self, now: u64) {
+        if !self.may_be_down {
+            return;
+        }
+        self.may_be_down = false;
         for index in 0..self.lines.len() {
-            if self.connecting >= CONNECTING_MAX {
-                break;
-            }
             let line = &self.lines[index];
-            if line.state == State::Down && line.on != On::New && line.retry_at <= now {
+            if line.state != State::Down || line.on == On::New {
+                continue;
+            }
+            if self.connecting >= CONNECTING_MAX || line.retry_at > now {
+                self.may_be_down = true;
+            } else {
                 self.connect(index);
             }
         }
-        Ok(())
     }
 
     fn connect(&mut self, index: usize) {
@@ -394,7 +402,7 @@ impl<'a> Worker<'a> {
             } else if now >= self.schedule.warm_up_end {
                 phase_from = from;
             }
-            self.reconnect(now)?;
+            self.reconnect(now);
             self.wait(now)?;
         }
         self.drain()

@@ -270,6 +270,8 @@ impl Worker<'_> {
         let now = self.now();
         let line = &mut self.lines[index];
         line.close();
+        self.may_be_down = true;
+        let line = &mut self.lines[index];
         line.queue.clear();
         line.attempts += 1;
         line.retry_at = now + (RETRY_NANOS << line.attempts.min(8));
