@@ -91,7 +91,10 @@ pub(crate) struct RunArguments {
     /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each workload needs
     #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
     serve: bool,
-    /// Processors that the Pando of --serve and the null responder run on, as 0 or 0-3
+    /// Measure a Pando that serves this data directory meanwhile; -D says who asks, PANDO_ADMIN_PASSWORD gives its administrator a password
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "server_pid", "agents", "serve"])]
+    data: Option<PathBuf>,
+    /// Processors that the Pando of --serve or --data and the null responder run on, as 0 or 0-3
     #[arg(long, value_name = "CPUS")]
     server_cpus: Option<Cpus>,
     /// A process of the server on this machine, to read its CPU time, memory and disk; may be given several times
@@ -151,8 +154,11 @@ fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
     let mut run = RunResult::begin(command, Environment::detect());
     let done = if arguments.serve {
         measure_own(arguments, workloads, &options, &mut run)
+    } else if let Some(data) = &arguments.data {
+        measure_data(data, arguments, &workloads, &options, &mut run)
     } else {
-        measure_target(arguments, &workloads, &options, &mut run)
+        let served = Served { uris: &arguments.target, process: arguments.server_pid.first().copied() };
+        measure_target(&served, arguments, &workloads, &options, &mut run)
     };
     // What was measured before something failed is worth keeping.
     if !run.workloads.is_empty() {
@@ -220,21 +226,45 @@ fn measure_own(
     limit::add_floors(run, options, server_cpus.as_ref()).map_err(Stop::Failed)
 }
 
-/// Measures the server that is there. What cannot be measured is in the result with the reason, and the others go on.
-fn measure_target(
+/// Measures a Pando over data that is there.
+fn measure_data(
+    data: &Path,
     arguments: &RunArguments,
     workloads: &[Workload],
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    let targets = Targets::resolve(&arguments.target).map_err(|error| Stop::Refused(error.to_string()))?;
+    let server = serve::existing(data, arguments.server_cpus.as_ref()).map_err(Stop::Failed)?;
+    let options = Options { server_processes: vec![server.id()], ..options.clone() };
+    let served = Served { uris: &[format!("ldap://{}", server.address())], process: Some(server.id()) };
+    let done = measure_target(&served, arguments, workloads, &options, run);
+    let stopped = server.stop().map_err(|error| Stop::Failed(error.to_string()));
+    done.and(stopped)
+}
+
+/// A server that is there.
+struct Served<'a> {
+    uris: &'a [String],
+    /// Its process, if it is on this machine and was named.
+    process: Option<u32>,
+}
+
+/// Measures the server that is there. What cannot be measured is in the result with the reason, and the others go on.
+fn measure_target(
+    served: &Served<'_>,
+    arguments: &RunArguments,
+    workloads: &[Workload],
+    options: &Options,
+    run: &mut RunResult,
+) -> Result<(), Stop> {
+    let targets = Targets::resolve(served.uris).map_err(|error| Stop::Refused(error.to_string()))?;
     let mut machines = machines(arguments)?;
     if let Some(cpus) = &arguments.load_cpus {
         cpus.pin_this_process().map_err(Stop::Failed)?;
         run.environment.load_generator_cpus = Some(cpus.to_string());
     }
-    if let Some(process) = arguments.server_pid.first() {
-        run.environment.set_server_process(*process);
+    if let Some(process) = served.process {
+        run.environment.set_server_process(process);
     }
     let mut failure = None;
     for workload in workloads {

@@ -1,14 +1,35 @@
 //! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary folder.
 
+use std::path::Path;
+use std::process::Command;
+
 use bench::driver::{Options, Progress};
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
-use bench::peers::{Product, Programs};
+use bench::peers::{Product, Programs, Server, free_address};
 use bench::result::{RunResult, ServerDescription, WorkloadResult};
 use bench::workload::Workload;
 
 use super::live::Live;
 use super::{Cpus, summary};
+
+/// A Pando over a data directory, on a free port. Its log is thrown away, what it says at its end is in the error.
+pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, String> {
+    // `pando serve` would make it.
+    if !data.is_dir() {
+        return Err(format!("{} is no data directory", data.display()));
+    }
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let address = free_address().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.arg("serve").arg("--data").arg(data).args(["--listen", &format!("ldap://{address}")]);
+    let log = std::env::temp_dir().join(format!("pando-bench-{}.log", std::process::id()));
+    let cores = cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
+    let server = Server::start("Pando", &command, &log, address, &cores);
+    // The server writes to it all the same.
+    let _ = std::fs::remove_file(&log);
+    server.map_err(|error| error.to_string())
+}
 
 /// Where and how.
 pub(super) struct Serving<'a> {
@@ -46,7 +67,7 @@ pub(super) fn measure(
 fn measure_group(
     group: &Group,
     programs: &Programs,
-    folder: &std::path::Path,
+    folder: &Path,
     serving: &Serving<'_>,
     run: &mut RunResult,
 ) -> Result<(), String> {
