@@ -1,7 +1,7 @@
 //! The load driver: runs a [`Workload`] against any LDAP server and measures it.
 //!
-//! It must never be what is measured. Each thread is one event loop ([`worker`]) that sends the answers' successors before it
-//! waits again: requests are templates that are filled ([`request`]), answers are checked where they lie ([`answers`]), all that came in
+//! It must never be what is measured. Each thread is one event loop (`worker`) that sends the answers' successors before it
+//! waits again: requests are templates that are filled (`request`), answers are checked where they lie (`answers`), all that came in
 //! one read is answered in one write. A thread that is busy all the time says so in the result. Every answer is checked: its
 //! code, how many entries came, and that the entry asked for is among them.
 //!

@@ -60,6 +60,11 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
             cost.cpu_micros_per_operation
         )?;
     }
+    let load_cpu: u64 = result.seconds.iter().filter_map(|second| second.load_cpu_micros).sum();
+    if load_cpu > 0 && result.operations_total() > 0 {
+        let micros = load_cpu as f64 / result.operations_total() as f64;
+        writeln!(out, "  load driver: {micros:.2} us CPU an operation")?;
+    }
     if let Some(document) = &result.document {
         let figures: Vec<String> = document.figures.iter().take(FIGURES_MAX).map(figure).collect();
         let more = document.figures.len().saturating_sub(FIGURES_MAX);
