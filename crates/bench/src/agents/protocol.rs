@@ -1,6 +1,8 @@
 //! What coordinator and agent say to each other, and how it is framed.
 //!
-//!     length: 4 octets, most significant first    JSON: so many octets
+//! ```text
+//! length: 4 octets, most significant first    JSON: so many octets
+//! ```
 
 use super::Token;
 use crate::result::{Environment, Second, WorkloadResult};
