@@ -16,6 +16,7 @@ use crate::attribute_index::{AttributeIndex, IndexKinds};
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::entry::EntryRow;
+use crate::operational::VirtualAttribute;
 use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::settings::check::schema_of;
 use crate::settings::{StoredSettings, SuffixNumber};
@@ -75,6 +76,33 @@ pub struct AttributeDef {
     pub is_secret: bool,
 }
 
+/// What every filter on an attribute type wants to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TypeFacts {
+    /// objectClass.
+    pub(crate) is_object_class: bool,
+    /// Made on demand.
+    pub(crate) virtual_attribute: Option<VirtualAttribute>,
+    /// Values of the type or of one of its subtypes are links, or made from links and names.
+    pub(crate) names_entries: bool,
+}
+
+impl TypeFacts {
+    fn of(schema: &Schema, type_id: TypeId) -> TypeFacts {
+        let attribute_type = schema.type_by_id(type_id);
+        let virtual_attribute = VirtualAttribute::of(attribute_type);
+        let mut types = schema.subtypes(type_id).iter().map(|id| schema.type_by_id(*id));
+        TypeFacts {
+            is_object_class: attribute_type.oid == "2.5.4.0",
+            virtual_attribute,
+            names_entries: types.any(is_link_type)
+                || virtual_attribute.is_some_and(|attribute| {
+                    attribute.is_membership() || attribute == VirtualAttribute::EntryDn
+                }),
+        }
+    }
+}
+
 /// A set of object classes that entries have.
 #[derive(Clone, Debug)]
 pub struct ClassSet {
@@ -106,6 +134,8 @@ pub struct Suffix {
 pub struct Catalog {
     /// The schema that all of it refers to.
     pub schema: Arc<Schema>,
+    /// By number of the type.
+    type_facts: Arc<[TypeFacts]>,
     attributes: Vec<AttributeDef>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     by_type: HashMap<TypeId, Vec<AttrId>>,
@@ -230,7 +260,10 @@ fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
 impl Catalog {
     /// A catalogue of nothing.
     pub fn new(schema: Arc<Schema>) -> Catalog {
+        let facts =
+            (0..schema.attribute_types().len() as u32).map(|number| TypeFacts::of(&schema, TypeId(number)));
         Catalog {
+            type_facts: facts.collect(),
             schema,
             attributes: Vec::new(),
             by_description: HashMap::new(),
@@ -511,6 +544,12 @@ impl Catalog {
         let types = self.schema.subtypes(requested.type_id);
         let all = types.iter().flat_map(|type_id| self.attributes_of_type(*type_id)).copied();
         all.filter(|id| self.attribute(*id).description.is_subtype_of(&self.schema, requested)).collect()
+    }
+
+    /// What filters want to know of a type of the schema.
+    #[inline]
+    pub(crate) fn type_facts(&self, type_id: TypeId) -> TypeFacts {
+        self.type_facts[type_id.0 as usize]
     }
 
     /// The class set of this number.

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use crate::OperationError;
 use crate::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::rows::{EntryId, NodeFlags};
@@ -33,10 +35,10 @@ const ROOT: Container =
 #[derive(Debug, Default)]
 pub(crate) struct NameCache {
     version: u64,
-    containers: HashMap<EntryId, Container>,
+    containers: HashMap<EntryId, Container, RandomState>,
     last: Option<(EntryId, Container)>,
     texts: Vec<u8>,
-    bases: HashMap<Box<str>, (EntryId, NodeFlags)>,
+    bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
 }
 
 impl NameCache {

@@ -393,7 +393,23 @@ impl Txn {
     pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<std::result::Result<u64, NewKey>> {
         let mut known = self.known.as_ref()?.borrow_mut();
         let generation = known.generation()?;
-        known.ids.find(generation, map, key)
+        let answer = known.ids.find(generation, map, key);
+        if let Some(Ok(id)) = answer {
+            // Who finds an id asks for the rows of that number next.
+            known.rows.fetch_place(id);
+        }
+        answer
+    }
+
+    /// Says that the value of `key`, a number, will be read soon: if it is known where that lies, the processor fetches it meanwhile.
+    #[inline]
+    pub(crate) fn expect(&self, map: usize, key: u64) {
+        let Some(known) = &self.known else { return };
+        let mut known = known.borrow_mut();
+        if let Some(generation) = known.generation() {
+            // SAFETY: as in `get`.
+            unsafe { known.rows.fetch_value(generation, map, key) }
+        }
     }
 
     /// Remembers the one value of a key.

@@ -6,9 +6,7 @@
 //! which the node row has, so that most filters on `objectClass` never open an entry.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
-use schema::{
-    AttributeDescription, AttributeType, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion,
-};
+use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
 
 use crate::OperationError;
 use crate::access::Access;
@@ -195,20 +193,19 @@ impl Compiler<'_> {
         value: &[u8],
     ) -> Option<Term> {
         let schema = &self.catalog.schema;
-        let attribute_type = schema.type_by_id(description.type_id);
         let class =
             |value| schema.object_class(std::str::from_utf8(value).ok()?.trim()).map(|class| class.id);
-        if is_object_class(attribute_type) && description.options.is_empty() {
+        let facts = self.catalog.type_facts(description.type_id);
+        if facts.is_object_class && description.options.is_empty() {
             return class(value).map(Term::Class);
         }
-        if VirtualAttribute::of(attribute_type) == Some(VirtualAttribute::StructuralObjectClass) {
+        if facts.virtual_attribute == Some(VirtualAttribute::StructuralObjectClass) {
             return class(value).map(Term::StructuralClass);
         }
-        let mut key = Vec::new();
+        let mut key = Vec::with_capacity(value.len() + KEY_OVERHEAD);
         rule.normalize_assertion(schema, value, &mut key).ok()?;
         let mut item = self.item(description, Test::Equal(rule, key));
-        item.target =
-            self.names_entries(attribute_type).then(|| name_in(schema, value)).flatten().map(Target::new);
+        item.target = facts.names_entries.then(|| name_in(schema, value)).flatten().map(Target::new);
         Some(Term::Item(Box::new(item)))
     }
 
@@ -223,7 +220,7 @@ impl Compiler<'_> {
     fn approximate(&self, assertion: &Assertion<'_>) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let attribute_type = self.catalog.schema.type_by_id(description.type_id);
-        let is_virtual = VirtualAttribute::of(attribute_type).is_some();
+        let is_virtual = self.catalog.type_facts(description.type_id).virtual_attribute.is_some();
         let codes = std::str::from_utf8(assertion.value).map(schema::sound_codes).unwrap_or_default();
         // Punctuation has no sound.
         if is_virtual || codes.is_empty() || !matches_by_sound(&self.catalog.schema, attribute_type) {
@@ -258,9 +255,7 @@ impl Compiler<'_> {
 
     fn present(&self, description: &str) -> Term {
         let Some(description) = self.readable(description) else { return UNDEFINED };
-        if is_object_class(self.catalog.schema.type_by_id(description.type_id))
-            && description.options.is_empty()
-        {
+        if self.catalog.type_facts(description.type_id).is_object_class && description.options.is_empty() {
             // Every entry has it: `(objectClass=*)` costs nothing.
             return Term::Constant(Truth::True);
         }
@@ -312,8 +307,7 @@ impl Compiler<'_> {
     }
 
     fn item(&self, description: AttributeDescription, test: Test) -> Item {
-        let attribute_type = self.catalog.schema.type_by_id(description.type_id);
-        if let Some(attribute) = VirtualAttribute::of(attribute_type) {
+        if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute {
             return Item::new(Subject::Virtual(attribute), test);
         }
         let attributes = self.catalog.matching_attributes(&description);
@@ -334,15 +328,6 @@ impl Compiler<'_> {
         };
         let all = self.catalog.attributes().iter();
         all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
-    }
-
-    /// Whether values of the type or of one of its subtypes are links, or made from links and names.
-    fn names_entries(&self, attribute_type: &AttributeType) -> bool {
-        let schema = &self.catalog.schema;
-        let mut types = schema.subtypes(attribute_type.id).iter().map(|id| schema.type_by_id(*id));
-        types.any(crate::catalog::is_link_type)
-            || VirtualAttribute::of(attribute_type)
-                .is_some_and(|attribute| attribute.is_membership() || attribute == VirtualAttribute::EntryDn)
     }
 }
 
@@ -367,9 +352,8 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
     }
 }
 
-fn is_object_class(attribute_type: &AttributeType) -> bool {
-    attribute_type.oid == "2.5.4.0"
-}
+/// Room for what normal forms add to a short value.
+const KEY_OVERHEAD: usize = 8;
 
 impl Item {
     fn new(subject: Subject, test: Test) -> Item {

@@ -185,6 +185,15 @@ impl Plan {
         }
     }
 
+    /// The candidate that is looked at first, where they are few and known.
+    #[inline]
+    pub(crate) fn first_of_few(&self) -> Option<u64> {
+        match &self.source {
+            Source::Indexed { ids, postings } if postings.is_empty() => ids.first().copied(),
+            _ => None,
+        }
+    }
+
     /// Goes on gathering ids; true when that is done.
     pub(crate) fn gather(&mut self, read: &Read, keys_max: usize) -> Result<bool> {
         let Some(gathering) = &mut self.gathering else { return Ok(true) };

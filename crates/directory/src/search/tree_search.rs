@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::controls::RequestControls;
 use crate::limits::STREAMED_PER_ENTRY;
 use crate::name_cache::NameCache;
-use crate::rows::EntryId;
+use crate::rows::{EntryId, NODES};
 use crate::tree::{State, node};
 use crate::{OperationError, Snapshot};
 
@@ -92,6 +92,9 @@ impl TreeSearch {
         let plan = Plan::choose(state, &scope, &filter)?;
         check_cost(state, access, &filter, &plan)?;
         let writer = ResultWriter::new(id, request.types_only, selection);
+        if let Some(candidate) = plan.first_of_few() {
+            state.read.expect(NODES, candidate);
+        }
         Ok(TreeSearch {
             scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
             referrals,
