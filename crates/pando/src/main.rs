@@ -25,6 +25,10 @@ use clap::{CommandFactory, Parser};
 
 use arguments::{CommandLine, Verb};
 
+/// A search takes a dozen small pieces of memory, an import millions.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match CommandLine::parse().verb {
         Verb::Serve(arguments) => serve::run(arguments),

@@ -4,7 +4,7 @@
 //! the letters of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the changes
 //! it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
 //!
-//! While the loop waits its snapshot is parked, so that an idle server pins no old pages.
+//! While the loop waits for long its snapshot is parked, so that an idle server pins no old pages.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Turn};
 use crate::context::Context;
-use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, READY_TIME_MAX, TICK};
+use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, PARK_AFTER, READY_TIME_MAX, TICK};
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::session::Session;
 use crate::stream::{Peer, Stream};
@@ -117,10 +117,22 @@ impl EventLoop {
 
     /// Waits until something happens, or not at all if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout = if self.ready.is_empty() { self.timeout() } else { Some(Duration::ZERO) };
-        if timeout != Some(Duration::ZERO) {
-            self.context.snapshot.park();
+        if !self.ready.is_empty() {
+            return self.wait_for(events, Some(Duration::ZERO));
         }
+        // A loop with work to do keeps its snapshot: waking one costs a look-up in every map that is asked then.
+        let timeout = self.timeout();
+        let short = timeout.map_or(PARK_AFTER, |timeout| timeout.min(PARK_AFTER));
+        self.wait_for(events, Some(short))?;
+        if !events.is_empty() || timeout == Some(short) {
+            return Ok(());
+        }
+        self.context.snapshot.park();
+        let timeout = self.timeout();
+        self.wait_for(events, timeout)
+    }
+
+    fn wait_for(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 events.clear();

@@ -68,6 +68,9 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
 
+/// Idleness after which an event loop lets go of its position of the store, whose pages can be reused from then on.
+pub const PARK_AFTER: Duration = Duration::from_millis(10);
+
 /// Readiness events taken from the kernel at a time.
 pub const EVENTS_MAX: usize = 1_024;
 
