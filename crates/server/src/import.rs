@@ -11,6 +11,7 @@
 //! A record that is refused is written to the rejects file as it stands in the text: from the text's own file where it has one,
 //! otherwise from a temporary copy of what was read.
 
+mod early_sync;
 mod pieces;
 mod progress;
 mod rejects;
@@ -31,6 +32,7 @@ use crate::config::Config;
 use crate::settings::{self, SettingsFile};
 use crate::stamp::{Random, now_micros};
 use crate::start::{Opened, ServeError};
+use early_sync::EarlySync;
 use pieces::{Piece, Pieces};
 use progress::{Phase, Progress};
 use rejects::Rejects;
@@ -43,6 +45,9 @@ const MEMORY_MIN: usize = 64 << 20;
 
 /// Blocks of rows that wait to be written, at most.
 const BLOCKS_MAX: usize = 8;
+
+/// Blocks of rows, of half a megabyte each, after which what was written is synced beside the writing.
+const BLOCKS_PER_SYNC: usize = 256;
 
 /// Share of the memory that one record may take before it is read in parts instead.
 const LARGE_SHARE: usize = 32;
@@ -155,6 +160,8 @@ impl Run<'_> {
         generation: [u8; 16],
     ) -> Result<Imported, ServeError> {
         let mut progress = Progress::new(self.sources.total_bytes());
+        let early_sync = builder.new_file().and_then(EarlySync::of);
+        let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let mut imported = Imported::default();
         // Of the memory, half and an eighth is for the preparers; the rest for pieces of text, pages, and the two sorters that
         // fill while those of the preparers are read.
@@ -162,6 +169,8 @@ impl Run<'_> {
         imported.carried_over =
             builder.carry_over(self.job, &mut carried).map_err(|error| self.failed(error))?;
         let mut sorters = self.prepare(&mut builder, &mut rejects, &mut imported, &mut progress)?;
+        // The entries are written, and one core has nothing to do while names are sorted out.
+        early_sync.ask();
         sorters.push(carried);
         let (mut rows, names): (Vec<Rows>, Vec<_>) =
             sorters.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
@@ -194,11 +203,18 @@ impl Run<'_> {
         imported.repeated_values = std::thread::scope(|scope| {
             let (sender, blocks) = sync_channel(BLOCKS_MAX);
             scope.spawn(move || merge(rows, &sender));
-            builder.write_rows(blocks.into_iter(), &refused, |count| progress.at(count))
+            let blocks = blocks.into_iter().enumerate().map(|(number, block)| {
+                if number % BLOCKS_PER_SYNC == BLOCKS_PER_SYNC - 1 {
+                    early_sync.ask();
+                }
+                block
+            });
+            builder.write_rows(blocks, &refused, |count| progress.at(count))
         })
         .map_err(|error| self.failed(error))?;
         imported.bytes = progress.bytes();
         progress.begin(Phase::Sync, 0);
+        drop(early_sync);
         builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
         rejects.keep();
         progress.end();

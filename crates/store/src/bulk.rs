@@ -127,6 +127,14 @@ impl BulkStore {
         })
     }
 
+    /// The file in the making, opened once more: for having it written out meanwhile.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn new_file(&self) -> std::io::Result<File> {
+        File::open(&self.new_file.path)
+    }
+
     /// A view of the data that is to be replaced, for taking over parts of it. `None` if there is none. Whoever keeps it beyond
     /// [`finish`](BulkStore::finish) keeps the directory locked.
     ///

@@ -48,6 +48,14 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// The new data file: see [`BulkStore::new_file`].
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn new_file(&self) -> std::io::Result<File> {
+        self.store.new_file()
+    }
+
     /// Locks the data directory and begins a new data file. The directory has been opened before, so that there is data.
     ///
     /// # Errors
