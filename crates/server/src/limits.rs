@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const CONNECTIONS_MAX: usize = 100_000;
 
 /// Bytes for remembering where rows are, all event loops together, by default: enough for the rows that look-ups by an
-/// indexed value need of some three million entries, taken only as they are asked for. See [`store::View::remember_rows`].
+/// indexed value need of some two million entries, taken only as they are asked for. See [`store::View::remember_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
