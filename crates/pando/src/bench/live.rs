@@ -46,6 +46,19 @@ impl Live {
     }
 }
 
+/// Shows the progress of workloads that run one after another, each in a line of its own.
+pub(super) fn of_each() -> impl FnMut(&str, &Progress) {
+    let mut live: Option<Live> = None;
+    move |name, progress| {
+        if live.as_ref().is_none_or(|live| live.name != name) {
+            live = Some(Live::new(name));
+        }
+        if let Some(live) = &mut live {
+            live.show(progress);
+        }
+    }
+}
+
 impl Drop for Live {
     fn drop(&mut self) {
         if self.is_terminal {

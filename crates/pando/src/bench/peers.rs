@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::driver::{Options, Progress};
+use bench::driver::Options;
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
 use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult, setting};
 use clap::Args;
 
-use super::live::Live;
 use super::run::{command_line, of_file, shipped};
-use super::{Cpus, limit, parse_duration};
+use super::{Cpus, limit, live, parse_duration};
 use crate::exit;
 
 /// The indexes that the comparison of loaders has.
@@ -155,15 +154,7 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
             export: arguments.load_only,
             rounds: arguments.rounds,
         };
-        let mut live: Option<(String, Live)> = None;
-        let mut watch = |name: &str, progress: &Progress| {
-            if live.as_ref().is_none_or(|(shown, _)| shown != name) {
-                live = Some((name.to_owned(), Live::new(name)));
-            }
-            if let Some((_, live)) = &mut live {
-                live.show(progress);
-            }
-        };
+        let mut watch = live::of_each();
         let mut driven = Driven {
             workloads: &group.workloads,
             options: options(arguments, group.entries),

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use bench::driver::{Options, Progress};
+use bench::driver::Options;
 use bench::peers::comparison::{self, BULK_LOAD, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Product, Programs, Server, free_address};
 use bench::result::{RunResult, ServerDescription, WorkloadResult};
 use bench::workload::Workload;
 
-use super::live::Live;
-use super::{Cpus, summary};
+use super::{Cpus, live, summary};
 
 /// A Pando over a data directory, on a free port. Its log is thrown away, what it says at its end is in the error.
 pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, String> {
@@ -85,15 +84,7 @@ fn measure_group(
         export: false,
         rounds: 1,
     };
-    let mut live: Option<(String, Live)> = None;
-    let mut watch = |name: &str, progress: &Progress| {
-        if live.as_ref().is_none_or(|(shown, _)| shown != name) {
-            live = Some((name.to_owned(), Live::new(name)));
-        }
-        if let Some((_, live)) = &mut live {
-            live.show(progress);
-        }
-    };
+    let mut watch = live::of_each();
     let mut driven = Driven {
         workloads: &group.workloads,
         options: Options { entries: group.entries, ..serving.options.clone() },
@@ -108,7 +99,7 @@ fn measure_group(
         }
     };
     comparison::compare(&plan, &data, &mut driven, run, &mut say).map_err(|error| error.to_string())?;
-    drop(live);
+    drop(watch);
     for result in run.workloads[before..].iter().filter(|result| result.workload != BULK_LOAD) {
         print!("{}", summary::of(result));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::driver::{Options, Progress};
+use bench::driver::Options;
 use bench::peers::under_load::Driven;
 use bench::peers::{Product, Programs};
 use bench::result::{Environment, RunResult, WorkloadResult};
@@ -13,9 +13,8 @@ use bench::sweep::{self, Steps, Sweep, SweepError};
 use bench::workload::Workload;
 use clap::Args;
 
-use super::live::Live;
 use super::run::{command_line, of_file, shipped};
-use super::{Cpus, parse_duration};
+use super::{Cpus, live, parse_duration};
 use crate::exit;
 
 /// The options of `pando bench sweep`.
@@ -122,7 +121,7 @@ fn measure(arguments: &SweepArguments) -> Result<bool, (String, bool)> {
     let mut result = RunResult::begin(command_line(std::env::args()), Environment::detect());
     result.environment.load_generator_cpus = Some(arguments.load_cpus.to_string());
     result.environment.server_cpus = Some(arguments.server_cpus.to_string());
-    let mut watch = |name: &str, progress: &Progress| Live::new(name).show(progress);
+    let mut watch = live::of_each();
     let mut driven = Driven {
         workloads: &[],
         options: options(arguments),
