@@ -1,7 +1,6 @@
-//! Data to serve and to measure with: the sample organisation ([`sample`]), people without end ([`people`]), anything from a
-//! template ([`template`]); and what it takes to measure a directory server: workloads ([`workload`]), the load driver
-//! ([`driver`]; [`load`] is its simple predecessor), a server that does nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]);
-//! other servers to measure beside ([`peers`]).
+//! Data to serve and to measure with: the sample organisation ([`sample`]), anything from a template ([`template`]); and what it
+//! takes to measure a directory server: workloads ([`workload`]), the load driver ([`driver`]), a server that does nothing
+//! ([`responder`]), results ([`result`]), CPU time ([`cpu`]); other servers to measure beside ([`peers`]).
 //!
 //! Measuring speaks LDAP over the wire, so it measures any server: Pando, and those it is compared with. Data and keys
 //! come from seeds ([`Seeded`]), never from the clock.
@@ -11,9 +10,7 @@ pub mod agents;
 pub mod cgroup;
 pub mod cpu;
 pub mod driver;
-pub mod load;
 pub mod peers;
-pub mod people;
 pub mod report;
 pub mod responder;
 pub mod result;

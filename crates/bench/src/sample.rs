@@ -224,7 +224,7 @@ fn mail_domain(suffix: &Dn<'_>) -> String {
 }
 
 /// {SSHA} of [`PASSWORD`], with a salt from the generator.
-pub(crate) fn password_value(seeded: &mut Seeded) -> String {
+fn password_value(seeded: &mut Seeded) -> String {
     let salt: [u8; 8] = seeded.bytes();
     let mut raw = Sha1::new().chain_update(PASSWORD).chain_update(salt).finalize().to_vec();
     raw.extend_from_slice(&salt);

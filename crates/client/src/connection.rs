@@ -125,17 +125,6 @@ impl Connection {
         Ok(self.stream.write_all(bytes)?)
     }
 
-    /// The socket, for a caller that goes on by itself. What was received and not taken is lost.
-    ///
-    /// # Panics
-    /// When it is one of the file system.
-    pub fn into_stream(self) -> TcpStream {
-        match self.stream {
-            Stream::Tcp(stream) => stream,
-            Stream::Local(_) => panic!("a socket of the file system is no TCP socket"),
-        }
-    }
-
     /// Closes the sending half of the connection.
     pub fn finish_sending(&mut self) -> Result<(), ClientError> {
         Ok(self.stream.finish_sending()?)
