@@ -13,7 +13,9 @@ mod blocks;
 pub mod comparison;
 mod data;
 mod definitions;
+pub mod done;
 mod ds389;
+mod fitted;
 mod loading;
 mod opendj;
 mod openldap;
@@ -122,6 +124,29 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     all
 }
 
+/// How passwords are stored in the data, the same on all servers. New ones are stored as {SSHA}, or in clear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passwords {
+    /// {SSHA}: one round of SHA-1, which costs a server next to nothing.
+    #[default]
+    Salted,
+    /// As they are, for mechanisms that compute with the password itself.
+    Clear,
+    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the servers verify.
+    Slow,
+}
+
+impl Passwords {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Passwords::Salted => "{SSHA}",
+            Passwords::Clear => "clear",
+            Passwords::Slow => "{CRYPT}, SHA-512 of 5,000 rounds",
+        }
+    }
+}
+
 /// What all servers of a comparison get alike.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -135,8 +160,8 @@ pub struct Setup {
     pub indexes: Vec<Index>,
     /// Definitions that the data needs beyond standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
-    /// Passwords are stored in clear instead of as {SSHA}.
-    pub clear_passwords: bool,
+    /// How passwords are stored.
+    pub passwords: Passwords,
     /// A line is logged for every operation.
     pub operation_log: bool,
     /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
@@ -156,7 +181,7 @@ impl Setup {
             admin_password: "peers-password".to_owned(),
             indexes,
             schema: None,
-            clear_passwords: false,
+            passwords: Passwords::Salted,
             operation_log: false,
             server_cores: Vec::new(),
             ldif_bytes,
@@ -171,7 +196,7 @@ impl Setup {
     }
 
     fn password_scheme(&self) -> &'static str {
-        if self.clear_passwords { "clear" } else { "{SSHA}" }
+        self.passwords.name()
     }
 }
 
@@ -209,6 +234,11 @@ pub trait Peer {
     /// When it ends instead, or does not answer for minutes.
     fn start(&mut self) -> Result<Server, PeerError>;
 
+    /// Whether it is slow for the first seconds after each start, because it compiles what it runs.
+    fn needs_warm_up(&self) -> bool {
+        false
+    }
+
     /// Writes its data as LDIF by its own tool, offline, if it has one that we drive.
     ///
     /// # Errors
@@ -243,6 +273,16 @@ pub enum PeerError {
         command: String,
         /// How it ended.
         status: ExitStatus,
+        /// Its last lines.
+        said: String,
+    },
+    /// One of its tools took too long, and was ended.
+    #[error("{command} was ended after {seconds} s, which is too long; the end of its output:\n{said}")]
+    TooSlow {
+        /// The tool.
+        command: String,
+        /// How long it was waited for.
+        seconds: u64,
         /// Its last lines.
         said: String,
     },

@@ -13,6 +13,7 @@ mod charts;
 mod documents;
 mod environment;
 mod groups;
+mod overview;
 mod plot;
 mod problems;
 mod rows;
@@ -85,6 +86,15 @@ impl Report {
         Ok(templates
             .get_template("page.html")?
             .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
+    }
+
+    /// All workloads with the servers side by side, as tables in Markdown; nothing where there are too few for that.
+    ///
+    /// # Errors
+    /// When the sink does.
+    pub fn write_markdown(&self, sink: impl Write) -> io::Result<()> {
+        let groups = Groups::new(&self.runs, self.reference.as_deref());
+        overview::overview(&groups).map_or(Ok(()), |overview| overview::write_markdown(&overview, sink))
     }
 
     /// Whether nothing has to be warned of.

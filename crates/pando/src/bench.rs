@@ -10,6 +10,7 @@ mod run;
 mod serve;
 mod summary;
 mod sweep;
+mod tables;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -101,7 +101,8 @@ fn workloads_alternate_between_slapd_and_pando() {
     let (search, modify) = (scratch.write("search.toml", SEARCH), scratch.write("modify.toml", MODIFY));
     let files = ["--workload", search.to_str().unwrap(), "--workload", modify.to_str().unwrap()];
     let how = ["--peers", "openldap", "--entries", "300", "--rounds", "2"];
-    let times = ["--duration", "300ms", "--warmup", "100ms", "--server-cpus", "0", "--load-cpus", "0"];
+    // Long enough for a change on disk on a machine that has other things to do.
+    let times = ["--duration", "2s", "--warmup", "100ms", "--server-cpus", "0", "--load-cpus", "0"];
     let (result, table) = compare(&scratch, &[&files[..], &how, &times].concat());
     check_loads(&result, &["Pando", "OpenLDAP"]);
     for workload in ["search", "modify"] {
@@ -111,7 +112,7 @@ fn workloads_alternate_between_slapd_and_pando() {
         let order: Vec<_> = (0..rounds.len()).map(|number| (rounds[number].round, product(number))).collect();
         assert_eq!(order.len(), 4, "{order:?}");
         for measured in &rounds {
-            assert!(measured.is_clean() && measured.operations_total() > 0, "{measured:?}");
+            assert!(measured.is_clean() && measured.operations_total() > 0, "{:?}", measured.failures);
             assert!(measured.cost.as_ref().unwrap().cpu_micros_per_operation > 0.0);
             assert_eq!(measured.server.bind_identity, "cn=admin,dc=example,dc=com");
         }
@@ -131,6 +132,83 @@ fn workloads_alternate_between_slapd_and_pando() {
     assert_eq!(begins, ["Pando", "OpenL", "Pando", "OpenL"]);
     assert_eq!(result.limits[0].server.product, "Null responder");
     assert!(table.contains("Pando's / theirs"), "{table}");
+}
+
+/// What was interrupted goes on: what is in the result stays, what is missing or failed is measured.
+#[test]
+fn a_comparison_goes_on_where_it_was_interrupted() {
+    let scratch = Scratch::new("peers-resume");
+    let search = scratch.write("search.toml", SEARCH);
+    let fresh = scratch.write("fresh.toml", SEARCH.replace("[needs]", "[needs]\nfresh_start = true"));
+    let output = scratch.join("result.json");
+    let how = |duration: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.args([
+            "bench",
+            "peers",
+            "--peers",
+            "openldap",
+            "--entries",
+            "100",
+            "--rounds",
+            "1",
+            "--no-limit",
+        ]);
+        command.args([
+            "--duration",
+            duration,
+            "--warmup",
+            "0s",
+            "--server-cpus",
+            "0",
+            "--load-cpus",
+            "0",
+            "--resume",
+        ]);
+        command.arg("--workload").arg(&search).arg("--workload").arg(&fresh);
+        command.arg("--folder").arg(scratch.path()).arg("-o").arg(&output);
+        command
+    };
+    let run = how("200ms").output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let whole = RunResult::read(&output).unwrap();
+    // A load, a search and a fresh start on two servers.
+    assert_eq!(whole.workloads.len(), 6);
+    let fresh_rows = whole.workloads.iter().filter(|measured| measured.workload == "fresh");
+    for measured in fresh_rows {
+        assert!(measured.is_clean() && measured.parameters.duration_seconds == Some(10.0));
+        assert!(
+            measured.notes.iter().any(|note| note.contains("started just before")),
+            "{:?}",
+            measured.notes
+        );
+    }
+    // Nothing is left to do, and nothing is loaded.
+    let run = how("200ms").output().unwrap();
+    assert!(run.status.success() && !String::from_utf8_lossy(&run.stderr).contains("loading"));
+    // One is lost, one has failed.
+    let mut part = whole.clone();
+    part.workloads
+        .retain(|measured| measured.workload != "search" || !measured.server.product.starts_with("Pando"));
+    let failed = part.workloads.iter_mut().find(|measured| measured.workload == "search").unwrap();
+    failed.complete = false;
+    part.write(&output).unwrap();
+    let run = how("200ms").output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && !said.contains("fresh:"), "{said}");
+    let again = RunResult::read(&output).unwrap();
+    assert_eq!(again.workloads.len(), 6, "{said}");
+    assert!(again.workloads.iter().all(|measured| measured.is_clean()));
+    let times = |result: &RunResult| -> Vec<String> {
+        let fresh = result.workloads.iter().filter(|measured| measured.workload == "fresh");
+        fresh.map(|measured| measured.started.clone()).collect()
+    };
+    assert_eq!(times(&again), times(&whole));
+    // Figures of two commands are no comparison.
+    let run = how("300ms").output().unwrap();
+    assert_eq!(run.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("another command") && said.contains("200ms"), "{said}");
 }
 
 #[test]

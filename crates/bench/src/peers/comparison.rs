@@ -4,15 +4,25 @@
 //! cost the one that is measured. Each round goes through the servers in another order, so that none always has the place
 //! after the same neighbour. Where the disk has no room for all data at a time, one server goes through all rounds before the next is
 //! loaded, and the result says so.
+//!
+//! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that is given what an
+//! earlier one had measured ([`done`](super::done)) goes on where that ended. A server that ends in the middle is started again for the next workload.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use super::answers::{self, Answer, Question};
-use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, loading};
+use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading};
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
+use crate::workload::Workload;
 
 /// The name under which loads stand in a result.
 pub const BULK_LOAD: &str = "bulk-load";
+
+/// How long a server may be at work after its clients have gone: long enough for a collection of garbage, or for a checkpoint.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+
+const LOAD_TITLE: &str = "Bulk load by the server's own loader";
 
 /// What to compare.
 pub struct Plan<'p> {
@@ -28,15 +38,28 @@ pub struct Plan<'p> {
     pub export: bool,
     /// How often each workload runs on each server.
     pub rounds: u32,
+    /// How long servers that compile what they run are warmed up after each start.
+    pub java_warm_up: Duration,
+}
+
+/// Who is told how it goes.
+pub struct Follower<'f> {
+    /// Is told in words, a line at a time.
+    pub say: &'f mut dyn FnMut(&str),
+    /// Is given the result after every workload, to save it.
+    pub save: &'f mut dyn FnMut(&RunResult),
 }
 
 /// Puts a load on servers.
 pub trait Measure {
-    /// How many workloads there are; without any, servers are loaded and asked one after the other.
-    fn workloads(&self) -> usize;
+    /// What there is to measure; without anything, servers are loaded and asked one after the other.
+    fn workloads(&self) -> &[Workload];
 
     /// Runs one of them once. What goes wrong is part of the result.
     fn measure(&mut self, workload: usize, round: u32, target: &Target<'_>) -> WorkloadResult;
+
+    /// Puts some of everything on a server, and keeps nothing of it.
+    fn warm_up(&mut self, time: Duration, target: &Target<'_>);
 }
 
 /// A server that is ready for load.
@@ -59,7 +82,7 @@ struct Contestant {
 }
 
 /// Compares, and appends to the result what comes out: a load for every server, its workloads, and the comparison of answers. A server that fails
-/// stays in the result with the reason, and the others go on.
+/// stays in the result with the reason, and the others go on. What stands in the result already is not measured again.
 ///
 /// # Errors
 /// When the disk is too small for any of them.
@@ -68,11 +91,12 @@ pub fn compare(
     data: &Data,
     measure: &mut dyn Measure,
     result: &mut RunResult,
-    say: &mut dyn FnMut(&str),
+    follower: Follower<'_>,
 ) -> Result<(), PeerError> {
     let questions = answers::questions(&plan.setup, data);
-    let mut run = Run { plan, data, result, say, questions, answers: Vec::new() };
-    let is_load_only = measure.workloads() == 0;
+    let Follower { say, save } = follower;
+    let mut run = Run { plan, data, result, say, save, questions, answers: Vec::new() };
+    let is_load_only = measure.workloads().is_empty();
     match loading::room(plan.products, data, &plan.folder)? {
         Room::ForAll if !is_load_only => run.all_at_a_time(measure),
         room => {
@@ -89,6 +113,7 @@ pub fn compare(
         (run.say)(&agreement(&comparison));
         run.result.comparisons.push(comparison);
     }
+    (run.save)(run.result);
     Ok(())
 }
 
@@ -106,17 +131,20 @@ struct Run<'r> {
     data: &'r Data,
     result: &'r mut RunResult,
     say: &'r mut dyn FnMut(&str),
+    save: &'r mut dyn FnMut(&RunResult),
     questions: Vec<Question>,
     answers: Vec<(String, Vec<Answer>)>,
 }
 
 impl Run<'_> {
     fn all_at_a_time(&mut self, measure: &mut dyn Measure) {
+        let products = self.plan.products;
         let mut contestants: Vec<_> =
-            self.plan.products.iter().filter_map(|product| self.prepare(*product)).collect();
+            products.iter().filter_map(|product| self.prepare(*product, measure)).collect();
         for round in 1..=self.plan.rounds {
-            for workload in 0..measure.workloads() {
+            for workload in 0..measure.workloads().len() {
                 self.round(measure, workload, round, &mut contestants);
+                (self.save)(self.result);
                 // Another one begins next time.
                 let len = contestants.len().max(1);
                 contestants.rotate_left(1 % len);
@@ -127,11 +155,12 @@ impl Run<'_> {
 
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
-            let Some(contestant) = self.prepare(*product) else { continue };
+            let Some(contestant) = self.prepare(*product, measure) else { continue };
             let mut alone = [contestant];
             for round in 1..=self.plan.rounds {
-                for workload in 0..measure.workloads() {
+                for workload in 0..measure.workloads().len() {
                     self.round(measure, workload, round, &mut alone);
+                    (self.save)(self.result);
                 }
             }
             let [contestant] = alone;
@@ -139,34 +168,69 @@ impl Run<'_> {
         }
     }
 
-    /// A server with its data, that was asked the questions and is held.
-    fn prepare(&mut self, product: Product) -> Option<Contestant> {
-        match self.try_prepare(product) {
+    /// A server with its data, that was asked the questions, is warm and held. One that fails is in the result with the reason, for its
+    /// load and for every workload.
+    fn prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Option<Contestant> {
+        match self.try_prepare(product, measure) {
             Ok(contestant) => Some(contestant),
             Err(error) => {
-                (self.say)(&format!("{}: {error}", product.name()));
-                let server =
-                    ServerDescription { product: product.name().to_owned(), ..ServerDescription::default() };
-                let title = "Bulk load by the server's own loader";
-                let mut failed = WorkloadResult::unsupported(BULK_LOAD, title, server, error.to_string());
-                failed.complete = false;
-                self.result.workloads.push(failed);
+                (self.say)(&format!("{}: {error}", product.label()));
+                let server = done::known_server(self.result, product);
+                let row = failed(BULK_LOAD, LOAD_TITLE, &server, error.to_string());
+                self.result.workloads.push(row);
+                for workload in measure.workloads() {
+                    let reason = format!("the server could not be set up: {error}");
+                    let row = failed(&workload.name, &workload.title, &server, reason);
+                    self.result.workloads.push(row);
+                }
                 None
             }
         }
     }
 
-    fn try_prepare(&mut self, product: Product) -> Result<Contestant, PeerError> {
+    fn try_prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Result<Contestant, PeerError> {
         let folder = self.plan.folder.join(product.name());
-        let mut peer = loading::configure(product, &self.plan.programs.clone(), &folder, &self.plan.setup)?;
+        let began = Instant::now();
+        let mut peer = loading::configure(product, self.plan.programs, &folder, &self.plan.setup)?;
         let name = peer.product().to_owned();
-        (self.say)(&format!("{name}: loading {} entries", self.data.entries));
+        (self.say)(&format!(
+            "{name}: set up in {:.1} s; loading {} entries",
+            began.elapsed().as_secs_f64(),
+            self.data.entries
+        ));
+        let description = self.load(&mut *peer)?;
+        let began = Instant::now();
+        let server = peer.start()?;
+        let started = began.elapsed();
+        let mut contestant = Contestant { peer, description, server: None };
+        self.take(&mut contestant, server);
+        let Some(server) = &contestant.server else { return Ok(contestant) };
+        let began = Instant::now();
+        let mut connection = server.bound(&self.plan.setup.admin_dn, &self.plan.setup.admin_password)?;
+        let answers = answers::ask(&mut connection, &self.questions)?;
+        (self.say)(&format!(
+            "{name}: started in {:.1} s, answered {} questions in {:.1} s",
+            started.as_secs_f64(),
+            self.questions.len(),
+            began.elapsed().as_secs_f64()
+        ));
+        self.answers.push((name, answers));
+        self.warm_up(&mut contestant, measure);
+        if let Some(server) = &contestant.server {
+            server.hold();
+        }
+        Ok(contestant)
+    }
+
+    /// Loads it, and keeps what that took; the server as the result describes it.
+    fn load(&mut self, peer: &mut dyn Peer) -> Result<ServerDescription, PeerError> {
         let load = peer.bulk_load(self.data)?;
-        let export = if self.plan.export { loading::export(&mut *peer)? } else { None };
-        let mut description = loading::description(&*peer, &self.plan.setup, self.data);
+        let export = if self.plan.export { loading::export(peer)? } else { None };
+        let mut description = loading::description(peer, &self.plan.setup, self.data);
         let loaded = loading::load_result(&load, export, self.data);
         (self.say)(&format!(
-            "{name}: {} in {:.1} s ({:.1} s CPU), {:.0} MB private memory, {:.0} MB on disk",
+            "{}: {} in {:.1} s ({:.1} s CPU), {:.0} MB private memory, {:.0} MB on disk",
+            peer.product(),
             loaded.loader,
             loaded.seconds,
             load.cost.cpu.as_secs_f64(),
@@ -174,25 +238,62 @@ impl Run<'_> {
             load.disk_bytes as f64 / 1e6
         ));
         description.bulk_load = Some(loaded);
-        self.result.workloads.push(WorkloadResult {
-            workload: BULK_LOAD.to_owned(),
-            title: "Bulk load by the server's own loader".to_owned(),
-            started: now_text(),
-            round: 1,
-            server: description.clone(),
-            measured_seconds: load.cost.wall.as_secs_f64(),
-            per_second: self.data.entries as f64 / load.cost.wall.as_secs_f64().max(1e-9),
-            complete: true,
-            ..WorkloadResult::default()
-        });
-        let server = peer.start()?;
-        description.uris = vec![format!("ldap://{}", server.address())];
+        // An earlier run that this one goes on with may have loaded the same.
+        if !self.result.workloads.iter().any(|load| done::is_load_of(load, &description)) {
+            self.result.workloads.push(WorkloadResult {
+                workload: BULK_LOAD.to_owned(),
+                title: LOAD_TITLE.to_owned(),
+                started: now_text(),
+                round: 1,
+                server: description.clone(),
+                measured_seconds: load.cost.wall.as_secs_f64(),
+                per_second: self.data.entries as f64 / load.cost.wall.as_secs_f64().max(1e-9),
+                complete: true,
+                ..WorkloadResult::default()
+            });
+            (self.save)(self.result);
+        }
+        Ok(description)
+    }
+
+    /// A server has started for this contestant.
+    fn take(&mut self, contestant: &mut Contestant, server: Server) {
+        contestant.description.uris = vec![format!("ldap://{}", server.address())];
         self.result.environment.set_server_process(server.id());
-        let mut connection = server.bound(&self.plan.setup.admin_dn, &self.plan.setup.admin_password)?;
-        let answers = answers::ask(&mut connection, &self.questions)?;
-        self.answers.push((name, answers));
-        server.hold();
-        Ok(Contestant { peer, description, server: Some(server) })
+        contestant.server = Some(server);
+    }
+
+    /// Lets a server that compiles what it runs do so.
+    fn warm_up(&mut self, contestant: &mut Contestant, measure: &mut dyn Measure) {
+        let time = self.plan.java_warm_up;
+        if !contestant.peer.needs_warm_up() || measure.workloads().is_empty() || time.is_zero() {
+            return;
+        }
+        let Some(server) = &contestant.server else { return };
+        let told = format!("{:.0} s of the workloads' operations after each start", time.as_secs_f64());
+        contestant.description.set("warm-up", told);
+        (self.say)(&format!("{}: warming up for {:.0} s", contestant.peer.product(), time.as_secs_f64()));
+        let description = &contestant.description;
+        let target = Target { server, description, setup: &self.plan.setup, data: self.data };
+        measure.warm_up(time, &target);
+    }
+
+    /// Stops the server if it runs, and starts it; cold for a workload that wants it so.
+    fn start_again(
+        &mut self,
+        contestant: &mut Contestant,
+        measure: &mut dyn Measure,
+        stays_cold: bool,
+    ) -> Result<(), PeerError> {
+        if let Some(Err(error)) = contestant.server.take().map(Server::stop) {
+            (self.say)(&error.to_string());
+        }
+        let server = contestant.peer.start()?;
+        self.take(contestant, server);
+        if !stays_cold {
+            self.warm_up(contestant, measure);
+        }
+        Ok(())
     }
 
     fn round(
@@ -203,6 +304,27 @@ impl Run<'_> {
         contestants: &mut [Contestant],
     ) {
         for contestant in contestants {
+            let (name, title, wants_start) = {
+                let workload = &measure.workloads()[workload];
+                (workload.name.clone(), workload.title.clone(), workload.needs.fresh_start)
+            };
+            if done::is_done(self.result, &name, round, &contestant.description.product) {
+                continue;
+            }
+            let has_ended = contestant.server.as_ref().is_none_or(Server::has_ended);
+            if has_ended {
+                (self.say)(&format!("{}: has ended, and is started again", contestant.description.product));
+            }
+            if has_ended || wants_start {
+                let again = self.start_again(contestant, measure, wants_start);
+                if let Err(error) = again {
+                    (self.say)(&error.to_string());
+                    let mut row = failed(&name, &title, &contestant.description, error.to_string());
+                    row.round = round;
+                    self.result.workloads.push(row);
+                    continue;
+                }
+            }
             let Some(server) = &contestant.server else { continue };
             server.go_on();
             let target = Target {
@@ -211,8 +333,22 @@ impl Run<'_> {
                 setup: &self.plan.setup,
                 data: self.data,
             };
-            let measured = measure.measure(workload, round, &target);
-            server.hold();
+            let mut measured = measure.measure(workload, round, &target);
+            if !server.settles_within(SETTLE_MAX) {
+                (self.say)(&format!(
+                    "{} is still at work, and is started again",
+                    contestant.description.product
+                ));
+                if let Err(error) = self.start_again(contestant, measure, false) {
+                    (self.say)(&error.to_string());
+                }
+            }
+            if let Some(server) = &contestant.server {
+                server.hold();
+            }
+            if has_ended {
+                measured.notes.push("the server had ended before this, and was started again".to_owned());
+            }
             (self.say)(&line(&measured));
             self.result.workloads.push(measured);
         }
@@ -227,6 +363,14 @@ impl Run<'_> {
             (self.say)(&format!("remove {}: {error}", contestant.peer.folder().display()));
         }
     }
+}
+
+/// What was not measured because the server failed; a run that goes on with this one tries again.
+fn failed(workload: &str, title: &str, server: &ServerDescription, reason: String) -> WorkloadResult {
+    let server = ServerDescription { bulk_load: None, ..server.clone() };
+    let mut row = WorkloadResult::unsupported(workload, title, server, reason);
+    row.complete = false;
+    row
 }
 
 /// One measurement for a person.

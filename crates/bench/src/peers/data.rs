@@ -3,6 +3,7 @@
 //! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every server
 //! verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -12,11 +13,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use client::{Attribute, Entry};
 use ldap::ldif::{LdifBody, LdifReader};
+use sha_crypt::{PasswordHasher as _, ShaCrypt};
 
-use super::ssha;
+use super::{Passwords, ssha};
 use crate::Seeded;
 use crate::template::{Parameters, Template, TemplateError, shipped};
 
+/// Slow hashes that are made of a password.
+const SLOW_SALTS: usize = 16;
 /// How many entries are kept to ask for.
 const SAMPLES_MAX: u64 = 64;
 /// A sample larger than this, such as a group of millions, is not kept.
@@ -76,35 +80,26 @@ impl Data {
         seed: u64,
         path: &Path,
     ) -> Result<Data, DataError> {
-        Data::generate_with(template, parameters, seed, path, true)
+        Data::generate_with(template, parameters, seed, path, Passwords::Salted)
     }
 
-    /// The same with passwords in clear.
+    /// The same with passwords in a form.
     ///
     /// # Errors
     /// As [`Data::generate`].
-    pub fn generate_clear(
+    pub fn generate_with(
         template: &str,
         parameters: &Parameters,
         seed: u64,
         path: &Path,
-    ) -> Result<Data, DataError> {
-        Data::generate_with(template, parameters, seed, path, false)
-    }
-
-    fn generate_with(
-        template: &str,
-        parameters: &Parameters,
-        seed: u64,
-        path: &Path,
-        hashes: bool,
+        passwords: Passwords,
     ) -> Result<Data, DataError> {
         let io = |error| DataError::Io { path: path.to_owned(), error };
         let parsed = Template::read(template, parameters)?;
         let count = parsed.entry_count();
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
-        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1), hashes);
+        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
         Ok(Data {
@@ -127,8 +122,10 @@ struct Filter<W> {
     salts: Seeded,
     /// Every so many entries are kept.
     stride: u64,
-    /// Whether clear passwords are hashed.
-    hashes: bool,
+    /// What clear passwords become.
+    passwords: Passwords,
+    /// Slow hashes that were made, by the password.
+    slow: BTreeMap<Vec<u8>, Vec<String>>,
     /// The name of the record that is being written, until somebody with a password was found.
     dn: String,
     /// The beginning of a line whose end has not come yet.
@@ -149,12 +146,13 @@ struct Filtered {
 }
 
 impl<W: Write> Filter<W> {
-    fn new(out: W, seed: u64, stride: u64, hashes: bool) -> Filter<W> {
+    fn new(out: W, seed: u64, stride: u64, passwords: Passwords) -> Filter<W> {
         Filter {
             out,
             salts: Seeded::new(seed),
             stride,
-            hashes,
+            passwords,
+            slow: BTreeMap::new(),
             dn: String::new(),
             partial: Vec::new(),
             record: None,
@@ -183,12 +181,33 @@ impl<W: Write> Filter<W> {
                 let password = String::from_utf8_lossy(&clear).into_owned();
                 self.filtered.user = Some((std::mem::take(&mut self.dn), password));
             }
-            if self.hashes {
-                let hashed = ssha(&clear, self.salts.bytes());
+            if let Some(hashed) = self.hashed(&clear)? {
                 return self.pass(format!("userPassword: {hashed}\n").as_bytes());
             }
         }
         self.pass(line)
+    }
+
+    /// A password as it is stored, if that is otherwise.
+    fn hashed(&mut self, clear: &[u8]) -> io::Result<Option<String>> {
+        match self.passwords {
+            Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),
+            Passwords::Clear => Ok(None),
+            Passwords::Slow => {
+                // Milliseconds each: people with the same password share a few of them, which costs a server that verifies just as much.
+                let made = self.slow.entry(clear.to_vec()).or_default();
+                if made.len() < SLOW_SALTS {
+                    // crypt(3) takes 16 characters of salt, which twelve octets become.
+                    let salt = self.salts.bytes::<12>();
+                    let hashed = ShaCrypt::default().hash_password_with_salt(clear, &salt);
+                    let hashed =
+                        hashed.map_err(|error| io::Error::other(format!("hash a password: {error}")))?;
+                    made.push(format!("{{CRYPT}}{}", hashed.as_str()));
+                    return Ok(made.last().cloned());
+                }
+                Ok(made.get(self.filtered.entries as usize % SLOW_SALTS).cloned())
+            }
+        }
     }
 
     fn pass(&mut self, line: &[u8]) -> io::Result<()> {
@@ -280,7 +299,7 @@ mod tests {
                     userPassword: {SSHA}xyz\ncn: b\n";
         for size in [1, 7, 4096] {
             let mut out = Vec::new();
-            let mut filter = Filter::new(&mut out, 1, 1, true);
+            let mut filter = Filter::new(&mut out, 1, 1, Passwords::Salted);
             for piece in text.as_bytes().chunks(size) {
                 filter.write_all(piece).unwrap();
             }
@@ -294,6 +313,25 @@ mod tests {
             assert_eq!(filtered.samples.len(), 2);
             assert_eq!(filtered.samples[1].values("userPassword").len(), 3);
         }
+    }
+
+    #[test]
+    fn slow_hashes_are_made_a_few_times() {
+        let text = "dn: o=a\nuserPassword: secret\n\n".repeat(40);
+        let mut out = Vec::new();
+        let mut filter = Filter::new(&mut out, 1, 1, Passwords::Slow);
+        filter.write_all(text.as_bytes()).unwrap();
+        filter.finish().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let hashes: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("userPassword: {CRYPT}$6$rounds=5000$"))
+            .collect();
+        assert_eq!(hashes.len(), 40, "{text}");
+        let different: std::collections::BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(different.len(), SLOW_SALTS);
+        // As crypt(3) limits it.
+        assert!(hashes.iter().all(|hash| hash.split_once('$').unwrap().0.len() == 16), "{text}");
     }
 
     #[test]

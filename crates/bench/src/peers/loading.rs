@@ -33,6 +33,16 @@ impl Product {
         }
     }
 
+    /// What it is called in tables, without its version.
+    pub fn label(self) -> &'static str {
+        match self {
+            Product::Pando => "Pando",
+            Product::OpenLdap => "OpenLDAP",
+            Product::Ds389 => "389 DS",
+            Product::OpenDj => "OpenDJ",
+        }
+    }
+
     /// Room that it takes on the disk while it loads and afterwards, temporary files included, for each octet of LDIF; measured with the
     /// 19 attributes of `people` and nine indexes, and rounded up.
     fn disk_per_ldif(self) -> u64 {

@@ -20,8 +20,8 @@ use std::process::Command;
 
 use super::blocks::Blocks;
 use super::{
-    BulkLoad, Data, IndexKind, Peer, PeerError, Server, Setup, definitions, free_address, must_exist,
-    process, read_file, write_file,
+    BulkLoad, Data, IndexKind, Passwords, Peer, PeerError, Server, Setup, definitions, free_address,
+    must_exist, process, read_file, write_file,
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
@@ -52,7 +52,7 @@ impl OpenDj {
         command.args(["--baseDN", &setup.suffix, "--rootUserDN", &setup.admin_dn]);
         command.args(["--rootUserPassword", &setup.admin_password]);
         command.args(["--ldapPort", &port(free_address()?), "--adminConnectorPort", &port(free_address()?)]);
-        process::run(&command, &peer.log())?;
+        process::run(&command, &peer.log(), process::SETUP_MAX)?;
         let file = folder.join("config/config.ldif");
         write_file(&file, &configuration(&read_file(&file)?, &file, setup)?)?;
         write_file(&folder.join("config/java.properties"), &java_properties(setup))?;
@@ -96,7 +96,7 @@ impl Peer for OpenDj {
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = Command::new(self.folder.join("bin/import-ldif"));
         command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(&data.path);
-        let cost = process::run(&command, &self.log())?;
+        let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         let said = process::end_of(&self.log());
         let loaded = imported_in(&said);
         if loaded != Some(data.entries) {
@@ -133,10 +133,14 @@ impl Peer for OpenDj {
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 
+    fn needs_warm_up(&self) -> bool {
+        true
+    }
+
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
         let mut command = Command::new(self.folder.join("bin/export-ldif"));
         command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(ldif);
-        process::run(&command, &self.log()).map(Some)
+        process::run(&command, &self.log(), process::data_time_max(self.setup.ldif_bytes)).map(Some)
     }
 
     fn folder(&self) -> &Path {
@@ -182,7 +186,7 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
     {
         blocks.set(file, &format!("cn={logger},cn=Loggers,cn=config"), &[("ds-cfg-enabled", enabled)])?;
     }
-    let scheme = if setup.clear_passwords { "Clear" } else { "Salted SHA-1" };
+    let scheme = if setup.passwords == Passwords::Clear { "Clear" } else { "Salted SHA-1" };
     blocks.set(
         file,
         "cn=Default Password Policy,cn=Password Policies,cn=config",

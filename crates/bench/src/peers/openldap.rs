@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{
-    BulkLoad, Data, Index, IndexKind, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
-    process, write_file,
+    BulkLoad, Data, Index, IndexKind, Passwords, Peer, PeerError, Server, Setup, free_address, make_folder,
+    must_exist, process, write_file,
 };
 
 /// Where Debian puts it.
@@ -87,7 +87,7 @@ impl Peer for OpenLdap {
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = Command::new(LOADER);
         command.args(["-q", "-f"]).arg(self.file()).arg("-l").arg(&data.path);
-        let cost = process::run(&command, &self.log())?;
+        let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         Ok(BulkLoad {
             command: "slapadd -q".to_owned(),
             cost,
@@ -107,7 +107,7 @@ impl Peer for OpenLdap {
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
         let mut command = Command::new(EXPORTER);
         command.arg("-f").arg(self.file()).arg("-l").arg(ldif);
-        process::run(&command, &self.log()).map(Some)
+        process::run(&command, &self.log(), process::data_time_max(self.setup.ldif_bytes)).map(Some)
     }
 
     fn folder(&self) -> &Path {
@@ -133,7 +133,7 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
          sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n\
          database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw {}\ndirectory {folder}/data\nmaxsize {}\n",
         std::thread::available_parallelism().map_or(1, usize::from),
-        if setup.clear_passwords { "{CLEARTEXT}" } else { "{SSHA}" },
+        if setup.passwords == Passwords::Clear { "{CLEARTEXT}" } else { "{SSHA}" },
         setup.suffix,
         setup.admin_dn,
         setup.admin_password,

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{
-    BulkLoad, Data, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist, process,
-    write_file,
+    BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
+    process, write_file,
 };
 
 const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
@@ -59,7 +59,7 @@ impl Pando {
         write_file(&file, &settings(&self.setup, &[]))?;
         let (_, said) = process::output(self.command(&["plan"]).arg(&file))?;
         write_file(&file, &settings(&self.setup, &always_indexed(&said, &settings(&self.setup, &[]))))?;
-        process::run(self.command(&["apply"]).arg(&file), &self.log())?;
+        process::run(self.command(&["apply"]).arg(&file), &self.log(), process::SETUP_MAX)?;
         Ok(())
     }
 }
@@ -87,11 +87,11 @@ impl Peer for Pando {
 
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = self.command(&["import", "--suffix", &self.setup.suffix]);
-        if self.setup.clear_passwords {
+        if self.setup.passwords == Passwords::Clear {
             command.arg("--keep-clear-passwords");
         }
         command.arg(&data.path);
-        let cost = process::run(&command, &self.log())?;
+        let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         let disk_bytes = process::disk_bytes(&self.folder.join("data"));
         Ok(BulkLoad { command: "pando import".to_owned(), cost, disk_bytes })
     }
@@ -110,7 +110,7 @@ impl Peer for Pando {
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
         let mut command = self.command(&["export"]);
         command.arg("--output").arg(ldif);
-        process::run(&command, &self.log()).map(Some)
+        process::run(&command, &self.log(), process::data_time_max(self.setup.ldif_bytes)).map(Some)
     }
 
     fn folder(&self) -> &Path {
@@ -126,7 +126,7 @@ fn settings(setup: &Setup, without: &[String]) -> String {
         "suffixes = [{}]\nanonymous_read = true\npassword_scheme = \"{}\"\n{schema}\n\
          [limits]\nsize_limit = 0\ntime_limit_seconds = 0\nunindexed_examined = 0\n\n[indexes]\n",
         quoted(&setup.suffix),
-        if setup.clear_passwords { "clear" } else { "ssha" },
+        if setup.passwords == Passwords::Clear { "clear" } else { "ssha" },
     );
     for index in setup.indexes.iter().filter(|index| !without.contains(&index.attribute)) {
         let kinds: Vec<_> = index.kinds.iter().map(|kind| quoted(kind.name())).collect();

@@ -23,9 +23,11 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 /// How often a starting server is asked whether it is there, so that asking costs it nothing worth mentioning.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// How long a server may take from start to first answer.
-const START_MAX: Duration = Duration::from_secs(300);
+const START_MAX: Duration = Duration::from_secs(150);
 /// How long a server may take to stop before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(120);
+/// A server that uses less than a third of this has nothing to do.
+const SETTLE_WINDOW: Duration = Duration::from_millis(60);
 /// How much of what a program said goes into an error.
 const SAID_MAX: u64 = 4096;
 const SAID_LINES_MAX: usize = 12;
@@ -43,11 +45,19 @@ pub struct Cost {
     pub rss_anon_peak_bytes: u64,
 }
 
-/// Runs a program to its end on all cores; what it says goes to `log`.
+/// How long a tool may take that handles no data, such as one that writes a configuration.
+pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
+
+/// How long a tool may take that reads or writes all data: at a megabyte a second, the slowest loader here has time for four such files.
+pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
+    Duration::from_secs(120 + ldif_bytes / 1_000_000)
+}
+
+/// Runs a program to its end on all cores; what it says goes to `log`. One that takes longer than `time_max` is ended.
 ///
 /// # Errors
-/// When it cannot be run or does not end with success.
-pub fn run(command: &Command, log: &Path) -> Result<Cost, PeerError> {
+/// When it cannot be run, takes too long or does not end with success.
+pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, PeerError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
     let mut child = spawn(command, log, &[])?;
@@ -63,6 +73,10 @@ pub fn run(command: &Command, log: &Path) -> Result<Cost, PeerError> {
         }
         peak
     });
+    let in_time = ends_within(pid, time_max).map_err(|error| io(error.into()))?;
+    if !in_time {
+        end_tree(id);
+    }
     // Not reaped yet: /proc still has its times.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .map_err(|error| io(error.into()))?;
@@ -71,6 +85,9 @@ pub fn run(command: &Command, log: &Path) -> Result<Cost, PeerError> {
     drop(ended);
     let peak = sampler.join().unwrap_or_default();
     let status = child.wait().map_err(io)?;
+    if !in_time {
+        return Err(PeerError::TooSlow { command: name, seconds: time_max.as_secs(), said: end_of(log) });
+    }
     if !status.success() {
         return Err(PeerError::Failed { command: name, status, said: end_of(log) });
     }
@@ -87,19 +104,51 @@ struct Memory {
 impl Memory {
     fn of_tree(id: u32) -> Memory {
         let mut sum = Memory::default();
-        let mut open = vec![id];
-        while let Some(id) = open.pop() {
+        for id in tree(id) {
             let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
             let field = |name| status_kib(&status, name).unwrap_or_default() * 1024;
             sum.rss += field("VmRSS:");
             sum.anon += field("RssAnon:");
-            // A child belongs to the thread that made it.
-            for thread in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
-                let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-                open.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
-            }
         }
         sum
+    }
+}
+
+/// A process and everything below it.
+fn tree(id: u32) -> Vec<u32> {
+    let mut all = vec![id];
+    let mut next = 0;
+    while let Some(id) = all.get(next).copied() {
+        // A child belongs to the thread that made it.
+        for thread in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    all
+}
+
+/// Kills a process and everything below it: a loader is often a shell script around the program.
+fn end_tree(id: u32) {
+    for pid in tree(id).into_iter().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+        // It may have ended meanwhile.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Whether a process ends within a time.
+fn ends_within(pid: Pid, time: Duration) -> rustix::io::Result<bool> {
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let deadline = Instant::now() + time;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout)) {
+            Ok(count) => return Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -176,6 +225,12 @@ impl Server {
         }
     }
 
+    /// A process that is no server, for tests.
+    #[cfg(test)]
+    pub(super) fn of_child(child: Child, address: SocketAddr, product: &str) -> Server {
+        Server { child, address, product: product.to_owned() }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -226,20 +281,35 @@ impl Server {
         Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
     }
 
+    /// Waits until it has nothing to do: searches whose client has gone may go on for long. Whether that came within the time.
+    pub fn settles_within(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        let used = || cpu::process_time(self.id()).unwrap_or_default();
+        let mut before = used();
+        loop {
+            if self.wait(SETTLE_WINDOW).unwrap_or(true) {
+                return true;
+            }
+            let now = used();
+            if now.saturating_sub(before) < SETTLE_WINDOW / 3 {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            before = now;
+        }
+    }
+
+    /// Whether it runs no more.
+    pub fn has_ended(&self) -> bool {
+        self.wait(Duration::ZERO).unwrap_or(true)
+    }
+
     /// Whether it ends within a time.
     fn wait(&self, time: Duration) -> Result<bool, PeerError> {
-        let io = |error: rustix::io::Errno| PeerError::Io { what: self.product.clone(), error: error.into() };
-        let handle = pidfd_open(pid_of(&self.child), PidfdFlags::empty()).map_err(io)?;
-        let deadline = Instant::now() + time;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout)) {
-                Ok(count) => return Ok(count > 0),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io(error)),
-            }
-        }
+        ends_within(pid_of(&self.child), time)
+            .map_err(|error| PeerError::Io { what: self.product.clone(), error: error.into() })
     }
 }
 
@@ -330,12 +400,17 @@ mod tests {
         let mut command = Command::new("sh");
         // The work is done by a child that the shell waits for.
         command.args(["-c", "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); echo done"]);
-        let cost = run(&command, &log).unwrap();
+        let cost = run(&command, &log, SETUP_MAX).unwrap();
         assert!(cost.wall >= cost.cpu / 2 && cost.cpu > Duration::ZERO, "{cost:?}");
         assert!(cost.rss_peak_bytes >= cost.rss_anon_peak_bytes, "{cost:?}");
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "done\n");
-        let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log).unwrap_err();
+        let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log, SETUP_MAX).unwrap_err();
         assert!(error.to_string().contains("no\n"), "{error}");
+        // A script whose child would go on for ever.
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sleep 100000 & wait"]);
+        let error = run(&command, &log, Duration::from_millis(300)).unwrap_err();
+        assert!(matches!(&error, PeerError::TooSlow { said, .. } if said.contains("begun")), "{error}");
         let _ = std::fs::remove_file(&log);
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use super::comparison::{Measure, Target};
-use super::{Data, DataError, Index, Setup, merge_indexes, process};
+use super::fitted::{self, Fitted};
+use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process};
 use crate::driver::{self, Options, Progress, Targets};
 use crate::result::{DocumentRow, WorkloadResult, now_text};
 use crate::template::Parameters;
@@ -21,8 +23,8 @@ pub struct Group {
     pub entries: Option<u64>,
     /// The indexes that all servers keep.
     pub indexes: Vec<Index>,
-    /// Passwords are stored in clear, for mechanisms that need that.
-    pub clear_passwords: bool,
+    /// How passwords are stored.
+    pub passwords: Passwords,
     /// A line is logged for every operation.
     pub operation_log: bool,
     /// What is measured; those without jobs are loads.
@@ -37,7 +39,7 @@ impl Group {
             constants: BTreeMap::new(),
             entries,
             indexes,
-            clear_passwords: false,
+            passwords: Passwords::Salted,
             operation_log: false,
             workloads: Vec::new(),
         }
@@ -47,7 +49,7 @@ impl Group {
     pub fn setup(&self, data: &Data) -> Setup {
         let mut setup = Setup::new(&data.suffix, self.indexes.clone(), data.bytes);
         setup.schema.clone_from(&data.schema);
-        setup.clear_passwords = self.clear_passwords;
+        setup.passwords = self.passwords;
         setup.operation_log = self.operation_log;
         setup
     }
@@ -56,7 +58,7 @@ impl Group {
         self.template == other.template
             && self.constants == other.constants
             && self.entries == other.entries
-            && self.clear_passwords == other.clear_passwords
+            && self.passwords == other.passwords
             && self.operation_log == other.operation_log
     }
 
@@ -75,11 +77,7 @@ impl Group {
     /// When the template is wrong or the file cannot be written.
     pub fn generate(&self, seed: u64, path: &Path) -> Result<Data, DataError> {
         let parameters = Parameters { constants: self.constants.clone(), entries: self.entries };
-        if self.clear_passwords {
-            Data::generate_clear(&self.template, &parameters, seed, path)
-        } else {
-            Data::generate(&self.template, &parameters, seed, path)
-        }
+        Data::generate_with(&self.template, &parameters, seed, path, self.passwords)
     }
 }
 
@@ -111,7 +109,54 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
             }
         }
     }
+    let mut groups = joined(groups);
+    for group in &mut groups {
+        // After them servers are as cold as they were after their start, if not colder.
+        group.workloads.sort_by_key(|workload| workload.needs.fresh_start);
+    }
     Grouped { groups, left_out }
+}
+
+/// Groups of nothing but reads join one that has the same data, their indexes and more: an index that no filter asks costs a read nothing.
+fn joined(mut groups: Vec<Group>) -> Vec<Group> {
+    let mut number = 0;
+    while number < groups.len() {
+        let group = &groups[number];
+        let serves = |other: &Group| {
+            other.has_data_of(group) && group.indexes.iter().all(|index| other.indexes.contains(index))
+        };
+        let is_read = group.workloads.iter().all(only_reads);
+        let found = (0..groups.len()).find(|other| is_read && *other != number && serves(&groups[*other]));
+        match found {
+            None => number += 1,
+            Some(other) => {
+                let workloads = std::mem::take(&mut groups[number].workloads);
+                groups[other].workloads.extend(workloads);
+                groups.remove(number);
+            }
+        }
+    }
+    groups
+}
+
+/// Whether it only reads, and does not insist on an index that is not there.
+fn only_reads(workload: &Workload) -> bool {
+    let reads = |operation: &Operation| {
+        matches!(
+            operation.kind.get_ref(),
+            OperationName::Search
+                | OperationName::Bind
+                | OperationName::Compare
+                | OperationName::Authentication
+        )
+    };
+    !workload.jobs.is_empty()
+        && !speaks_of_indexes(workload)
+        && workload.jobs.iter().flat_map(|job| &job.operations).all(reads)
+}
+
+fn speaks_of_indexes(workload: &Workload) -> bool {
+    workload.needs.settings.iter().any(|setting| setting.contains("index"))
 }
 
 /// Whether it reads, compares, binds or changes entries by their names only.
@@ -121,11 +166,9 @@ fn is_indifferent(workload: &Workload) -> bool {
         OperationName::Bind | OperationName::Compare | OperationName::Modify => true,
         _ => false,
     };
-    let needs = &workload.needs;
-    let speaks_of_indexes = needs.settings.iter().any(|setting| setting.contains("index"));
     !workload.jobs.is_empty()
-        && needs.indexes.is_empty()
-        && !speaks_of_indexes
+        && workload.needs.indexes.is_empty()
+        && !speaks_of_indexes(workload)
         && workload.jobs.iter().flat_map(|job| &job.operations).all(by_name)
 }
 
@@ -138,11 +181,15 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     let is_indexed = workload.load.as_ref().is_none_or(|load| load.indexed);
     let named = workload.needs.indexes.iter().filter(|_| is_indexed);
     let named = named.map(|text| text.parse::<Index>());
-    let clear_passwords = match workload.needs.password_scheme.as_deref() {
+    let passwords = match workload.needs.password_scheme.as_deref() {
         // These compute with the password itself.
-        None => matches!(workload.needs.sasl.as_deref(), Some("CRAM-MD5" | "DIGEST-MD5" | "SCRAM-SHA-1")),
-        Some(scheme) if scheme.eq_ignore_ascii_case("ssha") => false,
-        Some(scheme) if scheme.eq_ignore_ascii_case("clear") => true,
+        None if matches!(workload.needs.sasl.as_deref(), Some("CRAM-MD5" | "DIGEST-MD5" | "SCRAM-SHA-1")) => {
+            Passwords::Clear
+        }
+        None => Passwords::Salted,
+        Some(scheme) if scheme.eq_ignore_ascii_case("ssha") => Passwords::Salted,
+        Some(scheme) if scheme.eq_ignore_ascii_case("clear") => Passwords::Clear,
+        Some(scheme) if scheme.eq_ignore_ascii_case("crypt-sha512") => Passwords::Slow,
         Some(scheme) => return Err(format!("password scheme {scheme} cannot be set on all servers")),
     };
     Ok(Group {
@@ -150,11 +197,14 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
         constants: workload.data.constants.clone(),
         entries: Some(entries.unwrap_or(workload.data.entries)),
         indexes: merge_indexes(named.collect::<Result<_, _>>()?, more),
-        clear_passwords,
+        passwords,
         operation_log: workload.needs.operation_log,
         workloads: Vec::new(),
     })
 }
+
+/// Connections that warm a server up.
+const WARM_UP_CLIENTS: usize = 16;
 
 /// Drives the workloads of a group.
 pub struct Driven<'d> {
@@ -169,24 +219,26 @@ pub struct Driven<'d> {
 }
 
 impl Measure for Driven<'_> {
-    fn workloads(&self) -> usize {
-        self.workloads.len()
+    fn workloads(&self) -> &[Workload] {
+        self.workloads
     }
 
-    fn measure(&mut self, workload: usize, round: u32, target: &Target<'_>) -> WorkloadResult {
-        let workload = &self.workloads[workload];
+    fn measure(&mut self, number: usize, round: u32, target: &Target<'_>) -> WorkloadResult {
+        let workload = &self.workloads[number];
         let mut result = if workload.jobs.is_empty() {
             load_row(workload, target)
         } else {
-            self.drive(workload, round, target).unwrap_or_else(|failure| WorkloadResult {
-                workload: workload.name.clone(),
-                title: workload.title.clone(),
-                document: workload.document.as_ref().map(DocumentRow::from),
-                started: now_text(),
-                failures: vec![failure],
-                complete: false,
-                ..WorkloadResult::default()
-            })
+            let earlier = &self.workloads[..number];
+            match fitted::fit(workload, earlier, &self.options, target, fitted::open_files_max()) {
+                Err(reason) => {
+                    let server = target.description.clone();
+                    let mut row =
+                        WorkloadResult::unsupported(&workload.name, &workload.title, server, reason);
+                    row.document = workload.document.as_ref().map(DocumentRow::from);
+                    row
+                }
+                Ok(fitted) => self.drive_fitted(&fitted, round, target),
+            }
         };
         say_if_all_failed(&mut result);
         result.round = round;
@@ -197,12 +249,45 @@ impl Measure for Driven<'_> {
         }
         result
     }
+
+    fn warm_up(&mut self, time: Duration, target: &Target<'_>) {
+        let kinds = fitted::one_of_each(self.workloads);
+        let each = time / u32::try_from(kinds.len()).unwrap_or(u32::MAX).max(1);
+        for workload in kinds {
+            let options = Options {
+                clients: Some(self.options.clients.unwrap_or(WARM_UP_CLIENTS).min(WARM_UP_CLIENTS)),
+                duration: Some(each),
+                warm_up: Some(Duration::ZERO),
+                pause: Some(Duration::ZERO),
+                ..self.options.clone()
+            };
+            // What does not work is told when it is measured.
+            let _ = self.drive(workload, &options, 1, target);
+        }
+    }
 }
 
 impl Driven<'_> {
+    fn drive_fitted(&mut self, fitted: &Fitted, round: u32, target: &Target<'_>) -> WorkloadResult {
+        let workload = &fitted.workload;
+        let done = self.drive(workload, &fitted.options, round, target);
+        let mut result = done.unwrap_or_else(|failure| WorkloadResult {
+            workload: workload.name.clone(),
+            title: workload.title.clone(),
+            document: workload.document.as_ref().map(DocumentRow::from),
+            started: now_text(),
+            failures: vec![failure],
+            complete: false,
+            ..WorkloadResult::default()
+        });
+        result.notes.extend(fitted.notes.iter().cloned());
+        result
+    }
+
     fn drive(
         &mut self,
         workload: &Workload,
+        options: &Options,
         round: u32,
         target: &Target<'_>,
     ) -> Result<WorkloadResult, String> {
@@ -219,8 +304,8 @@ impl Driven<'_> {
             server_processes: vec![target.server.id()],
             data_seed: target.data.seed,
             // The same keys on every server, others in every round.
-            seed: self.options.seed.wrapping_add(u64::from(round) - 1),
-            ..self.options.clone()
+            seed: options.seed.wrapping_add(u64::from(round) - 1),
+            ..options.clone()
         };
         let watch = &mut *self.watch;
         let run = || {
@@ -273,6 +358,15 @@ mod tests {
         Workload::parse(&format!("{name}.toml"), &text).unwrap()
     }
 
+    /// Of renames, which every index costs something.
+    fn changing(name: &str, indexes: &str) -> Workload {
+        let text = workload(name, indexes, "").text.replace("kind = \"search\"", "kind = \"rename\"");
+        let text =
+            text.replace("base = \"dc=example,dc=com\"", "dn = \"uid=user.{n},ou=people,dc=example,dc=com\"");
+        let text = text.replace("filter = \"(uid=user.{n})\"", "new_rdn = \"uid=other.{n}\"");
+        Workload::parse(&format!("{name}.toml"), &text).unwrap()
+    }
+
     /// Of reads by name.
     fn by_name(name: &str, more: &str) -> Workload {
         let mut workload = workload(name, "", more);
@@ -287,6 +381,7 @@ mod tests {
             workload("b", "\"uid\"", ""),
             workload("c", "\"cn:substring\", \"uid:eq\"", ""),
             workload("d", "\"uid\"", "operation_log = true"),
+            changing("g", "\"sn\""),
             by_name("e", ""),
             by_name("f", "settings = [\"no index on cn\"]"),
         ];
@@ -295,9 +390,9 @@ mod tests {
             .iter()
             .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
             .collect();
-        assert_eq!(names, [vec!["a", "c", "e"], vec!["b"], vec!["d"], vec!["f"]]);
-        assert!(groups[2].operation_log && groups[0].entries == Some(50));
-        assert_eq!(groups[1].indexes.len(), 2);
+        assert_eq!(names, [vec!["a", "c", "e", "b"], vec!["d"], vec!["g"], vec!["f"]]);
+        assert!(groups[1].operation_log && groups[0].entries == Some(50));
+        assert_eq!(groups[2].indexes.len(), 2);
     }
 
     #[test]
@@ -305,11 +400,12 @@ mod tests {
         let shipped: Vec<_> = crate::workload::shipped_names().filter_map(crate::workload::shipped).collect();
         let count = shipped.len();
         let grouped = super::groups(shipped, Some(1000), &[]);
-        // A form of password that is each server's own.
-        let left_out: Vec<_> = grouped.left_out.iter().map(|(workload, _)| workload.name.as_str()).collect();
-        assert_eq!(left_out, ["edirectory-bind-nmas"]);
-        assert_eq!(grouped.groups.iter().map(|group| group.workloads.len()).sum::<usize>(), count - 1);
-        assert!(grouped.groups.len() < count / 4, "{}", grouped.groups.len());
+        assert!(grouped.left_out.is_empty(), "{:?}", grouped.left_out);
+        assert_eq!(grouped.groups.iter().map(|group| group.workloads.len()).sum::<usize>(), count);
+        // A load takes as long as many workloads.
+        assert!(grouped.groups.len() <= 12, "{}", grouped.groups.len());
+        let forms: Vec<_> = grouped.groups.iter().map(|group| group.passwords).collect();
+        assert!(forms.contains(&Passwords::Slow) && forms.contains(&Passwords::Clear));
     }
 
     #[test]

@@ -52,6 +52,22 @@ fn what_a_server_cannot_do_is_shown_as_such_beside_those_who_can() {
 }
 
 #[test]
+fn many_workloads_have_a_table_of_all_before_them() {
+    let page = html(comparison());
+    let start = page.find("id=\"overview\"").unwrap();
+    assert!(start < page.find("id=\"glance\"").unwrap());
+    let table = &page[start..page.find("id=\"glance\"").unwrap()];
+    assert!(table.contains("class=\"n faster\"") && table.contains(">cannot<"), "{table}");
+    let mut text = Vec::new();
+    Report::new(vec![comparison()]).write_markdown(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let columns = |line: &str| line.matches('|').count();
+    let first = columns(text.lines().find(|line| line.starts_with('|')).unwrap());
+    assert!(text.lines().filter(|line| line.starts_with('|')).all(|line| columns(line) == first), "{text}");
+    assert!(text.contains("×)") && text.contains("cannot") && text.contains("no SCRAM mechanism"), "{text}");
+}
+
+#[test]
 fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
     let mut run = comparison();
     let server = run.workloads[0].server.clone();

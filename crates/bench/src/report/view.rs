@@ -3,6 +3,7 @@
 use super::charts::{self, Figure};
 use super::documents::{self, DocumentView};
 use super::groups::{Group, Groups, Row};
+use super::overview::{self, Overview};
 use super::plot::PlotError;
 use super::problems::{self, Problem, problems_of};
 use super::sweeps::{self, SweepView};
@@ -21,6 +22,7 @@ pub(crate) struct Page {
     /// Said when there are no problems: what was checked.
     assurance: String,
     verdicts: Vec<Verdict>,
+    overview: Option<Overview>,
     glance: Vec<GlanceGroup>,
     workloads: Vec<WorkloadView>,
     documents: Vec<DocumentView>,
@@ -129,6 +131,7 @@ impl Page {
             problems: problems::all(runs, groups, anchor),
             assurance: assurance(runs),
             verdicts: verdict::verdicts(groups),
+            overview: overview::overview(groups),
             glance: glance.collect(),
             workloads: workloads.collect::<Result<_, _>>()?,
             documents: documents::views(groups),

@@ -140,6 +140,9 @@ pub struct Needs {
     /// A line is logged for every operation.
     #[serde(default)]
     pub operation_log: bool,
+    /// The server is started just before.
+    #[serde(default)]
+    pub fresh_start: bool,
 }
 
 /// What bulk loading to measure.

@@ -3,17 +3,18 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::driver::Options;
-use bench::peers::comparison::{self, BULK_LOAD, Plan};
+use bench::peers::comparison::{self, Follower, Plan};
+use bench::peers::done;
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
-use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult, setting};
+use bench::result::{Environment, RunResult, WorkloadResult};
 use clap::Args;
 
-use super::run::{command_line, of_file, shipped};
-use super::{Cpus, limit, live, parse_duration};
+use super::run::{command_line, of_file, raise_open_files, shipped};
+use super::{Cpus, limit, live, parse_duration, tables};
 use crate::exit;
 
 /// The indexes that the comparison of loaders has.
@@ -44,6 +45,12 @@ pub(crate) struct PeersArguments {
     /// How long each run goes before that; OpenDJ's compiler needs some [default: as the workload says]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
+    /// How long it does nothing between the two [default: as the workload says]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pause: Option<Duration>,
+    /// How long OpenDJ is warmed up after each start, by operations of all kinds that will be measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    java_warmup: Duration,
     /// Clients of a workload, instead of what it says; of one with several groups, those of the first
     #[arg(long, value_name = "N")]
     clients: Option<NonZeroUsize>,
@@ -80,9 +87,12 @@ pub(crate) struct PeersArguments {
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
-    /// File for the result, for `pando bench report`
+    /// File for the result, for `pando bench report`; written anew after every workload
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Go on with the result that is in --output, by the same command: what it has is not measured again, what failed is
+    #[arg(long, requires = "output")]
+    resume: bool,
 }
 
 pub(crate) fn run(arguments: &PeersArguments) -> ExitCode {
@@ -100,7 +110,7 @@ pub(crate) fn run(arguments: &PeersArguments) -> ExitCode {
     let _ = std::fs::remove_dir_all(&folder);
     match done {
         Ok(result) => {
-            print!("{}{}", loads_table(&result), workloads_table(&result));
+            print!("{}{}", tables::loads(&result), tables::workloads(&result));
             let is_clean = result.workloads.iter().all(WorkloadResult::is_clean);
             if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
         }
@@ -128,70 +138,142 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
 }
 
-fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Result<RunResult, String> {
-    let pando = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
-    let programs = Programs { pando, opendj: arguments.opendj.clone() };
-    let mut products = vec![Product::Pando];
-    products.extend(arguments.peers.iter().filter(|product| **product != Product::Pando));
-    let mut result = RunResult::begin(command_line(std::env::args()), Environment::detect());
+/// A result to begin with: a new one, or that of an earlier run of the same command.
+fn begin(arguments: &PeersArguments) -> Result<RunResult, String> {
+    let command = command_line(std::env::args());
+    let mut result = match arguments.output.as_ref().filter(|file| arguments.resume && file.exists()) {
+        None => RunResult::begin(command, Environment::detect()),
+        Some(file) => {
+            let mut result = RunResult::read(file).map_err(|error| error.to_string())?;
+            if result.command != command {
+                return Err(format!(
+                    "{} is the result of another command, which cannot be gone on with:\n  {}\nhint: give another --output, or that command",
+                    file.display(),
+                    result.command
+                ));
+            }
+            done::forget_failed(&mut result);
+            result
+        }
+    };
     if !arguments.load_only {
         result.environment.load_generator_cpus = Some(arguments.load_cpus.to_string());
     }
+    Ok(result)
+}
+
+fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Result<RunResult, String> {
+    let mut products = vec![Product::Pando];
+    products.extend(arguments.peers.iter().filter(|product| **product != Product::Pando));
+    let mut result = begin(arguments)?;
+    raise_open_files()?;
     let mut say = |text: &str| eprintln!("pando: {text}");
     for group in &grouped.groups {
-        std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
-        say(&format!("{}: generating", group.template));
-        let data =
-            group.generate(arguments.seed, &folder.join("data.ldif")).map_err(|error| error.to_string())?;
-        say(&format!("{} entries, {:.1} MB of LDIF", data.entries, data.bytes as f64 / 1e6));
-        let mut setup = group.setup(&data);
-        setup.server_cores.clone_from(&arguments.server_cpus.0);
-        let plan = Plan {
-            products: &products,
-            programs: &programs,
-            folder: folder.to_owned(),
-            setup,
-            export: arguments.load_only,
-            rounds: arguments.rounds,
-        };
-        let mut watch = live::of_each();
-        let mut driven = Driven {
-            workloads: &group.workloads,
-            options: options(arguments, group.entries),
-            cores: arguments.load_cpus.0.clone(),
-            watch: &mut watch,
-        };
-        comparison::compare(&plan, &data, &mut driven, &mut result, &mut say)
-            .map_err(|error| error.to_string())?;
+        if done::is_group_done(&result, group, &products, arguments.rounds) {
+            continue;
+        }
+        let measured = measure_group(arguments, group, &products, folder, &mut result, &mut say);
         // The next group's data may be as large.
         let _ = std::fs::remove_dir_all(folder);
+        if let Err(message) = measured {
+            say(&message);
+            if grouped.groups.len() == 1 {
+                return Err(message);
+            }
+            // The others may still go; what this one has measured stays.
+            for (workload, product) in group
+                .workloads
+                .iter()
+                .flat_map(|workload| products.iter().map(move |product| (workload, product)))
+            {
+                let server = done::known_server(&result, *product);
+                let mut row =
+                    WorkloadResult::unsupported(&workload.name, &workload.title, server, message.clone());
+                row.complete = false;
+                result.workloads.push(row);
+            }
+        }
     }
     for (workload, reason) in &grouped.left_out {
         say(&format!("{}: not measured: {reason}", workload.name));
-        for (index, product) in products.iter().enumerate() {
-            // As it stands with its load, which is the first thing that each server has in a result.
-            let load = result.workloads.iter().filter(|loaded| loaded.workload == BULK_LOAD).nth(index);
-            let server = load.map(|loaded| ServerDescription { bulk_load: None, ..loaded.server.clone() });
-            let server = server.unwrap_or_else(|| ServerDescription {
-                product: product.name().to_owned(),
-                ..ServerDescription::default()
-            });
-            let result_of =
-                WorkloadResult::unsupported(&workload.name, &workload.title, server, reason.clone());
-            result.workloads.push(result_of);
+        result.workloads.retain(|measured| measured.workload != workload.name);
+        for product in &products {
+            let server = done::known_server(&result, *product);
+            let row = WorkloadResult::unsupported(&workload.name, &workload.title, server, reason.clone());
+            result.workloads.push(row);
         }
     }
     if !arguments.no_limit && !arguments.load_only {
         arguments.load_cpus.pin_this_process()?;
         let options =
             Options { threads: arguments.threads.get(), seed: arguments.seed, ..Options::default() };
-        limit::add_floors(&mut result, &options, Some(&arguments.server_cpus))?;
+        if let Err(message) = limit::add_floors(&mut result, &options, Some(&arguments.server_cpus)) {
+            say(&message);
+        }
     }
-    result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
-    if let Some(file) = &arguments.output {
-        result.write(file).map_err(|error| error.to_string())?;
-    }
+    save(arguments, &mut result)?;
     Ok(result)
+}
+
+/// Generates a group's data, and compares the servers with it.
+fn measure_group(
+    arguments: &PeersArguments,
+    group: &Group,
+    products: &[Product],
+    folder: &Path,
+    result: &mut RunResult,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    let pando = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+    let programs = Programs { pando, opendj: arguments.opendj.clone() };
+    std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
+    let began = Instant::now();
+    let data =
+        group.generate(arguments.seed, &folder.join("data.ldif")).map_err(|error| error.to_string())?;
+    say(&format!(
+        "{}: {} entries, {:.1} MB of LDIF, generated in {:.1} s; {} workloads",
+        group.template,
+        data.entries,
+        data.bytes as f64 / 1e6,
+        began.elapsed().as_secs_f64(),
+        group.workloads.len()
+    ));
+    let mut setup = group.setup(&data);
+    setup.server_cores.clone_from(&arguments.server_cpus.0);
+    let plan = Plan {
+        products,
+        programs: &programs,
+        folder: folder.to_owned(),
+        setup,
+        export: arguments.load_only,
+        rounds: arguments.rounds,
+        java_warm_up: arguments.java_warmup,
+    };
+    let mut watch = live::of_each();
+    let mut driven = Driven {
+        workloads: &group.workloads,
+        options: options(arguments, group.entries),
+        cores: arguments.load_cpus.0.clone(),
+        watch: &mut watch,
+    };
+    let mut unsaved = None;
+    let mut keep = |result: &RunResult| {
+        if let Some(file) = &arguments.output {
+            unsaved = result.write(file).err();
+        }
+    };
+    let follower = Follower { say, save: &mut keep };
+    comparison::compare(&plan, &data, &mut driven, result, follower).map_err(|error| error.to_string())?;
+    unsaved.map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+/// Writes the result with what follows from all of it.
+fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), String> {
+    result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
+    match &arguments.output {
+        Some(file) => result.write(file).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
 }
 
 fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
@@ -201,109 +283,22 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
         outstanding: arguments.outstanding.map(NonZeroUsize::get),
         duration: arguments.duration,
         warm_up: arguments.warmup,
+        pause: arguments.pause,
         threads: arguments.threads.get(),
         seed: arguments.seed,
         ..Options::default()
     }
 }
 
-/// Each workload: medians of every server, and Pando's figures divided by each other's.
-fn workloads_table(result: &RunResult) -> String {
-    let medians = ratios::medians(&result.workloads);
-    let mut text = String::new();
-    let mut workload = "";
-    for medians in medians.iter().filter(|medians| medians.workload != BULK_LOAD) {
-        if workload != medians.workload {
-            workload = &medians.workload;
-            text.push_str(&format!(
-                "\n{workload:<22}{:>11}{:>10}{:>10}{:>10}   Pando's / theirs: {:>7}{:>7}{:>7}{:>7}\n",
-                "a second", "CPU us", "p50 us", "p99 us", "rate", "CPU", "p50", "p99"
-            ));
-        }
-        if let Some(reason) = &medians.unsupported {
-            text.push_str(&format!("{:<22} not measured: {reason}\n", medians.server));
-            continue;
-        }
-        let number = |value: Option<f64>, places: usize| {
-            value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
-        };
-        text.push_str(&format!(
-            "{:<22}{:>11}{:>10}{:>10}{:>10}",
-            medians.server,
-            number(medians.per_second, 0),
-            number(medians.cpu_micros, 2),
-            number(medians.p50_micros, 0),
-            number(medians.p99_micros, 0)
-        ));
-        let ratio =
-            result.ratios.iter().find(|ratio| ratio.workload == *workload && ratio.by == medians.server);
-        if let Some(ratio) = ratio {
-            text.push_str(&format!(
-                "{:>27}{:>7}{:>7}{:>7}",
-                number(ratio.per_second, 2),
-                number(ratio.cpu_per_operation, 2),
-                number(ratio.p50, 2),
-                number(ratio.p99, 2)
-            ));
-        }
-        if medians.errors > 0 {
-            text.push_str(&format!("   {} ERRORS", medians.errors));
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// Loads side by side, for each data set that was loaded: Pando first and the others' times as multiples of its.
-fn loads_table(result: &RunResult) -> String {
-    let mut text = String::new();
-    let mut loaded = String::new();
-    let mut first = None;
-    for measured in result.workloads.iter().filter(|measured| measured.workload == BULK_LOAD) {
-        let server = &measured.server;
-        let Some(load) = &server.bulk_load else {
-            let reason = measured.unsupported.as_deref().unwrap_or_default();
-            text.push_str(&format!("{:<22} not measured: {reason}\n", server.product));
-            continue;
-        };
-        let template = server.data.as_ref().map(|data| data.template.as_str()).unwrap_or_default();
-        let name = format!("{template}, indexes {}", server.setting(setting::INDEXES).unwrap_or_default());
-        if name != loaded {
-            text.push_str(&format!(
-                "\nload of {name}\n{:<22}{:>9}{:>8}{:>9}{:>12}{:>10}{:>10}{:>12}\n",
-                "", "wall s", "times", "CPU s", "private MB", "disk MB", "x LDIF", "export MB/s"
-            ));
-            (loaded, first) = (name, None);
-        }
-        let number = |value: Option<f64>, places: usize| {
-            value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
-        };
-        let megabytes = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / 1e6), 0);
-        let export = load.export_bytes.zip(load.export_seconds);
-        let share = load.disk_bytes.zip(load.ldif_bytes).map(|(disk, ldif)| disk as f64 / ldif as f64);
-        text.push_str(&format!(
-            "{:<22}{:>9.2}{:>8.2}{:>9}{:>12}{:>10}{:>10}{:>12}\n",
-            server.product,
-            load.seconds,
-            load.seconds / *first.get_or_insert(load.seconds),
-            number(load.cpu_seconds, 1),
-            megabytes(load.rss_anon_peak_bytes),
-            megabytes(load.disk_bytes),
-            number(share, 2),
-            number(export.map(|(bytes, seconds)| bytes as f64 / 1e6 / seconds), 0),
-        ));
-    }
-    text
-}
-
 pub(crate) const HELP: &str = "\
 Servers run one at a time, each on --server-cpus. Data is generated once, loaded into each by its own bulk loader, and the same searches
 are answered by all before anything is measured; differences are printed. docs/peers.md says what is set on each server and why.
-./dev peers installs the servers.
+./dev peers installs the servers. The result is saved after every workload; with --resume the same command goes on where it was interrupted.
 
 Examples:
   pando bench peers --entries 100000 --workloads 'people-*,oid-mixed' -o result.json
   pando bench peers --peers openldap --workload mine.toml --rounds 5 --duration 10s
+  pando bench peers --workloads '*' --rounds 1 --duration 3s -o all.json --resume
   pando bench peers --load-only --entries 1000000 --peers openldap,opendj
 
 Exit codes:

@@ -26,14 +26,19 @@ pub(crate) struct ReportArguments {
     /// Write the figures as JSON beside the page as well
     #[arg(long)]
     json: bool,
+    /// Write all workloads, servers side by side, as tables in Markdown beside the page as well
+    #[arg(long)]
+    markdown: bool,
     /// The server that others are compared with: the beginning of its name [default: the first one measured]
     #[arg(long, value_name = "PRODUCT")]
     compare_with: Option<String>,
 }
 
 pub(crate) fn run(arguments: &ReportArguments) -> ExitCode {
-    if arguments.output.as_os_str() == "-" && (arguments.csv || arguments.json) {
-        return exit::refused("--csv and --json write beside the page: give it a name with --output");
+    if arguments.output.as_os_str() == "-" && (arguments.csv || arguments.json || arguments.markdown) {
+        return exit::refused(
+            "--csv, --json and --markdown write beside the page: give it a name with --output",
+        );
     }
     let runs: Result<Vec<RunResult>, _> =
         arguments.results.iter().map(|path| RunResult::read(path)).collect();
@@ -71,6 +76,9 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
     }
     if arguments.json {
         files.push((beside("-figures.json"), Box::new(|sink| report.write_json(sink))));
+    }
+    if arguments.markdown {
+        files.push((beside(".md"), Box::new(|sink| report.write_markdown(sink))));
     }
     if let Some((path, _)) = files.iter().find(|(path, _)| arguments.results.contains(path)) {
         return exit::refused(&format!(

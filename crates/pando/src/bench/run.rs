@@ -451,12 +451,18 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
         )));
     }
     if limits.current.is_some_and(|soft| soft < wanted) {
-        let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };
-        // Up to the hard limit everyone may.
-        rustix::process::setrlimit(rustix::process::Resource::Nofile, raised)
-            .map_err(|error| Stop::Failed(format!("cannot raise the limit of open files: {error}")))?;
+        raise_open_files().map_err(Stop::Failed)
+    } else {
+        Ok(())
     }
-    Ok(())
+}
+
+/// Lets this process, and those that it starts from now on, open as many files as the hard limit allows; up to that everyone may.
+pub(super) fn raise_open_files() -> Result<(), String> {
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised)
+        .map_err(|error| format!("cannot raise the limit of open files: {error}"))
 }
 
 pub(crate) const HELP: &str = "\

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use bench::driver::Options;
-use bench::peers::comparison::{self, BULK_LOAD, Plan};
+use bench::peers::comparison::{self, BULK_LOAD, Follower, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Product, Programs, Server, free_address};
 use bench::result::{RunResult, ServerDescription, WorkloadResult};
@@ -83,6 +83,7 @@ fn measure_group(
         setup,
         export: false,
         rounds: 1,
+        java_warm_up: std::time::Duration::ZERO,
     };
     let mut watch = live::of_each();
     let mut driven = Driven {
@@ -98,7 +99,8 @@ fn measure_group(
             eprintln!("pando: {text}");
         }
     };
-    comparison::compare(&plan, &data, &mut driven, run, &mut say).map_err(|error| error.to_string())?;
+    let follower = Follower { say: &mut say, save: &mut |_| {} };
+    comparison::compare(&plan, &data, &mut driven, run, follower).map_err(|error| error.to_string())?;
     drop(watch);
     for result in run.workloads[before..].iter().filter(|result| result.workload != BULK_LOAD) {
         print!("{}", summary::of(result));

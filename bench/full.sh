@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# The full run: every shipped workload with 100,000 entries and the main ones with 1,000,000, on Pando, OpenLDAP, 389 DS and OpenDJ.
+#
+#   bench/full.sh bench-runs/2026-01-31-full
+#
+# leaves in that folder: one result for each part (JSON), report.html, report.csv, report-seconds.csv, report-figures.json, report.md
+# (tables of rates and CPU time), and log.txt. About 55 minutes on two quiet cores, 8 GB of disk.
+#
+# Results are saved after every workload. What fails is in the result with its reason, and the rest goes on; the same command again, after an interruption or a
+# failure, measures only what is not there yet.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage="usage: bench/full.sh FOLDER [--entries 100000] [--large 1000000] [--duration 3s] [--warmup 1s] [--java-warmup 10s] [--clients N]
+       [--workloads '*'] [--large-workloads 'people-*,...'] [--peers openldap,ds389,opendj] [--data-folder DIR] [--pando target/release/pando]"
+entries=100000 large=1000000 duration=3s warmup=1s java_warmup=10s peers=openldap,ds389,opendj pando=
+workloads='*'
+# Workloads of the two small kinds of entry: with a million of the large kinds, loading alone would take the time of all of this.
+large_workloads='people-*,m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,m-vault-modify,m-vault-search-and-modify,m-vault-bind'
+more=()
+case ${1:-} in
+-h | --help) echo "$usage" && exit 0 ;;
+'' | -*) echo "$usage" >&2 && exit 2 ;;
+esac
+folder=$1
+shift
+while [ $# -gt 0 ]; do
+    case $1 in
+    --entries) entries=$2 ;;
+    --large) large=$2 ;;
+    --duration) duration=$2 ;;
+    --warmup) warmup=$2 ;;
+    --java-warmup) java_warmup=$2 ;;
+    --workloads) workloads=$2 ;;
+    --large-workloads) large_workloads=$2 ;;
+    --peers) peers=$2 ;;
+    --clients) more+=(--clients "$2") ;;
+    --data-folder) more+=(--folder "$2") ;;
+    --pando) pando=$2 ;;
+    *) echo "$usage" >&2 && exit 2 ;;
+    esac
+    shift 2
+done
+
+if [ -z "$pando" ]; then
+    cargo build --release --locked -q -p pando
+    pando=target/release/pando
+fi
+mkdir -p "$folder"
+log=$folder/log.txt
+worst=0
+
+# With the time of day, on the terminal and in the log.
+say() { printf '%s %s\n' "$(date -u +%H:%M:%S)" "$*" | tee -a "$log" >&2; }
+
+# part NAME ENTRIES WORKLOADS: one comparison, saved as it goes. One that breaks off goes on where it was, twice.
+part() {
+    local result=$folder/$1.json attempt status began=$SECONDS
+    say "$1: $3 with $2 entries"
+    for attempt in 1 2 3; do
+        status=0
+        "$pando" bench peers --entries "$2" --workloads "$3" --peers "$peers" --opendj .dev/peers/opendj --rounds 1 --duration "$duration" \
+            --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" "${more[@]}" --output "$result" --resume \
+            2> >(while IFS= read -r line; do say "$line"; done) >"$folder/$1.txt" || status=$?
+        # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are crashes.
+        [ "$status" -gt 2 ] && [ "$status" -ne 7 ] || break
+        say "$1: broke off with code $status, going on where it was"
+    done
+    say "$1: ended with code $status after $(((SECONDS - began + 30) / 60)) minutes"
+    [ "$status" -le "$worst" ] || worst=$status
+}
+
+part "all-$entries" "$entries" "$workloads"
+part "main-$large" "$large" "$large_workloads"
+
+results=()
+for name in "all-$entries" "main-$large"; do
+    [ ! -s "$folder/$name.json" ] || results+=("$folder/$name.json")
+done
+[ ${#results[@]} -gt 0 ] || { say "nothing was measured: see $log" && exit 1; }
+"$pando" bench report "${results[@]}" --output "$folder/report.html" --csv --json --markdown
+say "open $folder/report.html in a browser; $folder/report.md has the tables"
+exit "$worst"

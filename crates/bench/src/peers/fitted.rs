@@ -1,0 +1,187 @@
+//! A workload made to fit what there is: the files that a process may open, the time of the run, and what a server can do.
+//! Whatever is changed stands in the notes of the result; what would be something else than the workload says is not measured.
+
+use std::time::Duration;
+
+use super::comparison::Target;
+use super::{Passwords, Product};
+use crate::driver::Options;
+use crate::workload::{BindConnection, KeySource, Operation, OperationName, Workload};
+
+/// Open files that are left to a server besides connections: its data, its logs, a Java machine's archives, and what 389 DS keeps back.
+const OTHER_FILES: u64 = 1_000;
+/// Own entries that are too many to be added before a short run.
+const OWN_ENTRIES_MIN: u64 = 1_000;
+/// The shortest time to see a server come to speed.
+const FRESH_DURATION_MIN: Duration = Duration::from_secs(10);
+/// The result code of a compare with something else (RFC 4511 section 4.10).
+const COMPARE_FALSE: u32 = 5;
+
+/// A workload as it is run.
+pub(super) struct Fitted {
+    pub(super) workload: Workload,
+    pub(super) options: Options,
+    /// What a reader must know of the difference.
+    pub(super) notes: Vec<String>,
+}
+
+/// The most files that a process may have open: servers and the driver alike.
+pub(super) fn open_files_max() -> u64 {
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limits.maximum.unwrap_or(u64::MAX)
+}
+
+/// Fits a workload; the reason where it cannot be measured. `earlier` are the workloads of the same group before it.
+pub(super) fn fit(
+    workload: &Workload,
+    earlier: &[Workload],
+    options: &Options,
+    target: &Target<'_>,
+    files_max: u64,
+) -> Result<Fitted, String> {
+    let mut fitted = Fitted { workload: workload.clone(), options: options.clone(), notes: Vec::new() };
+    fit_connections(&mut fitted, earlier, files_max)?;
+    fit_own_entries(&mut fitted);
+    if workload.needs.fresh_start {
+        fitted.options.warm_up = Some(Duration::ZERO);
+        fitted.options.duration = options.duration.map(|duration| duration.max(FRESH_DURATION_MIN));
+        fitted.notes.push("the server was started just before".to_owned());
+    }
+    fit_password_compares(&mut fitted, target)?;
+    Ok(fitted)
+}
+
+/// Connections that a client keeps or makes at a time.
+fn connections_each(operations: &[Operation]) -> u64 {
+    let kinds = |wanted: &dyn Fn(&Operation) -> bool| operations.iter().any(wanted);
+    let binds = kinds(&|operation| match operation.kind.get_ref() {
+        OperationName::Authentication => true,
+        OperationName::Bind => operation.connection != BindConnection::New,
+        _ => false,
+    });
+    let others = kinds(&|operation| *operation.kind.get_ref() != OperationName::Bind);
+    (u64::from(binds) + u64::from(others)).max(1)
+}
+
+fn connections(workload: &Workload, options: &Options) -> u64 {
+    let first = workload.jobs.first().map_or(1, |job| job.clients);
+    let clients =
+        |own: usize| options.clients.map_or(own, |given| (given * own).div_ceil(first).max(1)) as u64;
+    workload.jobs.iter().map(|job| clients(job.clients) * connections_each(&job.operations)).sum()
+}
+
+fn fit_connections(fitted: &mut Fitted, earlier: &[Workload], files_max: u64) -> Result<(), String> {
+    let wanted = connections(&fitted.workload, &fitted.options);
+    let most = files_max.saturating_sub(OTHER_FILES).max(1);
+    if wanted <= most {
+        return Ok(());
+    }
+    let same = |other: &&Workload| {
+        connections(other, &fitted.options) > most && asks_the_same(other, &fitted.workload)
+    };
+    if let Some(other) = earlier.iter().find(same) {
+        return Err(format!(
+            "{wanted} connections: a process may have {files_max} files open here (ulimit -Hn), and with as many connections as that \
+             allows it would be {} again",
+            other.name
+        ));
+    }
+    let first = fitted.workload.jobs.first().map_or(1, |job| job.clients) as u64;
+    let clients = fitted.options.clients.map_or(first, |given| given as u64) * most / wanted;
+    fitted.options.clients = Some(clients.max(1) as usize);
+    let made = connections(&fitted.workload, &fitted.options);
+    fitted.notes.push(format!(
+        "{made} connections instead of {wanted}: a process may have {files_max} files open here (ulimit -Hn)"
+    ));
+    Ok(())
+}
+
+/// Whether two workloads differ in nothing but the number of their clients.
+fn asks_the_same(one: &Workload, other: &Workload) -> bool {
+    let text = |text: &Option<crate::workload::Text>| text.as_ref().map(|text| text.get_ref().clone());
+    let asked = |workload: &Workload| {
+        let jobs = workload.jobs.iter().enumerate();
+        let operations = jobs.flat_map(|(number, job)| {
+            job.operations.iter().map(move |operation| {
+                let what = (*operation.kind.get_ref(), operation.weight, operation.order, operation.scope);
+                let attributes: Vec<_> =
+                    operation.attributes.iter().map(|attribute| attribute.get_ref().clone()).collect();
+                let texts = [&operation.base, &operation.filter, &operation.dn, &operation.value].map(text);
+                (number, job.outstanding, what, operation.share.map(f64::to_bits), attributes, texts)
+            })
+        });
+        operations.collect::<Vec<_>>()
+    };
+    asked(one) == asked(other)
+}
+
+/// Entries that are only there to be deleted: as many as a run of this length needs, in proportion to what the workload says.
+fn fit_own_entries(fitted: &mut Fitted) {
+    let workload = &mut fitted.workload;
+    let mut operations = workload.jobs.iter().flat_map(|job| &job.operations);
+    let is_pool = operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added);
+    let seconds = |given: Option<Duration>, own: u64| given.map_or(own as f64, |time| time.as_secs_f64());
+    let planned = (workload.duration_seconds + workload.warm_up_seconds) as f64;
+    let run = seconds(fitted.options.duration, workload.duration_seconds)
+        + seconds(fitted.options.warm_up, workload.warm_up_seconds);
+    if !is_pool || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
+        return;
+    }
+    let own = ((workload.own_entries as f64 * run / planned) as u64).max(OWN_ENTRIES_MIN);
+    fitted.notes.push(format!("{own} own entries instead of {}, for a shorter run", workload.own_entries));
+    workload.own_entries = own;
+}
+
+/// slapd, 389 DS and OpenDJ compare userPassword octet by octet (octetStringMatch, RFC 4519 section 2.41), so that a hashed one equals nothing
+/// that anybody asserts; Pando, like the server of the document that asks for such compares, verifies the password.
+fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(), String> {
+    let is_hashed = target.setup.passwords != Passwords::Clear;
+    let product = &target.description.product;
+    if !is_hashed || product.starts_with(Product::Pando.label()) {
+        return Ok(());
+    }
+    let asks = |operation: &Operation| {
+        *operation.kind.get_ref() == OperationName::Compare
+            && operation
+                .attribute
+                .as_ref()
+                .is_some_and(|name| name.get_ref().eq_ignore_ascii_case("userPassword"))
+    };
+    let mut operations: Vec<_> =
+        fitted.workload.jobs.iter_mut().flat_map(|job| &mut job.operations).collect();
+    if operations.iter().all(|operation| asks(operation)) {
+        return Err("it compares the stored octets of userPassword, which a hashed password never equals; the workload is about verifying"
+            .to_owned());
+    }
+    for operation in operations.iter_mut().filter(|operation| asks(operation)) {
+        operation.expect_code = Some(COMPARE_FALSE);
+        fitted.notes.push(format!(
+            "{product} answers compares of userPassword with compareFalse, for it compares the stored octets; that counts as right, though \
+             it verifies no password, as Pando does"
+        ));
+    }
+    Ok(())
+}
+
+/// One workload for every mix of operations that there is, those that take long to prepare left out.
+pub(super) fn one_of_each(workloads: &[Workload]) -> Vec<&Workload> {
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for workload in workloads {
+        let operations = workload.jobs.iter().flat_map(|job| &job.operations);
+        let mix: Vec<_> = operations
+            .map(|operation| {
+                (*operation.kind.get_ref(), operation.scope, operation.connection, operation.attributes.len())
+            })
+            .collect();
+        if mix.is_empty() || workload.own_entries > OWN_ENTRIES_MIN || seen.contains(&mix) {
+            continue;
+        }
+        seen.push(mix);
+        found.push(workload);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

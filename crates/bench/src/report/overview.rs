@@ -1,0 +1,181 @@
+//! All workloads in one table, servers side by side: what a reader of seventy workloads looks at first. On the page, and as Markdown.
+
+use std::io::{self, Write};
+
+use super::groups::{Group, Groups, Row};
+use super::text::{self, NOTHING};
+use super::verdict;
+use super::view::anchor;
+use serde::Serialize;
+
+/// Workloads that are worth a table of their own before they are shown one by one.
+const WORKLOADS_MIN: usize = 4;
+/// Rates that are closer than this count as equal.
+const EQUAL_WITHIN: f64 = 1.03;
+
+/// The table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Overview {
+    /// The servers, the one that others are compared with first.
+    pub(crate) servers: Vec<String>,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// The workloads of one document at one size.
+#[derive(Debug, Serialize)]
+pub(crate) struct Part {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A workload.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    anchor: String,
+    pub(crate) name: String,
+    title: String,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// What one server did in it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) rate: Option<String>,
+    /// How many times as fast the first server is.
+    pub(crate) ratio: Option<String>,
+    /// Of that: "faster", "slower" or "equal".
+    verdict: &'static str,
+    cpu: Option<String>,
+    /// The first server's CPU time a request as a part of this one's.
+    cpu_ratio: Option<String>,
+    pub(crate) cannot: Option<String>,
+    is_flagged: bool,
+}
+
+/// The table, where there is enough to compare.
+pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
+    if groups.groups.len() < WORKLOADS_MIN {
+        return None;
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    for (index, group) in groups.groups.iter().enumerate() {
+        let title = part_title(group);
+        let line = Line {
+            anchor: anchor(index),
+            name: group.workload.to_owned(),
+            title: group.title.to_owned(),
+            cells: (0..groups.servers.len()).map(|server| cell(group, server)).collect(),
+        };
+        match parts.iter_mut().find(|part| part.title == title) {
+            Some(part) => part.lines.push(line),
+            None => parts.push(Part { title, lines: vec![line] }),
+        }
+    }
+    Some(Overview { servers: groups.servers.iter().map(|server| server.label.clone()).collect(), parts })
+}
+
+fn part_title(group: &Group<'_>) -> String {
+    let document = group.document().map(|row| row.document.as_str()).unwrap_or_default();
+    let name = if document.is_empty() { "Of our own" } else { document };
+    // The document's size, and not that of each data set, which differ by a few entries above the people.
+    match group.entries {
+        Some(entries) => format!("{name}, {} entries", text::count(round_size(entries))),
+        None => name.to_owned(),
+    }
+}
+
+/// To two digits: data sets of 100,000 people have 100,002 or 100,053 entries.
+fn round_size(entries: u64) -> u64 {
+    let unit = 10_u64.pow(entries.max(1).ilog10().saturating_sub(1));
+    (entries + unit / 2) / unit * unit
+}
+
+fn cell(group: &Group<'_>, server: usize) -> Cell {
+    let row_of = |server: usize| group.rows.iter().find(|row| row.server == server);
+    let Some(row) = row_of(server) else { return Cell::default() };
+    if let Some(reason) = row.unsupported() {
+        return Cell { cannot: Some(reason.to_owned()), ..Cell::default() };
+    }
+    let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
+    let compared = row_of(0).filter(|first| server > 0 && first.is_clean() && row.is_clean());
+    let ratio = compared.and_then(|first| verdict::ratio(group, first, row));
+    let costs = compared.and_then(cost).zip(cost(row)).filter(|(_, theirs)| *theirs > 0.0);
+    Cell {
+        rate: Some(text::rate(row.median().per_second)),
+        ratio: ratio.map(text::ratio),
+        verdict: match ratio {
+            Some(ratio) if ratio > EQUAL_WITHIN => "faster",
+            Some(ratio) if ratio < 1.0 / EQUAL_WITHIN => "slower",
+            Some(_) => "equal",
+            None => "",
+        },
+        cpu: cost(row).filter(|cost| *cost > 0.0).map(text::micros),
+        cpu_ratio: costs.map(|(mine, theirs)| text::ratio(mine / theirs)),
+        cannot: None,
+        is_flagged: !row.is_clean(),
+    }
+}
+
+/// Two tables, of rates and of CPU time, for a README.
+pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Result<()> {
+    let mut sink = io::BufWriter::new(sink);
+    let first = overview.servers.first().map(String::as_str).unwrap_or_default();
+    writeln!(sink, "Operations a second; in brackets how many times as many {first} answers.\n")?;
+    table(overview, &mut sink, &|cell| (cell.rate.clone(), cell.ratio.clone()))?;
+    writeln!(
+        sink,
+        "\nCPU time of the server for one operation; in brackets what {first} needs as a part of that.\n"
+    )?;
+    table(overview, &mut sink, &|cell| (cell.cpu.clone(), cell.cpu_ratio.clone()))?;
+    let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for line in overview.parts.iter().flat_map(|part| &part.lines) {
+        for (server, cell) in overview.servers.iter().zip(&line.cells) {
+            let Some(reason) = &cell.cannot else { continue };
+            match reasons.iter_mut().find(|(of, other, _)| of == server && other == reason) {
+                Some((_, _, names)) => names.push(&line.name),
+                None => reasons.push((server, reason, vec![&line.name])),
+            }
+        }
+    }
+    if !reasons.is_empty() {
+        writeln!(sink, "\nNot measured:\n")?;
+    }
+    for (server, reason, names) in reasons {
+        writeln!(sink, "- {server}, {}: {}", names.join(", "), reason.replace('\n', " "))?;
+    }
+    sink.flush()
+}
+
+type Figure = (Option<String>, Option<String>);
+
+fn table(overview: &Overview, sink: &mut impl Write, figure: &dyn Fn(&Cell) -> Figure) -> io::Result<()> {
+    writeln!(sink, "| | {} |", overview.servers.join(" | "))?;
+    writeln!(sink, "|---|{}", "---:|".repeat(overview.servers.len()))?;
+    for part in &overview.parts {
+        writeln!(sink, "| **{}** |{}", part.title, " |".repeat(overview.servers.len()))?;
+        for line in &part.lines {
+            let cells = line.cells.iter().map(|cell| match figure(cell) {
+                _ if cell.cannot.is_some() => "cannot".to_owned(),
+                (Some(figure), ratio) => {
+                    let mark = if cell.is_flagged { " ⚠" } else { "" };
+                    format!("{figure}{mark}{}", ratio.map(|ratio| format!(" ({ratio})")).unwrap_or_default())
+                }
+                (None, _) => NOTHING.to_owned(),
+            });
+            writeln!(sink, "| `{}` | {} |", line.name, cells.collect::<Vec<_>>().join(" | "))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_that_were_asked_for() {
+        for (entries, size) in [(100_053, 100_000), (1_000_002, 1_000_000), (2_053, 2_100), (7, 7), (0, 0)] {
+            assert_eq!(round_size(entries), size);
+        }
+    }
+}
