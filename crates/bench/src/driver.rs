@@ -34,7 +34,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::result::{Second, WorkloadResult};
+use crate::result::{Second, WorkloadResult, moment_text};
 use crate::template::TemplateError;
 use crate::workload::Workload;
 use data::KeyData;
@@ -44,7 +44,7 @@ use outcome::{Collected, Seconds};
 pub(crate) use plan::{CANNED_DN, check};
 use plan::{Plan, PlanOptions};
 use tally::Tally;
-use worker::{Finished, Schedule, Shared, Worker};
+use worker::{Schedule, Shared, Worker};
 
 /// How to drive. What is `None` is as the workload says.
 #[derive(Clone, Debug)]
@@ -416,6 +416,8 @@ fn drive(
             None => schedule(workload, options, shared.base.elapsed()),
         };
         let _ = shared.schedule.set(schedule);
+        let until_begin = Duration::from_nanos(schedule.from).saturating_sub(shared.base.elapsed());
+        let started = moment_text(until_begin);
         let mut observer = Observer::new(&options.server_processes);
         shared.scheduled.wait();
         let seconds = follow(&shared, &schedule, seconds, &mut observer, options, watch);
@@ -427,7 +429,8 @@ fn drive(
         if together == Some(None) {
             return Err(DriveError::LeftAlone);
         }
-        Ok(collect(finished, seconds, schedule, observer))
+        let collected = Collected::new(seconds, schedule, observer, started);
+        Ok(finished.into_iter().fold(collected, Collected::add))
     })
 }
 
@@ -486,10 +489,4 @@ fn follow(
         }
     }
     seconds
-}
-
-fn collect(finished: Vec<Finished>, seconds: Seconds, schedule: Schedule, observer: Observer) -> Collected {
-    let mut collected = Collected::new(seconds, schedule, observer);
-    finished.into_iter().for_each(|finished| collected.add(finished));
-    collected
 }

@@ -12,6 +12,7 @@ mod latency;
 mod merge;
 mod workload;
 
+pub(crate) use environment::moment_text;
 pub use environment::{Environment, Tool, now_text};
 pub use latency::{HISTOGRAM_DIGITS, HISTOGRAM_MAX_MICROS, Latency};
 pub use merge::MergeError;
@@ -182,17 +183,13 @@ impl RunResult {
         serde_json::from_slice(text).map_err(content_error)
     }
 
-    /// Writes the result as indented JSON. Histograms of single seconds, which only serve to merge, are left out.
+    /// Writes the result as indented JSON.
     ///
     /// # Errors
     /// When the sink does.
     pub fn write_to(&self, sink: impl Write) -> io::Result<()> {
-        let mut slim = self.clone();
-        for workload in slim.workloads.iter_mut().chain(&mut slim.limits) {
-            workload.drop_histograms_of_seconds();
-        }
         let mut sink = BufWriter::new(sink);
-        serde_json::to_writer_pretty(&mut sink, &slim)?;
+        serde_json::to_writer_pretty(&mut sink, self)?;
         sink.write_all(b"\n")?;
         sink.flush()
     }

@@ -30,6 +30,18 @@ fn search() -> Workload {
 }
 
 #[test]
+fn seconds_keep_their_histograms_when_asked() {
+    for keeps in [false, true] {
+        let (_responder, targets) = responder(Faults::default());
+        let options = Options { keep_histograms: keeps, ..options() };
+        let result = driver::run(&search(), &targets, &options).unwrap();
+        let kept: u64 =
+            result.seconds.iter().filter_map(|second| Some(second.latency.as_ref()?.count())).sum();
+        assert_eq!(kept, if keeps { result.operations_total() } else { 0 });
+    }
+}
+
+#[test]
 fn every_answer_is_counted() {
     let (responder, targets) = responder(Faults::default());
     let result = driver::run(&search(), &targets, &options()).unwrap();

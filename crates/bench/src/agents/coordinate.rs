@@ -112,7 +112,13 @@ impl Machines {
             // The others must not wait for a beginning that does not come.
             self.machines.iter().for_each(|machine| drop(machine.stream.shutdown(Shutdown::Both)));
         }
-        ended
+        ended.map(|mut result| {
+            // They served to merge.
+            if !options.keep_histograms {
+                result.drop_histograms_of_seconds();
+            }
+            result
+        })
     }
 }
 

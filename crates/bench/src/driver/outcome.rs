@@ -91,10 +91,17 @@ pub(crate) struct Collected {
     busy: f64,
     last: u64,
     threads: u64,
+    /// When measuring began, by the clock on the wall.
+    started: String,
 }
 
 impl Collected {
-    pub(crate) fn new(seconds: Seconds, schedule: Schedule, observer: Observer) -> Collected {
+    pub(crate) fn new(
+        seconds: Seconds,
+        schedule: Schedule,
+        observer: Observer,
+        started: String,
+    ) -> Collected {
         Collected {
             kinds: BTreeMap::new(),
             seconds,
@@ -109,10 +116,11 @@ impl Collected {
             busy: 0.0,
             last: 0,
             threads: 0,
+            started,
         }
     }
 
-    pub(crate) fn add(&mut self, finished: Finished) {
+    pub(crate) fn add(mut self, finished: Finished) -> Collected {
         for (kind, totals) in &finished.tally.kinds {
             self.kinds.entry(*kind).or_default().merge(totals);
         }
@@ -129,6 +137,7 @@ impl Collected {
         self.busy = self.busy.max(finished.busy);
         self.last = self.last.max(finished.last);
         self.threads += 1;
+        self
     }
 }
 
@@ -147,6 +156,7 @@ pub(crate) fn result(
     let connections: usize =
         plan.jobs.iter().map(|job| job.clients * usize::from(job.keeps(super::plan::On::Main)).max(1)).sum();
     let mut result = WorkloadResult {
+        started: collected.started,
         measured_seconds: measured_nanos as f64 / 1e9,
         operations: collected.kinds,
         seconds: collected.seconds.finish(of_server),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -101,6 +102,13 @@ impl Tool {
 pub fn now_text() -> String {
     let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     now.format(&Rfc3339).unwrap_or_default()
+}
+
+/// A moment ahead of now, to the millisecond: seconds of a run are looked up by it in what else was seen of the machine.
+pub(crate) fn moment_text(ahead: Duration) -> String {
+    let moment = OffsetDateTime::now_utc() + ahead;
+    let moment = moment.replace_millisecond(moment.millisecond()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    moment.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Only a program in the `target` directory of a repository is taken for one that was built from it.

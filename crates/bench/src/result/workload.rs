@@ -176,7 +176,7 @@ pub struct Second {
     /// Written to the disk by the server in this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
-    /// This second's latencies: kept between load machine and coordinator, so that percentiles merge; not saved.
+    /// This second's latencies: there between load machine and coordinator, so that percentiles merge, and where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -526,7 +526,7 @@ impl WorkloadResult {
         }
     }
 
-    /// Forgets the histograms of single seconds, which only serve to merge; percentiles are set from them first.
+    /// Forgets the histograms of single seconds; percentiles are set from them first.
     pub fn drop_histograms_of_seconds(&mut self) {
         for second in &mut self.seconds {
             second.set_percentiles();

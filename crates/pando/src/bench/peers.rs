@@ -84,6 +84,9 @@ pub(crate) struct PeersArguments {
     /// Processors that the load runs on
     #[arg(long, value_name = "CPUS", default_value = "1")]
     load_cpus: Cpus,
+    /// Keep the latency histogram of every second in the result
+    #[arg(long)]
+    keep_histograms: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
@@ -286,6 +289,7 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
         pause: arguments.pause,
         threads: arguments.threads.get(),
         seed: arguments.seed,
+        keep_histograms: arguments.keep_histograms,
         ..Options::default()
     }
 }

@@ -118,6 +118,9 @@ pub(crate) struct RunArguments {
     /// Leave the entries that the workload added
     #[arg(long)]
     no_cleanup: bool,
+    /// Keep the latency histogram of every second in the result
+    #[arg(long)]
+    keep_histograms: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
@@ -422,6 +425,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
         sources: arguments.source.clone(),
         check_data: !arguments.no_check,
         clean_up: !arguments.no_cleanup,
+        keep_histograms: arguments.keep_histograms,
         ..Options::default()
     })
 }

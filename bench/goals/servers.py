@@ -1,0 +1,196 @@
+"""The servers: loaded once into a folder that is kept, started on their processor, held while another is measured."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+
+PASSWORD = "goals-password"
+SCHEMA = ["core", "cosine", "nis", "inetorgperson"]
+SLAPD = "/usr/sbin/slapd"
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is loaded: the same entries and indexes on every server that has it."""
+
+    name: str
+    template: str
+    entries: int
+    suffix: str
+    indexes: tuple  # "attribute:kind,kind"
+    password: str  # of everybody in it, hashed with {SSHA} before any loader sees it
+
+    def generate(self, pando):
+        salt = b"saltsalt"
+        hashed = base64.b64encode(hashlib.sha1(self.password.encode() + salt).digest() + salt).decode()
+        constant = f"password=\\{{SSHA\\}}{hashed}"
+        return [pando, "generate", self.template, "--entries", str(self.entries), "--seed", "1", "--constant", constant]
+
+    def description(self):
+        """What a folder that has it says, so that another is not taken for it."""
+        text = self.template
+        if os.path.exists(self.template):
+            with open(self.template) as file:
+                text = file.read()
+        return json.dumps([self.name, text, self.entries, self.suffix, self.indexes, self.password])
+
+    def parsed_indexes(self):
+        return [(attribute, kinds.split(",")) for attribute, kinds in (index.split(":") for index in self.indexes)]
+
+
+class Failed(Exception):
+    """A server or a command that did not do what it should."""
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def piped(producer, consumer, log):
+    """Runs `producer | consumer`; both must succeed."""
+    with open(log, "ab") as errors:
+        first = subprocess.Popen(producer, stdout=subprocess.PIPE, stderr=errors)
+        second = subprocess.run(consumer, stdin=first.stdout, stdout=errors, stderr=errors)
+        first.stdout.close()
+        if first.wait() or second.returncode:
+            raise Failed(f"{consumer[0]} failed: see {log}")
+
+
+class Server:
+    """A server over its data. One is at work at a time, the others are held with their memory warm."""
+
+    def __init__(self, pando, folder, data, cpu):
+        self.pando, self.data, self.cpu = pando, data, cpu
+        self.folder = os.path.join(folder, f"{data.name}-{data.entries}", self.name)
+        self.log = os.path.join(self.folder, "server.log")
+        self.admin = f"cn=admin,{data.suffix}"
+        self.process, self.is_held = None, False
+
+    def load(self, say):
+        mark = os.path.join(self.folder, "loaded")
+        if os.path.exists(mark) and open(mark).read() == self.data.description():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(os.path.join(self.folder, "data"))
+        began = time.monotonic()
+        self.fill()
+        say(f"{self.name}: loaded {self.data.name}, {self.data.entries:,}, in {time.monotonic() - began:.1f} s")
+        with open(mark, "w") as file:
+            file.write(self.data.description())
+
+    def start(self):
+        port = free_port()
+        self.uri = f"ldap://127.0.0.1:{port}"
+        environment = dict(os.environ, PANDO_ADMIN_PASSWORD=PASSWORD)
+        with open(self.log, "ab") as log:
+            command = ["taskset", "-c", self.cpu, *self.command()]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise Failed(f"{self.name} does not serve: see {self.log}") from None
+                time.sleep(0.05)
+
+    def hold(self):
+        if self.process and not self.is_held:
+            self.process.send_signal(signal.SIGSTOP)
+            self.is_held = True
+
+    def go_on(self):
+        if self.process and self.is_held:
+            self.process.send_signal(signal.SIGCONT)
+            self.is_held = False
+
+    def stop(self):
+        if self.process:
+            self.go_on()
+            self.process.terminate()
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+
+class Pando(Server):
+    name = "pando"
+
+    def fill(self):
+        settings = os.path.join(self.folder, "settings.toml")
+        with open(settings, "w") as file:
+            file.write(f'suffixes = ["{self.data.suffix}"]\nanonymous_read = true\npassword_scheme = "ssha"\n')
+            file.write("\n[limits]\nsize_limit = 0\ntime_limit_seconds = 0\nunindexed_examined = 0\n\n[indexes]\n")
+            for attribute, kinds in self.data.parsed_indexes():
+                file.write(f"{attribute} = {json.dumps(kinds)}\n")
+        data = os.path.join(self.folder, "data")
+        with open(self.log, "ab") as log:
+            if subprocess.run([self.pando, "apply", "--data", data, settings], stdout=log, stderr=log).returncode:
+                raise Failed(f"pando apply failed: see {self.log}")
+        piped(self.data.generate(self.pando), [self.pando, "import", "--data", data, "--suffix", self.data.suffix, "-"], self.log)
+
+    def command(self):
+        return [self.pando, "serve", "--data", os.path.join(self.folder, "data"), "--admin-dn", self.admin, "--listen", self.uri]
+
+
+class Slapd(Server):
+    """Debian's, with the settings of docs/peers.md."""
+
+    name = "slapd"
+
+    def fill(self):
+        words = {"equality": "eq", "substring": "sub", "presence": "pres"}
+        lines = [f"include /etc/ldap/schema/{name}.schema" for name in SCHEMA]
+        lines += ["modulepath /usr/lib/ldap", "moduleload back_mdb", "loglevel 0", "threads 16", f"tool-threads {os.cpu_count()}"]
+        lines += ["sizelimit unlimited", "timelimit unlimited", "password-hash {SSHA}", "database mdb"]
+        lines += [f'suffix "{self.data.suffix}"', f'rootdn "{self.admin}"', f"rootpw {PASSWORD}"]
+        lines += [f"directory {self.folder}/data", f"maxsize {64 << 30}", "index objectClass eq"]
+        for attribute, kinds in self.data.parsed_indexes():
+            lines.append(f"index {attribute} {','.join(words[kind] for kind in kinds)}")
+        lines += ["access to attrs=userPassword by anonymous auth by self write by * none", "access to * by * read"]
+        with open(self.configuration(), "w") as file:
+            file.write("\n".join(lines) + "\n")
+        piped(self.data.generate(self.pando), ["/usr/sbin/slapadd", "-q", "-f", self.configuration()], self.log)
+
+    def configuration(self):
+        return os.path.join(self.folder, "slapd.conf")
+
+    def command(self):
+        return [SLAPD, "-d", "0", "-h", self.uri, "-f", self.configuration()]
+
+
+class Null(Server):
+    """The null responder, for rows whose floor is not that of a search."""
+
+    name = "null"
+
+    def load(self, say):
+        os.makedirs(self.folder, exist_ok=True)
+
+    def command(self):
+        return [self.pando, "bench", "limit", "--listen", self.uri.removeprefix("ldap://")]
+
+
+KINDS = {kind.name: kind for kind in (Pando, Slapd, Null)}
+
+
+def versions(pando):
+    """What is measured, for the head of the table."""
+    own = subprocess.run([pando, "--version"], capture_output=True, text=True).stdout.strip()
+    said = subprocess.run([SLAPD, "-VV"], capture_output=True, text=True).stderr
+    found = re.search(r"slapd (\S+)", said)
+    return own, f"slapd {found.group(1)}" if found else "no slapd"
