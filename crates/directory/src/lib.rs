@@ -38,6 +38,7 @@ pub mod operational;
 pub mod outcome;
 pub mod password;
 pub mod passwords;
+pub mod read_ahead;
 pub mod record;
 pub mod rows;
 pub mod search;

@@ -113,6 +113,8 @@ pub struct Config {
     pub hash_threads: usize,
     /// Threads for long searches; with none, those run in slices on the event loops.
     pub scan_threads: usize,
+    /// Threads that wait for the disk where data is larger than memory; with none, event loops wait themselves.
+    pub read_ahead_threads: usize,
     /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
     pub row_cache_bytes: usize,
     /// Suffixes to serve, besides those that the data directory knows; those of a new one, in place of the default.
@@ -180,6 +182,7 @@ impl Config {
             threads: cores,
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
+            read_ahead_threads: limits::READ_AHEAD_THREADS,
             row_cache_bytes: limits::ROW_CACHE_BYTES,
             suffixes: Vec::new(),
             initial: None,
@@ -227,6 +230,7 @@ impl Config {
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
             hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
             scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
+            read_ahead_threads: file.read_ahead_threads.unwrap_or(defaults.read_ahead_threads),
             row_cache_bytes: file.row_cache_bytes.unwrap_or(defaults.row_cache_bytes),
             suffixes: arguments.suffixes.clone(),
             initial: None,
@@ -257,6 +261,7 @@ impl Config {
         self.threads = kept.threads;
         self.hash_threads = kept.hash_threads;
         self.scan_threads = kept.scan_threads;
+        self.read_ahead_threads = kept.read_ahead_threads;
         self.row_cache_bytes = kept.row_cache_bytes;
         self.suffixes = kept.suffixes;
     }
@@ -272,6 +277,7 @@ impl Config {
             ("threads", self.threads != new.threads, false),
             ("hash_threads", self.hash_threads != new.hash_threads, false),
             ("scan_threads", self.scan_threads != new.scan_threads, false),
+            ("read_ahead_threads", self.read_ahead_threads != new.read_ahead_threads, false),
             ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),

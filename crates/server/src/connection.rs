@@ -42,6 +42,7 @@ pub(crate) struct Connection {
     phase: Phase,
     /// What the requests in `input` wait for.
     waiting: Waiting,
+    ahead: Ahead,
     /// Whether the event loop has this connection in its queue of those that want another turn.
     pub(crate) queued: bool,
     /// Whether the event loop has this connection in its list of those that got an answer to send.
@@ -81,6 +82,17 @@ enum Waiting {
     Send,
     /// The writer's queue is full.
     Writer,
+    /// They are being read ahead.
+    ReadAhead,
+}
+
+/// Whether the requests in the input are read ahead, see [`crate::read_ahead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    No,
+    /// So many letters will tell of it.
+    Expected(u32),
+    Done,
 }
 
 /// What a connection wants after its turn.
@@ -111,6 +123,7 @@ impl Connection {
             ending: false,
             phase: Phase::Open,
             waiting: Waiting::Bytes,
+            ahead: Ahead::No,
             queued: false,
             woken: false,
             watched: false,
@@ -215,6 +228,10 @@ impl Connection {
         let mut reads = 0;
         loop {
             if *consumed < input.len() {
+                if self.is_read_ahead(context, input.get(*consumed..).unwrap_or_default()) {
+                    self.waiting = Waiting::ReadAhead;
+                    return Reading::Idle;
+                }
                 if let Err(error) = context.catch_up() {
                     return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
                 }
@@ -248,6 +265,23 @@ impl Connection {
                 return end;
             }
         }
+    }
+
+    /// Whether the requests in `input` are being read ahead now.
+    fn is_read_ahead(&mut self, context: &mut Context, input: &[u8]) -> bool {
+        match self.ahead {
+            Ahead::Expected(_) => return true,
+            Ahead::Done => self.ahead = Ahead::No,
+            Ahead::No if context.is_cold() => {
+                let count = self.session.read_ahead(context, input);
+                if count > 0 {
+                    self.ahead = Ahead::Expected(count);
+                    return true;
+                }
+            }
+            Ahead::No => {}
+        }
+        false
     }
 
     /// One read. `Some` when the connection is at its end.
@@ -365,6 +399,15 @@ impl Connection {
     /// Scan threads have a piece for a search of this connection. It is sent in one of the next turns.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);
+    }
+
+    /// Some of the requests in the input were read ahead. They are looked at in the next turn when all of them were.
+    pub(crate) fn read_ahead(&mut self) {
+        self.ahead = match self.ahead {
+            Ahead::Expected(count) if count > 1 => Ahead::Expected(count - 1),
+            Ahead::Expected(_) => Ahead::Done,
+            other => other,
+        };
     }
 
     fn prepare_output(&mut self, buffers: &mut Buffers) {

@@ -10,6 +10,7 @@ use store::StoreError;
 use crate::config::OnlineSettings;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
+use crate::read_ahead::{Coldness, Errand, ReadAheadPool};
 use crate::scan_pool::ScanPool;
 use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) hash_pool: HashPool,
     pub(crate) scan_pool: ScanPool,
+    pub(crate) read_ahead: ReadAheadPool,
     /// Bytes that one event loop spends on remembering where rows are.
     pub(crate) row_cache_bytes: usize,
 }
@@ -44,6 +46,10 @@ pub(crate) struct Context {
     pub(crate) kept_input: usize,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
+    /// Requests of this pass to be read ahead.
+    pub(crate) errands: Vec<Errand>,
+    /// Whether this loop waits for the disk; `None` where nobody can do that for it.
+    coldness: Option<Coldness>,
 }
 
 impl Context {
@@ -69,13 +75,26 @@ impl Context {
             random: Random::default(),
             kept_input: 0,
             outbox: Vec::new(),
+            errands: Vec::new(),
+            coldness: Some(Coldness::new(Instant::now())),
         })
     }
 
     /// Begins a pass: the present, and the directory as it is now.
     pub(crate) fn begin_pass(&mut self) -> Result<(), StoreError> {
         self.now = Instant::now();
+        if let Some(coldness) = &mut self.coldness
+            && coldness.tick(self.now)
+            && !self.shared.read_ahead.start()
+        {
+            self.coldness = None;
+        }
         self.renew(self.shared.writes.commits())
+    }
+
+    /// Whether requests are to be read ahead, because the data is not in memory.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.coldness.as_ref().is_some_and(Coldness::is_cold)
     }
 
     /// Makes sure that everything that was answered before now is visible. Called after requests were received and before

@@ -111,6 +111,7 @@ impl EventLoop {
             self.run_ready();
             self.check_time();
             self.context.shared.writes.submit(&mut self.context.outbox);
+            self.context.shared.read_ahead.submit(&mut self.context.errands);
         }
         Ok(())
     }
@@ -261,6 +262,9 @@ impl EventLoop {
                 Letter::Scanned(address) => self.deliver(address, |connection, _, _| {
                     connection.scanned(address.ticket);
                 }),
+                Letter::ReadAhead(address) => {
+                    self.deliver(address, |connection, _, _| connection.read_ahead())
+                }
                 Letter::WriterHasRoom => {
                     for slot in std::mem::take(&mut self.wait_for_writer) {
                         let Some(connection) = self.connection(slot) else { continue };

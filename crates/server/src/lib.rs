@@ -41,6 +41,7 @@ mod monitor;
 mod node_file;
 mod operation_log;
 mod process;
+mod read_ahead;
 mod scan;
 mod scan_pool;
 mod serve;

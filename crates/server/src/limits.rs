@@ -68,6 +68,23 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
 
+/// Threads that read ahead where data is larger than memory, by default: as many pages asked of a disk at a time as it likes to
+/// have.
+pub const READ_AHEAD_THREADS: usize = 64;
+
+/// Requests that one thread reads ahead in a row.
+pub const READ_AHEAD_MESSAGES: usize = 4;
+
+/// How often an event loop looks whether it had to wait for the disk.
+pub const COLD_TICK: Duration = Duration::from_millis(100);
+
+/// Pages that a loop waited for in a tick from which on it has requests read ahead: some thousandths of its time with a fast disk, half of
+/// it with a slow one.
+pub const COLD_FAULTS_MIN: u64 = 8;
+
+/// Ticks without such waiting after which it looks at requests itself again.
+pub const COLD_TICKS: u32 = 20;
+
 /// Idleness after which an event loop lets go of its position of the store, whose pages can be reused from then on.
 pub const PARK_AFTER: Duration = Duration::from_millis(10);
 

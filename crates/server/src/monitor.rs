@@ -2,7 +2,7 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Scans`, `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our
+//! operation stands a count per result code. `cn=Scans`, `cn=Read Ahead`, `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our
 //! own.
 
 use std::sync::atomic::Ordering;
@@ -17,6 +17,7 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::acceptor::AcceptorControl;
 use crate::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::process::ProcessUsage;
+use crate::read_ahead::ReadAheadFigures;
 use crate::scan_pool::ScanFigures;
 use crate::stamp::now_micros;
 use crate::writer::WriteQueue;
@@ -39,6 +40,7 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
+    pub(crate) read_ahead: Arc<ReadAheadFigures>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -67,6 +69,7 @@ impl MonitorSource for Monitor {
             add_connections(&mut tree, sources);
             add_statistics(&mut tree, sources);
             add_scans(&mut tree, &sources.scans);
+            add_read_ahead(&mut tree, &sources.read_ahead);
             add_storage(&mut tree, sources);
         }
         tree.entries
@@ -136,6 +139,13 @@ fn add_scans(tree: &mut Tree, scans: &ScanFigures) {
     tree.counter("Running", &parent, scans.running.load(Ordering::Relaxed) as u64);
     tree.counter("Total", &parent, scans.begun.load(Ordering::Relaxed));
     tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
+}
+
+/// `cn=Read Ahead`: requests that other threads went through first, because data was not in memory.
+fn add_read_ahead(tree: &mut Tree, figures: &ReadAheadFigures) {
+    let parent = tree.container("Read Ahead", ROOT);
+    tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));
+    tree.counter("Requests", &parent, figures.requests.load(Ordering::Relaxed));
 }
 
 fn add_storage(tree: &mut Tree, sources: &Sources) {

@@ -15,12 +15,13 @@ use crate::config::ConfigError;
 use crate::values::{DnText, FromText, LogLevel};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 15] = [
+pub(crate) const NODE_KEYS: [&str; 16] = [
     "data",
     "listen",
     "threads",
     "hash_threads",
     "scan_threads",
+    "read_ahead_threads",
     "row_cache_bytes",
     "admin_dn",
     "admin_password_file",
@@ -45,6 +46,7 @@ pub(crate) struct NodeFile {
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
     pub(crate) scan_threads: Option<usize>,
+    pub(crate) read_ahead_threads: Option<usize>,
     pub(crate) row_cache_bytes: Option<usize>,
     pub(crate) admin_dn: Option<FromText<DnText>>,
     pub(crate) admin_password_file: Option<PathBuf>,

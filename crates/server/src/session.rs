@@ -34,6 +34,7 @@ use crate::counters::Operation;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
+use crate::read_ahead::errands;
 use changes::HeldChange;
 use searches::SharedRest;
 
@@ -159,6 +160,15 @@ impl Session {
 
     fn is_binding(&self) -> bool {
         matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
+    }
+
+    /// Has the requests in `input` read ahead, and says how many letters will tell of it.
+    pub(crate) fn read_ahead(&self, context: &mut Context, input: &[u8]) -> u32 {
+        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
+        let errands = errands(self.address(context), &self.requester, input, limits.message_size_max);
+        let count = errands.len() as u32;
+        context.errands.extend(errands);
+        count
     }
 
     /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;

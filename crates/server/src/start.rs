@@ -25,6 +25,7 @@ use crate::hash_pool::HashPool;
 use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
 use crate::monitor::{Monitor, Sources};
+use crate::read_ahead::ReadAheadPool;
 use crate::scan_pool::ScanPool;
 use crate::stamp::{Random, now_micros};
 use crate::writer::{self, WriteQueue};
@@ -326,6 +327,7 @@ impl Opened {
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
+            read_ahead: ReadAheadPool::new(self.config.read_ahead_threads, &self.directory, &mailboxes),
             row_cache_bytes: self.config.row_cache_bytes / threads,
         });
         self.monitor.attach(Sources {
@@ -333,6 +335,7 @@ impl Opened {
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
             scans: shared.scan_pool.figures(),
+            read_ahead: shared.read_ahead.figures(),
             directory: Arc::downgrade(&self.directory),
         });
         let handle = Handle {

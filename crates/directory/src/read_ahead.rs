@@ -1,0 +1,106 @@
+//! Reading ahead: going through what a request will read, for nothing but to have it in memory.
+//!
+//! A directory that is larger than memory makes whoever reads wait for the disk. An event loop must not wait, so another
+//! thread goes the way of the request first, on a view of its own, and throws away what it finds. Whatever that
+//! comes to, a refusal or a failure of the store, the request itself will meet it again and say so.
+
+use std::hint::black_box;
+
+use ldap::{Authentication, Message, Request};
+
+use crate::access::Requester;
+use crate::controls::{ControlContext, RequestControls};
+use crate::rows::{ENTRIES, id_key};
+use crate::search::{Budget, Search};
+use crate::tree::{Found, NormalName, parse_dn};
+use crate::{OperationError, Snapshot};
+
+/// Octets from one page of memory to the next, or less.
+const PAGE_SIZE: usize = 4 << 10;
+
+/// Reads what the request will read: of a search what fits into the budget, of other requests the entry they name. Says how many
+/// octets of answers or rows it came upon. What `scratch` holds is lost.
+pub fn read_ahead(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    message: &Message<'_>,
+    budget: &Budget,
+    scratch: &mut Vec<u8>,
+) -> usize {
+    let dn = match &message.request {
+        Request::Search(request) => {
+            let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
+            let search = controls
+                .and_then(|controls| Search::start(snapshot, requester, message.id, request, &controls));
+            let Ok(mut search) = search else { return 0 };
+            scratch.clear();
+            search.run(snapshot, scratch, budget);
+            return scratch.len();
+        }
+        Request::Bind(request) if matches!(request.authentication, Authentication::Simple(_)) => request.name,
+        Request::Compare(request) => request.entry,
+        Request::Add(request) => request.entry,
+        Request::Delete(request) => request.entry,
+        Request::Modify(request) => request.object,
+        Request::ModifyDn(request) => request.entry,
+        Request::Bind(_) | Request::Unbind | Request::Abandon(_) | Request::Extended(_) => return 0,
+    };
+    read_entry(snapshot, dn).unwrap_or(0)
+}
+
+/// Finds an entry and reads its row, if there is one; where there is none, the rows beside its name.
+fn read_entry(snapshot: &Snapshot, dn: &str) -> Result<usize, OperationError> {
+    let state = snapshot.state();
+    let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
+    let Found::Entry(id, _) = state.find(&name)? else { return Ok(0) };
+    let row = state.read.get(ENTRIES, &id_key(id))?.unwrap_or_default();
+    for octet in row.iter().step_by(PAGE_SIZE).chain(row.last()) {
+        black_box(octet);
+    }
+    Ok(row.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::{
+        CompareRequest, Controls, DeleteRequest, FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf,
+    };
+
+    use super::*;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    #[test]
+    fn requests_come_upon_what_they_are_about() {
+        let mut directory = TestDirectory::with_suffix_entry();
+        let text = "x".repeat(300);
+        let values: [(&str, &[&str]); 4] =
+            [("objectClass", &["person"]), ("cn", &["a"]), ("sn", &["b"]), ("description", &[&text])];
+        directory.add("cn=a,dc=example,dc=com", &values);
+        let snapshot = directory.directory.snapshot().unwrap();
+        let filter = FilterBuf::parse("(cn=a)").unwrap();
+        let (all, none) = (SelectionBuf::from_iter(["*"]), SelectionBuf::from_iter(["1.1"]));
+        let search = |selection| {
+            Request::Search(SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection))
+        };
+        let compare = |entry| Request::Compare(CompareRequest { entry, description: "cn", value: b"a" });
+        let delete = |entry| Request::Delete(DeleteRequest { entry });
+        let (there, missing) = ("cn=a,dc=example,dc=com", "cn=b,dc=example,dc=com");
+        let cases: [(Request<'_>, std::ops::Range<usize>); 8] = [
+            (search(all.as_selection()), 300..600),
+            (search(none.as_selection()), 20..100),
+            (compare(there), 300..600),
+            (compare(missing), 0..1),
+            (compare("cn=a,"), 0..1),
+            (delete(there), 300..600),
+            (delete(missing), 0..1),
+            (Request::Unbind, 0..1),
+        ];
+        let budget = Budget { entries_examined_max: 10, out_bytes_max: 1_000 };
+        let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        for (request, expected) in cases {
+            let message = Message { id: MessageId(1), request, controls: Controls::NONE };
+            let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            assert!(expected.contains(&octets), "{request:?}: {octets}");
+        }
+    }
+}

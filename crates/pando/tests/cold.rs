@@ -1,0 +1,143 @@
+//! A directory whose data is not in memory: requests are read ahead on other threads, and every answer is what it would be
+//! otherwise.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use bench::cgroup::forget_pages;
+use client::Connection;
+use ldap::{
+    CompareRequest, Controls, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest,
+    SelectionBuf,
+};
+use support::pando::{Start, command};
+use support::{Pando, SUFFIX, Scratch};
+
+/// People in the directory: many pages.
+const PEOPLE: usize = 10_000;
+
+/// Connections that ask at a time.
+const CONNECTIONS: usize = 8;
+
+/// Requests that each sends in one write.
+const PIPELINED: usize = 64;
+
+/// How often all connections ask before nothing having been read ahead counts as a failure. A server notices within a tenth
+/// of a second that it waits for the disk, and keeps it in mind for two seconds.
+const ROUNDS: usize = 1_000;
+
+/// A stopped server's data of people with a line of description each.
+fn people(scratch: &Scratch) {
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
+    for number in 0..PEOPLE {
+        let text = "x".repeat(1_000);
+        let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: ";
+        writeln!(ldif, "dn: uid=p{number},{SUFFIX}\n{entry}{number} {text}\n").unwrap();
+    }
+    let file = scratch.join("people.ldif");
+    std::fs::write(&file, ldif).unwrap();
+    command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+        .expect_code(0);
+}
+
+/// `cn=NAME,cn=Read Ahead,cn=monitor`.
+fn figure(connection: &mut Connection, name: &str) -> u64 {
+    let dn = format!("cn={name},cn=Read Ahead,cn=monitor");
+    let entry = connection.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
+    entry.text("monitorCounter").unwrap().parse().unwrap()
+}
+
+/// The request for a person, a different kind for different numbers.
+fn send(connection: &mut Connection, numbers: &[usize]) {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let id = MessageId(1_000_000 + *number as i32);
+        let (dn, text) = (format!("uid=p{number},{SUFFIX}"), format!("p{number}"));
+        let filter = FilterBuf::parse(&format!("(uid={text})")).unwrap();
+        let selection = SelectionBuf::from_iter(["uid"]);
+        let request = match number % 3 {
+            0 => Request::Compare(CompareRequest { entry: &dn, description: "uid", value: text.as_bytes() }),
+            1 => Request::Search(SearchRequest::new(
+                SUFFIX,
+                Scope::WholeSubtree,
+                filter.as_filter(),
+                selection.as_selection(),
+            )),
+            _ => Request::Search(SearchRequest::new(
+                &dn,
+                Scope::BaseObject,
+                filter.as_filter(),
+                selection.as_selection(),
+            )),
+        };
+        Message { id, request, controls: Controls::NONE }.encode(&mut bytes);
+    }
+    connection.send_bytes(&bytes).unwrap();
+}
+
+fn check(connection: &mut Connection, numbers: &[usize]) {
+    for number in numbers {
+        let reply = connection.reply(MessageId(1_000_000 + *number as i32)).unwrap();
+        if number % 3 == 0 {
+            assert_eq!(reply.outcome.code, ResultCode::COMPARE_TRUE, "{number}");
+        } else {
+            assert_eq!(reply.entries.len(), 1, "{number}: {:?}", reply.outcome);
+            assert_eq!(reply.entries[0].text("uid"), Some(format!("p{number}")));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_in_memory_is_read_by_other_threads() {
+    let scratch = Scratch::new("cold");
+    people(&scratch);
+    std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\n").unwrap();
+    let node_file = scratch.join("node.toml");
+    let start = || Start::new(&scratch).arguments(&["--config", node_file.to_str().unwrap()]);
+    for attempt in 1.. {
+        assert!(attempt < 4, "nothing was read ahead, however often the data was not in memory");
+        forget_pages(&Pando::data(&scratch)).unwrap();
+        let pando = start().ready();
+        let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| pando.administrator()).collect();
+        let mut number = 0;
+        for _ in 0..ROUNDS {
+            let asked: Vec<Vec<usize>> = (0..CONNECTIONS)
+                .map(|_| {
+                    // All numbers, in an order in which neighbours are far from each other.
+                    (0..PIPELINED)
+                        .map(|_| {
+                            number = (number + 7_919) % PEOPLE;
+                            number
+                        })
+                        .collect()
+                })
+                .collect();
+            for (connection, asked) in connections.iter_mut().zip(&asked) {
+                send(connection, asked);
+            }
+            for (connection, asked) in connections.iter_mut().zip(&asked) {
+                check(connection, asked);
+            }
+            if figure(&mut connections[0], "Requests") > 100 {
+                assert_eq!(figure(&mut connections[0], "Threads"), 8);
+                writes_and_binds_work_beside_it(&pando);
+                return;
+            }
+        }
+    }
+}
+
+/// The server is still cold: it stays so for two seconds.
+fn writes_and_binds_work_beside_it(pando: &Pando) {
+    let mut connection = pando.administrator();
+    let entry = format!("uid=late,{SUFFIX}");
+    let password = ("userPassword", "a password");
+    let attributes = [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "x"), password];
+    assert!(connection.add(&entry, &attributes).unwrap().is_success());
+    assert_eq!(connection.bind(&entry, "another").unwrap().code, ResultCode::INVALID_CREDENTIALS);
+    assert!(connection.bind(&entry, "a password").unwrap().is_success());
+    assert_eq!(connection.entry(&entry, &["sn"]).unwrap().unwrap().text("sn"), Some("x".to_owned()));
+}
