@@ -52,8 +52,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let class_set = read_classes(schema, classes.iter().map(Vec::as_slice))?;
     check_attributes(schema, &class_set, &entry.present()?)?;
     let place = find_place(deciding, &dn, &name)?;
-    deciding.stamp_creation(&mut entry, &newcomer)?;
-    deciding.stamp_change(&mut entry, Some(&newcomer))?;
+    deciding.stamp_creation(&mut entry)?;
+    deciding.stamp_change(&mut entry)?;
     let mut allocations = Allocations::new(state.catalog);
     let add = Add {
         id: newcomer.id,
@@ -77,7 +77,8 @@ fn add_given(
     let schema = &*deciding.state.catalog.schema;
     for attribute in request.attributes.iter() {
         let description = read_description(schema, attribute.description)?;
-        check_modifiable(schema.type_by_id(description.type_id))?;
+        let made_by = deciding.state.catalog.type_facts(description.type_id).virtual_attribute;
+        check_modifiable(schema.type_by_id(description.type_id), made_by)?;
         if attribute.values.is_empty() {
             return Err(OperationError::refused(
                 ResultCode::PROTOCOL_ERROR,

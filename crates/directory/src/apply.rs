@@ -25,7 +25,7 @@ use crate::settings::SettingsRecord;
 use crate::settings::apply::{apply_rest, apply_schema};
 use crate::stored_values;
 use crate::tree::{child, damaged_row, node, normal_dn_of};
-use crate::{OpenError, OperationError};
+use crate::{OpenError, OperationError, whole_entry};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -145,13 +145,8 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     }
     let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
     let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
-    put_node(batch, catalog, add.id, &place, &own_name)?;
-    let mut entry = StoredEntry { position, attributes: Vec::new() };
-    let mut writing = Writing { catalog, id: add.id, entry: &mut entry };
-    for (attribute, values) in &add.values {
-        writing.change(batch, *attribute, ValueChangeKind::Add, values)?;
-    }
-    save(batch, add.id, &entry)?;
+    put_node(batch, catalog, add.id, None, &place, &own_name)?;
+    whole_entry::put(batch, catalog, position, add)?;
     if batch.row_count(DANGLING)? == 0 {
         return Ok(());
     }
@@ -165,10 +160,11 @@ fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify:
     let Some(entry) = load_older(batch, modify.id, position)? else { return Ok(()) };
     let row = node(batch, modify.id)?.ok_or_else(|| damaged_row("nodes", modify.id))?;
     if row.class_set != modify.class_set || row.flags != modify.flags {
-        let (parent, rdn) = (row.parent, row.rdn.to_owned());
+        let old = OldNode::of(&row);
+        let (parent, rdn) = (old.parent, old.rdn.clone());
         let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
         let name = normal_rdn(catalog, parent, &rdn)?;
-        put_node(batch, catalog, modify.id, &place, &name)?;
+        put_node(batch, catalog, modify.id, Some(old), &place, &name)?;
     }
     change_values(batch, catalog, position, modify.id, entry, &modify.changes)
 }
@@ -177,21 +173,17 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
     let Some(entry) = load_older(batch, rename.id, position)? else { return Ok(()) };
     let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
     let (class_set, flags) = (row.class_set, row.flags);
+    let old = OldNode::of(&row);
     let place = Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
-    put_node(batch, catalog, rename.id, &place, &normal_rdn(catalog, rename.parent, &rename.rdn)?)?;
+    let name = normal_rdn(catalog, rename.parent, &rename.rdn)?;
+    put_node(batch, catalog, rename.id, Some(old), &place, &name)?;
     change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
     let name = normal_dn(batch, catalog, rename.id)?;
     links::attach_subtree(batch, catalog, position, &name)
 }
 
 fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
-    if let Some(mut entry) = load(batch, delete.id)? {
-        let attributes: Vec<AttrId> = entry.attributes.iter().map(|(id, _)| *id).collect();
-        let mut writing = Writing { catalog, id: delete.id, entry: &mut entry };
-        for attribute in attributes {
-            writing.change(batch, attribute, ValueChangeKind::Replace, &[])?;
-        }
-        batch.delete(ENTRIES, &id_key(delete.id))?;
+    if whole_entry::remove(batch, catalog, delete.id)? {
         remove_node(batch, catalog, delete.id)?;
     }
     // Also without the entry: links to it may be replayed from before it was deleted.
@@ -239,30 +231,43 @@ struct Place<'a> {
     flags: NodeFlags,
 }
 
-/// Writes the node row and all that follows from it: name, class posting, counters of the superiors. `own_name` is the
-/// normal form of the new RDN.
+/// Where an entry stood and what it was.
+struct OldNode {
+    parent: EntryId,
+    rdn: String,
+    class_set: ClassSetId,
+}
+
+impl OldNode {
+    fn of(row: &NodeRow<'_>) -> OldNode {
+        OldNode { parent: row.parent, rdn: row.rdn.to_owned(), class_set: row.class_set }
+    }
+}
+
+/// Writes the node row and all that follows from it: name, class posting, counters of the superiors. `old` is what the row says so far,
+/// `own_name` the normal form of the new RDN.
 fn put_node(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
     id: EntryId,
+    old: Option<OldNode>,
     place: &Place<'_>,
     own_name: &[u8],
 ) -> Result<()> {
-    let old = node(batch, id)?.map(|row| (row.parent, row.rdn.to_owned(), row.class_set));
-    if let Some((old_parent, old_rdn, old_class_set)) = &old {
-        let old_name = normal_rdn(catalog, *old_parent, old_rdn)?;
-        if (*old_parent, &*old_name) != (place.parent, own_name) {
-            remove_name(batch, *old_parent, &old_name, id)?;
+    if let Some(old) = &old {
+        let old_name = normal_rdn(catalog, old.parent, &old.rdn)?;
+        if (old.parent, &*old_name) != (place.parent, own_name) {
+            remove_name(batch, old.parent, &old_name, id)?;
         }
-        if *old_class_set != place.class_set {
-            batch.remove_id(CLASSES, &class_key(*old_class_set), id.0)?;
+        if old.class_set != place.class_set {
+            batch.remove_id(CLASSES, &class_key(old.class_set), id.0)?;
         }
     }
     if child(batch, place.parent, own_name)?.is_none_or(|(owner, _)| owner == id) {
         batch.put(NAMES, &name_key(place.parent, own_name), &encode_name_row(id, place.flags))?;
     }
     batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
-    let old_parent = old.as_ref().map(|(parent, ..)| *parent);
+    let old_parent = old.map(|old| old.parent);
     if old_parent != Some(place.parent) {
         let size = batch.count(&subtree_counter(id))? + 1;
         if let Some(parent) = old_parent {
@@ -329,7 +334,7 @@ fn normal_dn(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<Vec<u8
 
 impl Writing<'_> {
     /// Makes one change to the values of one attribute: rows, index and counters.
-    fn change(
+    pub(crate) fn change(
         &mut self,
         batch: &mut Batch<'_>,
         attribute: AttrId,

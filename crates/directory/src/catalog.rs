@@ -76,11 +76,13 @@ pub struct AttributeDef {
     pub is_secret: bool,
 }
 
-/// What every filter on an attribute type wants to know of it.
+/// What every filter on an attribute type and every value that is to be stored wants to know of the type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeFacts {
     /// objectClass.
     pub(crate) is_object_class: bool,
+    /// Values are links to entries.
+    pub(crate) is_link: bool,
     /// Made on demand.
     pub(crate) virtual_attribute: Option<VirtualAttribute>,
     /// Values of the type or of one of its subtypes are links, or made from links and names.
@@ -94,6 +96,7 @@ impl TypeFacts {
         let mut types = schema.subtypes(type_id).iter().map(|id| schema.type_by_id(*id));
         TypeFacts {
             is_object_class: attribute_type.oid == "2.5.4.0",
+            is_link: is_link_type(attribute_type),
             virtual_attribute,
             names_entries: types.any(is_link_type)
                 || virtual_attribute.is_some_and(|attribute| {
@@ -138,7 +141,8 @@ pub struct Catalog {
     type_facts: Arc<[TypeFacts]>,
     attributes: Vec<AttributeDef>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
-    by_type: HashMap<TypeId, Vec<AttrId>>,
+    /// By number of the type: every value of a change asks here, and hashing would be most of the answer.
+    by_type: Vec<Vec<AttrId>>,
     class_sets: Vec<ClassSet>,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
     /// Naming contexts by number; none lies below another.
@@ -264,10 +268,10 @@ impl Catalog {
             (0..schema.attribute_types().len() as u32).map(|number| TypeFacts::of(&schema, TypeId(number)));
         Catalog {
             type_facts: facts.collect(),
+            by_type: vec![Vec::new(); schema.attribute_types().len()],
             schema,
             attributes: Vec::new(),
             by_description: HashMap::new(),
-            by_type: HashMap::new(),
             class_sets: Vec::new(),
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
@@ -359,7 +363,7 @@ impl Catalog {
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);
-        self.by_type.entry(type_id).or_default().push(allocation.id);
+        self.by_type[type_id.0 as usize].push(allocation.id);
         Ok(())
     }
 
@@ -525,7 +529,7 @@ impl Catalog {
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
             // Base attributes are looked up for every request: no allocation.
-            return self.by_type.get(&type_id)?.iter().copied().find(|id| {
+            return self.attributes_of_type(type_id).iter().copied().find(|id| {
                 let def = &self.attributes[id.0 as usize];
                 def.description.options.is_empty()
             });
@@ -535,7 +539,7 @@ impl Catalog {
 
     /// The numbers of a type with any options.
     pub fn attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
-        self.by_type.get(&type_id).map_or(&[], Vec::as_slice)
+        self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
     /// The numbers of everything that answers to `requested`: the type and its subtypes, with at least the
@@ -546,7 +550,7 @@ impl Catalog {
         all.filter(|id| self.attribute(*id).description.is_subtype_of(&self.schema, requested)).collect()
     }
 
-    /// What filters want to know of a type of the schema.
+    /// What filters and values want to know of a type of the schema.
     #[inline]
     pub(crate) fn type_facts(&self, type_id: TypeId) -> TypeFacts {
         self.type_facts[type_id.0 as usize]

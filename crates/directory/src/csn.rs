@@ -45,11 +45,25 @@ impl Csn {
     }
 }
 
+impl Csn {
+    /// The text form. Every change makes some, so no formatting machinery is used.
+    fn text(self) -> String {
+        let mut text = String::with_capacity(40);
+        put_seconds(&mut text, self.micros / 1_000_000);
+        text.push('.');
+        put_digits::<10>(&mut text, self.micros % 1_000_000, 6);
+        text.push_str("Z#");
+        put_digits::<16>(&mut text, u64::from(self.count), 6);
+        text.push('#');
+        put_digits::<16>(&mut text, u64::from(self.server), 3);
+        text.push_str("#000000");
+        text
+    }
+}
+
 impl fmt::Display for Csn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (date, second) = (self.micros / 1_000_000, self.micros % 1_000_000);
-        let text = generalized_time(date);
-        write!(f, "{}.{second:06}Z#{:06x}#{:03x}#000000", &text[..14], self.count, self.server)
+        f.write_str(&self.text())
     }
 }
 
@@ -83,10 +97,32 @@ fn parse_micros(text: &str) -> Option<u64> {
 
 /// The GeneralizedTime text `YYYYmmddHHMMSSZ` of a time in seconds since 1970 (RFC 4517 section 3.3.13).
 pub fn generalized_time(unix_seconds: u64) -> String {
+    let mut text = String::with_capacity(15);
+    put_seconds(&mut text, unix_seconds);
+    text.push('Z');
+    text
+}
+
+/// Appends `YYYYmmddHHMMSS`; a year past 9999 has more digits.
+fn put_seconds(out: &mut String, unix_seconds: u64) {
     let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
     let (year, month, day) = civil_from_days(days as i64);
-    let (hour, minute, second) = (rest / 3_600, rest % 3_600 / 60, rest % 60);
-    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
+    let year_digits = if year < 10_000 { 4 } else { year.ilog10() + 1 };
+    put_digits::<10>(out, year as u64, year_digits);
+    for two in [month as u64, day as u64, rest / 3_600, rest % 3_600 / 60, rest % 60] {
+        put_digits::<10>(out, two, 2);
+    }
+}
+
+/// Appends the last `digits` digits of a number, at most 16, in lower case.
+fn put_digits<const BASE: u64>(out: &mut String, mut value: u64, digits: u32) {
+    let mut text = [b'0'; 16];
+    let used = &mut text[..digits.min(16) as usize];
+    for digit in used.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value % BASE) as usize];
+        value /= BASE;
+    }
+    out.extend(used.iter().map(|digit| char::from(*digit)));
 }
 
 /// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, by counting 400-year cycles of 146,097 days
@@ -141,6 +177,7 @@ mod tests {
             assert_eq!(days_from_civil(year, month, day_of_month), day);
         }
         assert_eq!(generalized_time(951_782_400), "20000229000000Z");
+        assert_eq!(generalized_time(253_402_300_800), "100000101000000Z");
     }
 
     #[test]

@@ -14,7 +14,6 @@ use crate::access::Requester;
 use crate::allocations::Allocations;
 use crate::controls::RequestControls;
 use crate::csn::{Csn, generalized_time};
-use crate::given_values::{Newcomer, read_value};
 use crate::record::{Change, Record};
 use crate::tree::State;
 use crate::working_entry::WorkingEntry;
@@ -74,35 +73,25 @@ impl Deciding<'_> {
     }
 
     /// Sets what the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
-    pub(crate) fn stamp_creation(&self, entry: &mut WorkingEntry<'_>, newcomer: &Newcomer<'_>) -> Result<()> {
+    pub(crate) fn stamp_creation(&self, entry: &mut WorkingEntry<'_>) -> Result<()> {
         let uuid = uuid::Uuid::from_bytes(self.stamp.uuid).to_string();
-        let values = creation_values(uuid, self.requester.dn(), self.csn);
-        values.iter().try_for_each(|(name, value)| self.set(entry, Some(newcomer), name, value))
+        self.set(entry, creation_values(uuid, self.requester.dn(), self.csn))
     }
 
     /// Sets what the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
-    pub(crate) fn stamp_change(
-        &self,
-        entry: &mut WorkingEntry<'_>,
-        newcomer: Option<&Newcomer<'_>>,
-    ) -> Result<()> {
-        let values = change_values(self.requester.dn(), self.csn);
-        values.iter().try_for_each(|(name, value)| self.set(entry, newcomer, name, value))
+    pub(crate) fn stamp_change(&self, entry: &mut WorkingEntry<'_>) -> Result<()> {
+        self.set(entry, change_values(self.requester.dn(), self.csn))
     }
 
-    /// Gives an operational attribute its one value, where the schema has it.
-    fn set(
-        &self,
-        entry: &mut WorkingEntry<'_>,
-        newcomer: Option<&Newcomer<'_>>,
-        name: &str,
-        value: &str,
-    ) -> Result<()> {
-        let Some(attribute_type) = self.state.catalog.schema.attribute_type(name) else { return Ok(()) };
-        let description = schema::AttributeDescription::of(attribute_type.id);
-        entry.clear(&description)?;
-        let value = read_value(&self.state, newcomer, &description, 1, value.as_bytes())?;
-        entry.add(&description, value).map(drop)
+    /// Gives operational attributes their one value each, where the schema has them.
+    fn set(&self, entry: &mut WorkingEntry<'_>, values: [(&'static str, String); 3]) -> Result<()> {
+        for (name, value) in values {
+            if let Some(attribute_type) = self.state.catalog.schema.attribute_type(name) {
+                let description = schema::AttributeDescription::of(attribute_type.id);
+                entry.set_by_server(&description, value.into_bytes())?;
+            }
+        }
+        Ok(())
     }
 }
 

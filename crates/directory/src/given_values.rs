@@ -5,14 +5,11 @@
 //! entry, so that any spelling of the name, also of a name the entry had before, is the same value; one that names
 //! none is known by its normal name.
 
-use std::collections::HashSet;
-
 use ldap::{ResultCode, Values};
 use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
 
 use crate::OperationError;
 use crate::access::is_user_password;
-use crate::catalog::is_link_type;
 use crate::decide::Deciding;
 use crate::links;
 use crate::operational::VirtualAttribute;
@@ -20,6 +17,7 @@ use crate::passwords::stored_form;
 use crate::record::Value;
 use crate::rows::EntryId;
 use crate::tree::{Found, NormalName, State};
+use crate::value_list::ValueList;
 
 /// A value with the key that identifies it among the values of its attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +90,15 @@ pub(crate) fn read_description(schema: &Schema, text: &str) -> Result<AttributeD
     Ok(description)
 }
 
-/// Checks that clients may set the attribute.
+/// Checks that clients may set the attribute; `made_by` says what makes it, if it is not stored.
 ///
 /// # Errors
 /// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2) or makes when they are asked for.
-pub(crate) fn check_modifiable(attribute_type: &AttributeType) -> Result<(), OperationError> {
-    if attribute_type.no_user_modification || VirtualAttribute::of(attribute_type).is_some() {
+pub(crate) fn check_modifiable(
+    attribute_type: &AttributeType,
+    made_by: Option<VirtualAttribute>,
+) -> Result<(), OperationError> {
+    if attribute_type.no_user_modification || made_by.is_some() {
         return Err(OperationError::refused(
             ResultCode::CONSTRAINT_VIOLATION,
             format!("{} is set by the server only", attribute_type.name()),
@@ -118,19 +119,19 @@ pub(crate) fn read_values(
 ) -> Result<Vec<KeyedValue>, OperationError> {
     let Deciding { state, stamp, .. } = deciding;
     let schema = &state.catalog.schema;
-    let mut keyed_values = Vec::new();
-    let mut keys = HashSet::new();
+    let mut given = ValueList::default();
     for (place, bytes) in values.iter().enumerate() {
-        let mut keyed = read_value(&state, newcomer, description, place + 1, bytes)?;
-        if !keys.insert(keyed.key.clone()) {
+        if !given.insert(read_value(&state, newcomer, description, place + 1, bytes)?) {
             return Err(given_twice(&description.returned_name(schema), place + 1));
         }
-        if is_user_password(schema, description.type_id) {
-            keyed = read_value(&state, newcomer, description, place + 1, &stored_form(state, stamp, bytes)?)?;
-        }
-        keyed_values.push(keyed);
     }
-    Ok(keyed_values)
+    if !is_user_password(schema, description.type_id) {
+        return Ok(given.into_iter().collect());
+    }
+    let stored = values.iter().enumerate().map(|(place, bytes)| {
+        read_value(&state, newcomer, description, place + 1, &stored_form(state, stamp, bytes)?)
+    });
+    stored.collect()
 }
 
 /// The refusal of a value that a request gives twice. `place` counts from 1.
@@ -153,7 +154,7 @@ pub(crate) fn read_value(
     let schema = &*state.catalog.schema;
     let mut normal = Vec::with_capacity(bytes.len() + 8);
     check_value(schema, description, place, bytes, &mut normal)?;
-    if !is_link_type(schema.type_by_id(description.type_id)) {
+    if !state.catalog.type_facts(description.type_id).is_link {
         return Ok(KeyedValue { key: normal, value: Value::Bytes(bytes.to_vec()) });
     }
     match named_entry(state, newcomer, bytes)? {

@@ -65,6 +65,8 @@ mod schema_check;
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;
+mod value_list;
+mod whole_entry;
 mod working_entry;
 
 pub use access::Requester;

@@ -8,8 +8,6 @@
 //! name while a subclass stays (RFC 4512 section 3.3); replacing objectClass without it is fine, as superclasses count
 //! whether stored or not.
 
-use std::collections::HashSet;
-
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
@@ -25,6 +23,7 @@ use crate::record::{self, Modify, Record};
 use crate::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{NormalName, State, damaged_row, parse_dn};
+use crate::value_list::ValueList;
 use crate::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -64,7 +63,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     if !entry.is_changed() {
         return Ok(None);
     }
-    deciding.stamp_change(&mut entry, None)?;
+    deciding.stamp_change(&mut entry)?;
     let mut allocations = Allocations::new(state.catalog);
     let modify = Modify {
         id: target.id,
@@ -81,7 +80,10 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
     let ldap::PartialAttribute { description: text, values } = change.attribute;
     let description = read_description(schema, text)?;
     let attribute_type = schema.type_by_id(description.type_id);
-    check_modifiable(attribute_type)?;
+    check_modifiable(
+        attribute_type,
+        deciding.state.catalog.type_facts(description.type_id).virtual_attribute,
+    )?;
     let protocol_error =
         |what: &str| Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, format!("{text}: {what}")));
     let values = match change.operation {
@@ -112,16 +114,12 @@ fn values_to_find(
 ) -> Result<Vec<KeyedValue>> {
     let Deciding { state, stamp, .. } = deciding;
     let is_password = is_user_password(&state.catalog.schema, description.type_id);
-    let mut found = Vec::new();
-    let mut keys = HashSet::new();
+    let mut found = ValueList::default();
     for (place, bytes) in values.iter().enumerate() {
         let bytes = if is_password { deleted_form(stamp, bytes) } else { bytes };
-        let keyed = read_value(&state, None, description, place + 1, bytes)?;
-        if keys.insert(keyed.key.clone()) {
-            found.push(keyed);
-        }
+        found.insert(read_value(&state, None, description, place + 1, bytes)?);
     }
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>) -> Result<()> {

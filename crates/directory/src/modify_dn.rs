@@ -67,7 +67,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     if parent == node.parent && rdn == node.rdn && !entry.is_changed() {
         return Ok(None);
     }
-    deciding.stamp_change(&mut entry, None)?;
+    deciding.stamp_change(&mut entry)?;
     let mut allocations = Allocations::new(state.catalog);
     let changes = entry.changes(&mut allocations);
     let rename = ModifyDn { id: target.id, old_dn: target.dn, parent, rdn, changes };

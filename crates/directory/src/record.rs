@@ -162,7 +162,9 @@ impl Value {
 impl Record {
     /// The record's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![RECORD_VERSION, self.change.kind()];
+        // Most records fit, and none needs room to grow a few bytes at a time.
+        let mut out = Vec::with_capacity(1_024);
+        out.extend_from_slice(&[RECORD_VERSION, self.change.kind()]);
         put_bytes(&mut out, self.csn.to_string().as_bytes());
         put_bytes(&mut out, self.requester.as_bytes());
         put_list(&mut out, &self.attributes, |out, allocation| allocation.encode(out));

@@ -118,14 +118,13 @@ fn remove(
         None => Ok(()),
         Some(StoredContent::Inline(mut stored)) => {
             for value in values {
-                let hash = value_hash(value);
-                stored.retain(|kept| match kept {
-                    StoredValue::Here(bytes) => bytes != value,
-                    StoredValue::Elsewhere(kept_hash) => *kept_hash != hash,
-                });
-                if value.len() > INLINE_VALUE_MAX {
-                    batch.delete(VALUES, &value_key(id, attribute, &hash))?;
+                if value.len() <= INLINE_VALUE_MAX {
+                    stored.retain(|kept| !matches!(kept, StoredValue::Here(bytes) if bytes == value));
+                    continue;
                 }
+                let hash = value_hash(value);
+                stored.retain(|kept| *kept != StoredValue::Elsewhere(hash));
+                batch.delete(VALUES, &value_key(id, attribute, &hash))?;
             }
             let content = (!stored.is_empty()).then_some(StoredContent::Inline(stored));
             writing.entry.set(attribute, content);

@@ -5,8 +5,6 @@
 //! group of ten million costs two look-ups. [`WorkingEntry::changes`] says at the end what is different, in the fewest
 //! values: an operation may add, delete and replace as it likes, only the final state counts.
 
-use std::collections::HashMap;
-
 use schema::{AttributeDescription, AttributeType, TypeId};
 
 use crate::OperationError;
@@ -17,6 +15,7 @@ use crate::record::{Value, ValueChange, ValueChangeKind};
 use crate::rows::{AttrId, ENTRIES, EntryId, LINKS, VALUES, id_key, link_key, value_counter, value_key};
 use crate::stored_values::{large_value, table_values};
 use crate::tree::{State, damaged_row};
+use crate::value_list::ValueList;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -36,12 +35,10 @@ struct WorkingAttribute {
     before: Before,
     /// Whether the values of `Before::Rows` stay but for those in `removed`.
     keeps_rows: bool,
-    /// Values of `Before::Rows` that go, by key.
-    removed: Vec<Option<KeyedValue>>,
-    removed_places: HashMap<Vec<u8>, usize>,
-    /// The values that were loaded or have come, in their order; `None` where one went.
-    values: Vec<Option<KeyedValue>>,
-    places: HashMap<Vec<u8>, usize>,
+    /// Values of `Before::Rows` that go.
+    removed: ValueList,
+    /// The values that were loaded or have come.
+    values: ValueList,
 }
 
 /// What is stored of an attribute.
@@ -104,6 +101,25 @@ impl<'a> WorkingEntry<'a> {
         Ok(())
     }
 
+    /// Gives an attribute that only the server sets this one value. It is neither checked nor has it a key, so this is the last that is done to
+    /// the attribute.
+    pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
+        let known = self.touched.iter().position(|known| known.is_of(description));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let mut attribute = self.describe(description);
+                attribute.before = self.before(&attribute)?;
+                self.touched.push(attribute);
+                self.touched.len() - 1
+            }
+        };
+        let attribute = &mut self.touched[place];
+        attribute.clear();
+        attribute.values.insert(KeyedValue { key: Vec::new(), value: Value::Bytes(bytes) });
+        Ok(())
+    }
+
     /// Whether the entry has the value of this key.
     pub(crate) fn contains(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
@@ -153,7 +169,7 @@ impl<'a> WorkingEntry<'a> {
         let with_values = self.touched.into_iter().filter(|attribute| attribute.value_count() > 0);
         with_values
             .map(|attribute| {
-                let values = attribute.values.into_iter().flatten().map(|keyed| keyed.value).collect();
+                let values = attribute.values.into_iter().map(|keyed| keyed.value).collect();
                 (allocations.attribute(&attribute.description), values)
             })
             .collect()
@@ -179,10 +195,7 @@ impl<'a> WorkingEntry<'a> {
     }
 
     fn attribute(&mut self, description: &AttributeDescription) -> Result<&mut WorkingAttribute> {
-        let known = self.touched.iter().position(|attribute| {
-            attribute.description.type_id == description.type_id
-                && attribute.description.options == description.options
-        });
+        let known = self.touched.iter().position(|known| known.is_of(description));
         let place = match known {
             Some(place) => place,
             None => {
@@ -195,24 +208,34 @@ impl<'a> WorkingEntry<'a> {
     }
 
     fn load(&self, description: &AttributeDescription) -> Result<WorkingAttribute> {
-        let id = self.state.catalog.attribute_id(description.type_id, &description.options);
-        let stored = id.and_then(|id| self.row.as_ref()?.find(id));
-        let mut attribute = WorkingAttribute::new(description.clone(), id);
-        let Some(stored) = stored else { return Ok(attribute) };
-        match stored.content {
-            Content::Table => attribute.before = Before::Rows(RowKind::Table, self.row_count(stored.id)?),
-            Content::Links => attribute.before = Before::Rows(RowKind::Links, self.row_count(stored.id)?),
-            Content::Inline(values) => {
-                let values = self.load_inline(stored.id, values)?;
-                let attribute_type = self.state.catalog.schema.type_by_id(description.type_id);
-                for bytes in &values {
-                    let key = self.stored_key(attribute_type, bytes);
-                    attribute.insert(KeyedValue { key, value: Value::Bytes(bytes.clone()) });
-                }
-                attribute.before = Before::Inline(values);
-            }
+        let mut attribute = self.describe(description);
+        attribute.before = self.before(&attribute)?;
+        if let Before::Inline(values) = &attribute.before {
+            let attribute_type = self.state.catalog.schema.type_by_id(description.type_id);
+            let keyed = |bytes: &Vec<u8>| KeyedValue {
+                key: self.stored_key(attribute_type, bytes),
+                value: Value::Bytes(bytes.clone()),
+            };
+            let values: Vec<KeyedValue> = values.iter().map(keyed).collect();
+            values.into_iter().for_each(|value| attribute.insert(value));
         }
         Ok(attribute)
+    }
+
+    /// The attribute without what is stored of it.
+    fn describe(&self, description: &AttributeDescription) -> WorkingAttribute {
+        let id = self.state.catalog.attribute_id(description.type_id, &description.options);
+        WorkingAttribute::new(description.clone(), id)
+    }
+
+    fn before(&self, attribute: &WorkingAttribute) -> Result<Before> {
+        let stored = attribute.id.and_then(|id| self.row.as_ref()?.find(id));
+        let Some(stored) = stored else { return Ok(Before::Absent) };
+        Ok(match stored.content {
+            Content::Table => Before::Rows(RowKind::Table, self.row_count(stored.id)?),
+            Content::Links => Before::Rows(RowKind::Links, self.row_count(stored.id)?),
+            Content::Inline(values) => Before::Inline(self.load_inline(stored.id, values)?),
+        })
     }
 
     /// The key of a stored value. What no longer normalises (the rules of a type never change while it has values,
@@ -246,26 +269,28 @@ impl WorkingAttribute {
             id,
             before: Before::Absent,
             keeps_rows: true,
-            removed: Vec::new(),
-            removed_places: HashMap::new(),
-            values: Vec::new(),
-            places: HashMap::new(),
+            removed: ValueList::default(),
+            values: ValueList::default(),
         }
+    }
+
+    fn is_of(&self, description: &AttributeDescription) -> bool {
+        self.description.type_id == description.type_id && self.description.options == description.options
     }
 
     fn value_count(&self) -> usize {
         let rows = match self.before {
-            Before::Rows(_, count) if self.keeps_rows => count.saturating_sub(self.removed_places.len()),
+            Before::Rows(_, count) if self.keeps_rows => count.saturating_sub(self.removed.len()),
             _ => 0,
         };
-        rows + self.places.len()
+        rows + self.values.len()
     }
 
     fn contains(&self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
-        if self.places.contains_key(key) {
+        if self.values.contains(key) {
             return Ok(true);
         }
-        if !self.keeps_rows || self.removed_places.contains_key(key) {
+        if !self.keeps_rows || self.removed.contains(key) {
             return Ok(false);
         }
         Ok(self.row_value(state, entry, key)?.is_some())
@@ -289,37 +314,29 @@ impl WorkingAttribute {
     }
 
     fn insert(&mut self, value: KeyedValue) {
-        if let Some(&place) = self.removed_places.get(&value.key)
-            && self.removed[place].as_ref() == Some(&value)
-        {
+        if self.removed.find(&value.key) == Some(&value) {
             // It went and comes back as it was.
-            self.removed[place] = None;
-            self.removed_places.remove(&value.key);
+            self.removed.remove(&value.key);
             return;
         }
-        self.places.insert(value.key.clone(), self.values.len());
-        self.values.push(Some(value));
+        self.values.insert(value);
     }
 
     fn remove(&mut self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
-        if let Some(place) = self.places.remove(key) {
-            self.values[place] = None;
+        if self.values.remove(key).is_some() {
             return Ok(true);
         }
-        if !self.keeps_rows || self.removed_places.contains_key(key) {
+        if !self.keeps_rows || self.removed.contains(key) {
             return Ok(false);
         }
         let Some(value) = self.row_value(state, entry, key)? else { return Ok(false) };
-        self.removed_places.insert(key.to_vec(), self.removed.len());
-        self.removed.push(Some(KeyedValue { key: key.to_vec(), value }));
+        self.removed.insert(KeyedValue { key: key.to_vec(), value });
         Ok(true)
     }
 
     fn clear(&mut self) {
         self.values.clear();
-        self.places.clear();
         self.removed.clear();
-        self.removed_places.clear();
         self.keeps_rows = false;
     }
 
@@ -329,19 +346,19 @@ impl WorkingAttribute {
             for row in table_values(state.read, entry, id) {
                 let value = row?.1;
                 let is_removed = |gone: &&KeyedValue| gone.value.as_bytes() == Some(value);
-                if self.removed.iter().flatten().find(is_removed).is_none() {
+                if self.removed.iter().find(is_removed).is_none() {
                     all.push(value.to_vec());
                 }
             }
         }
-        let loaded = self.values.iter().flatten().filter_map(|keyed| keyed.value.as_bytes());
+        let loaded = self.values.iter().filter_map(|keyed| keyed.value.as_bytes());
         all.extend(loaded.map(<[u8]>::to_vec));
         Ok(all)
     }
 
     /// What is different from what is stored.
     fn differences(&self) -> Vec<(ValueChangeKind, Vec<Value>)> {
-        let now: Vec<&Value> = self.values.iter().flatten().map(|keyed| &keyed.value).collect();
+        let now: Vec<&Value> = self.values.iter().map(|keyed| &keyed.value).collect();
         let copied = |values: &[&Value]| values.iter().map(|value| (*value).clone()).collect::<Vec<_>>();
         let changes = match &self.before {
             Before::Absent => vec![(ValueChangeKind::Add, copied(&now))],
@@ -349,7 +366,7 @@ impl WorkingAttribute {
             Before::Inline(before) => inline_differences(before, &now),
             Before::Rows(..) if !self.keeps_rows => return vec![(ValueChangeKind::Replace, copied(&now))],
             Before::Rows(..) => {
-                let removed = self.removed.iter().flatten().map(|keyed| keyed.value.clone()).collect();
+                let removed = self.removed.iter().map(|keyed| keyed.value.clone()).collect();
                 vec![(ValueChangeKind::Remove, removed), (ValueChangeKind::Add, copied(&now))]
             }
         };

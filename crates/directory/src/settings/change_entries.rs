@@ -12,6 +12,7 @@ use super::{DirectorySettings, GENERAL, SettingsError};
 use crate::access::Requester;
 use crate::attribute_index::IndexKinds;
 use crate::given_values::{check_modifiable, read_description};
+use crate::operational::VirtualAttribute;
 use crate::quoted::Quoted;
 use crate::tree::{NormalName, State, parse_dn};
 use crate::virtual_entries::{CONFIG_DN, VirtualEntry};
@@ -133,7 +134,7 @@ impl<'s> Draft<'s> {
     fn attribute_type(&self, description: &str) -> Result<&'s AttributeType> {
         let read = read_description(self.schema, description)?;
         let attribute_type = self.schema.type_by_id(read.type_id);
-        check_modifiable(attribute_type)?;
+        check_modifiable(attribute_type, VirtualAttribute::of(attribute_type))?;
         if !read.options.is_empty() {
             let what = format!("{description}: attributes of cn=config have no options");
             return Err(refused(ResultCode::CONSTRAINT_VIOLATION, what));
