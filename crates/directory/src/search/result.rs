@@ -18,7 +18,7 @@ use crate::OperationError;
 use crate::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::limits::GATHERED_MAX;
 use crate::name_cache::NameCache;
-use crate::rows::{EntryId, LINKS, link_key};
+use crate::rows::{AttrId, EntryId, LINKS, link_key};
 use crate::stored_values::table_values;
 use crate::tree::{State, damaged_row, node};
 use crate::virtual_entries::VirtualEntry;
@@ -213,24 +213,13 @@ fn gather_values(
             if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
-    // Members of a group share their containers: the names of these are looked up once.
-    let mut targets = state.read.ids(LINKS, &link_key(id, attribute.id))?;
-    let mut block = Vec::new();
-    while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
-        for target in block.drain(..).map(EntryId) {
-            let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", id))?;
-            let container = names.container(state, row.parent)?;
-            let above = names.dn(container);
-            let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
-            let len = row.rdn.len() + separator.len() + above.len();
-            ber::put_header(gathered, ber::Tag::OCTET_STRING, len);
-            for piece in [row.rdn.as_bytes(), separator, above] {
-                gathered.extend_from_slice(piece);
-            }
-        }
-        if gathered.len() > GATHERED_MAX {
-            return Ok(());
-        }
+    let walked = for_each_target(state, names, (id, attribute.id), 0, &mut |pieces| {
+        ber::put_header(gathered, ber::Tag::OCTET_STRING, pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| gathered.extend_from_slice(piece));
+        if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if walked.is_break() {
+        return Ok(());
     }
     for value in table_values(state.read, id, attribute.id) {
         put_value(gathered, value?.1);
@@ -239,6 +228,35 @@ fn gather_values(
         }
     }
     Ok(())
+}
+
+/// Shows the DNs of the entries that a link attribute (of an entry) names, those with ids from `from` on in the order of their ids, each in three
+/// pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with the id at which it was told to stop.
+pub(super) fn for_each_target(
+    state: State<'_>,
+    names: &mut NameCache,
+    (source, attribute): (EntryId, AttrId),
+    from: u64,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<ControlFlow<u64>, OperationError> {
+    let mut targets = state.read.ids(LINKS, &link_key(source, attribute))?;
+    if targets.seek(from)?.is_none() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let mut block = Vec::new();
+    while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
+        for target in block.drain(..).map(EntryId) {
+            let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", source))?;
+            // Members of a group share their containers: the names of these are looked up once.
+            let container = names.container(state, row.parent)?;
+            let above = names.dn(container);
+            let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
+            if each([row.rdn.as_bytes(), separator, above]).is_break() {
+                return Ok(ControlFlow::Break(target.0));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Targets read at a time.

@@ -20,12 +20,12 @@ use schema::TypeId;
 use store::Direction;
 
 use super::evaluate::Candidate;
-use super::result::ResultWriter;
+use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
 use crate::entry::{AttributeRow, Content, InlineValue};
 use crate::limits::STREAMS_MAX;
 use crate::name_cache::NameCache;
-use crate::rows::{AttrId, EntryId, LINKS, VALUES, link_key};
+use crate::rows::{AttrId, EntryId, VALUES, link_key};
 use crate::stored_values::large_value;
 use crate::tree::{State, damaged_row, node};
 use crate::{Directory, OperationError, Snapshot};
@@ -230,9 +230,6 @@ impl EntryStream {
     }
 }
 
-/// Targets read at a time.
-const TARGET_BLOCK: usize = 512;
-
 impl Walk {
     /// Shows values from this place on, each in three pieces, until told to stop. Where that was.
     fn go_on(
@@ -288,22 +285,10 @@ fn links(
     from: u64,
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
 ) -> Result<(Walk, ControlFlow<()>)> {
-    let mut targets = state.read.ids(LINKS, &link_key(id, attribute))?;
-    let mut block = Vec::new();
-    if targets.seek(from)?.is_some() {
-        while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
-            for target in block.drain(..).map(EntryId) {
-                let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", id))?;
-                let container = names.container(state, row.parent)?;
-                let above = names.dn(container);
-                let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
-                if each([row.rdn.as_bytes(), separator, above]).is_break() {
-                    return Ok((Walk::Links(target.0 + 1), ControlFlow::Break(())));
-                }
-            }
-        }
-    }
-    Ok((Walk::Table(None), ControlFlow::Continue(())))
+    Ok(match for_each_target(state, names, (id, attribute), from, each)? {
+        ControlFlow::Break(last) => (Walk::Links(last + 1), ControlFlow::Break(())),
+        ControlFlow::Continue(()) => (Walk::Table(None), ControlFlow::Continue(())),
+    })
 }
 
 fn table(
