@@ -20,7 +20,7 @@ pub(crate) struct ImportArguments {
     /// The data directory; made if it is not there. Nobody may have it open
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
-    /// Settings file for a new data directory, as for `pando apply`: suffixes, indexes, schema
+    /// Settings file for a new data directory, as for `pando apply`: suffixes (else that of --suffix), indexes, schema
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Name of the tree to load [default: all that the directory has; for a new one those of --config, or
@@ -63,7 +63,10 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..Arguments::default()
     })?;
-    let settings = arguments.config.as_deref().map(server::settings::read).transpose()?;
+    let mut settings = arguments.config.as_deref().map(server::settings::read).transpose()?;
+    if let Some(suffix) = &arguments.suffix {
+        settings = settings.map(|file| file.or_suffix(suffix.as_str()));
+    }
     // Before anything is made of the data directory.
     let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
     let how = Importing {

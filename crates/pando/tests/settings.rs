@@ -111,6 +111,21 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
 }
 
+/// A file without suffixes means the default one, beside which no `dc=com` can be: `--suffix` was refused for what nobody had asked for.
+#[test]
+fn an_import_has_its_suffix_where_the_settings_name_none() {
+    let scratch = Scratch::new("settings-import-suffix");
+    let ldif = scratch.write("data.ldif", "dn: dc=com\nobjectClass: domain\ndc: com\n");
+    let settings = scratch.write("settings.toml", "[indexes]\ndc = [\"equality\"]\n");
+    let (settings, ldif) = (settings.to_str().unwrap(), ldif.to_str().unwrap());
+    for _ in 0..2 {
+        let arguments = ["import", "--config", settings, "--suffix", "dc=com", "--replace", ldif];
+        command(&arguments, Some(&Pando::data(&scratch))).expect_code(0);
+        let exported = command(&["export", "--config"], Some(&Pando::data(&scratch))).stdout;
+        assert!(exported.contains("suffixes = [\"dc=com\"]"), "{exported}");
+    }
+}
+
 #[test]
 fn settings_hold_where_they_are_served() {
     let scratch = Scratch::new("settings-served");

@@ -51,6 +51,14 @@ impl SettingsFile {
         Ok(SettingsFile { path: path.to_owned(), text, schema_files })
     }
 
+    /// The same with this suffix, where the file names none and would mean the default one.
+    pub fn or_suffix(mut self, dn: &str) -> SettingsFile {
+        if !self.text.names_suffixes() {
+            self.text.settings.suffixes = vec![dn.to_owned()];
+        }
+        self
+    }
+
     /// What it states.
     pub fn settings(&self) -> &DirectorySettings {
         &self.text.settings

@@ -40,6 +40,11 @@ pub struct TextProblem {
 pub type ReadSchema<'r> = dyn FnMut(&str, &str) -> Result<String, String> + 'r;
 
 impl SettingsText {
+    /// Whether the text says which suffixes there are; else they are the default.
+    pub fn names_suffixes(&self) -> bool {
+        self.lines.contains_key(&Place::Key("suffixes".to_owned()))
+    }
+
     /// The line on which a setting stands; where it is not in the text, that of its table, else the first.
     pub fn line(&self, place: &Place) -> usize {
         let line = |place: &Place| self.lines.get(place).copied();
