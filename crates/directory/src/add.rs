@@ -85,12 +85,9 @@ fn add_given(
                 format!("{} has no values: an attribute to be added needs one", attribute.description),
             ));
         }
-        for (place, value) in
-            read_values(deciding, Some(newcomer), &description, attribute.values)?.into_iter().enumerate()
-        {
-            if !entry.add(&description, value)? {
-                return Err(given_twice(attribute.description, place + 1));
-            }
+        let values = read_values(deciding, Some(newcomer), &description, attribute.values)?;
+        if let Some(place) = entry.add_all(&description, values)? {
+            return Err(given_twice(attribute.description, place + 1));
         }
     }
     Ok(())

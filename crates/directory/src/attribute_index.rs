@@ -83,8 +83,7 @@ fn keep_what_others_have(
     gone: &mut Vec<RowKey>,
 ) -> Result<()> {
     let catalog = writing.catalog;
-    let others = writing.entry.attributes.iter().map(|(id, _)| *id);
-    for other in others.filter(|id| catalog.attribute(*id).base == def.base) {
+    for other in writing.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
         // An attribute has no two values with the same normal form: the rest of its own values need no look for that.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
         if !gone.iter().any(is_shared) {

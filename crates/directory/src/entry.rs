@@ -10,6 +10,8 @@
 //! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
 //! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
 
+use std::ops::Range;
+
 use ber::Tag;
 
 use crate::codec::{Decoder, put_varint};
@@ -21,6 +23,11 @@ const HEAD_SIZE: usize = 5;
 
 /// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
+
+const FORM_INLINE: u8 = 0;
+const FORM_MIXED: u8 = 1;
+const FORM_TABLE: u8 = 2;
+const FORM_LINKS: u8 = 3;
 
 /// How an attribute's values are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +115,9 @@ impl<'a> Iterator for Attributes<'a> {
     fn next(&mut self) -> Option<AttributeRow<'a>> {
         let (id, form, count, bytes) = self.short().or_else(|| self.long())?;
         let content = match form {
-            0 => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
-            1 => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
-            2 => Content::Table,
+            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
+            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
+            FORM_TABLE => Content::Table,
             _ => Content::Links,
         };
         Some(AttributeRow { id, content })
@@ -171,93 +178,102 @@ impl<'a> Iterator for InlineIter<'a> {
     }
 }
 
-/// A value of an inline attribute in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoredValue {
-    /// The value.
-    Here(Vec<u8>),
-    /// The hash of the value, which is its key in `values`.
-    Elsewhere([u8; KEY_HASH_SIZE]),
-}
-
-/// How an attribute's values are kept, in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoredContent {
-    /// In the entry row.
-    Inline(Vec<StoredValue>),
-    /// One row of `values` each.
-    Table,
-    /// Rows of `links` and `values`.
-    Links,
-}
-
-/// An entry row in memory, as `apply` changes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An entry row in memory, as `apply` changes it. Attributes stay encoded: a change of one copies the others as they are.
+#[derive(Clone, Debug, Default)]
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.
     pub position: u64,
-    /// Attributes in the order in which the entry got them.
-    pub attributes: Vec<(AttrId, StoredContent)>,
+    /// The attributes of the row that it was made of.
+    row: Vec<u8>,
+    /// The attributes there are now, in the order in which the entry got them.
+    attributes: Vec<(AttrId, Place)>,
+}
+
+/// Where an attribute of a [`StoredEntry`] is.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Where it was in the row.
+    Row(Range<usize>),
+    /// Here.
+    Here(EncodedAttribute),
+}
+
+/// An attribute as it stands in a row.
+#[derive(Clone, Debug)]
+pub struct EncodedAttribute(Vec<u8>);
+
+impl EncodedAttribute {
+    /// One whose values are here, or referred to by their hash.
+    pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
+        let mut out = Vec::new();
+        put_inline(&mut out, id, values.iter().copied());
+        EncodedAttribute(out)
+    }
+
+    /// One with a row of `values` for each value.
+    pub(crate) fn table(id: AttrId) -> EncodedAttribute {
+        let mut out = Vec::new();
+        put_empty(&mut out, id, FORM_TABLE);
+        EncodedAttribute(out)
+    }
+
+    /// A link attribute.
+    pub(crate) fn links(id: AttrId) -> EncodedAttribute {
+        let mut out = Vec::new();
+        put_empty(&mut out, id, FORM_LINKS);
+        EncodedAttribute(out)
+    }
 }
 
 impl StoredEntry {
     /// Copies a row.
     pub fn of(row: &EntryRow<'_>) -> StoredEntry {
-        let attributes = row.attributes().map(|attribute| {
-            let content = match attribute.content {
-                Content::Table => StoredContent::Table,
-                Content::Links => StoredContent::Links,
-                Content::Inline(values) => {
-                    StoredContent::Inline(values.iter().map(StoredValue::of).collect())
-                }
-            };
-            (attribute.id, content)
-        });
-        StoredEntry { position: row.position, attributes: attributes.collect() }
+        let bytes = row.attributes;
+        let mut attributes = Vec::with_capacity(24);
+        let mut rest = row.attributes();
+        loop {
+            let start = bytes.len() - rest.0.0.len();
+            let Some(attribute) = rest.next() else { break };
+            attributes.push((attribute.id, Place::Row(start..bytes.len() - rest.0.0.len())));
+        }
+        StoredEntry { position: row.position, row: bytes.to_vec(), attributes }
     }
 
     /// The row's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut row = RowWriter::begin(Vec::new(), self.position);
-        for (id, content) in &self.attributes {
-            match content {
-                StoredContent::Inline(values) => row.inline(*id, values.iter().map(StoredValue::borrow)),
-                StoredContent::Table => row.table(*id),
-                StoredContent::Links => row.links(*id),
-            }
+        let mut row = RowWriter::begin(Vec::with_capacity(self.row.len() + 128), self.position);
+        for (_, place) in &self.attributes {
+            row.out.extend_from_slice(self.bytes(place));
         }
         row.finish()
     }
 
+    /// The numbers of its attributes, in their order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AttrId> {
+        self.attributes.iter().map(|(id, _)| *id)
+    }
+
     /// The content of an attribute.
-    pub fn find(&self, id: AttrId) -> Option<&StoredContent> {
-        self.attributes.iter().find(|(attribute, _)| *attribute == id).map(|(_, content)| content)
+    pub fn find(&self, id: AttrId) -> Option<Content<'_>> {
+        let (_, place) = self.attributes.iter().find(|(attribute, _)| *attribute == id)?;
+        Attributes(Decoder(self.bytes(place))).next().map(|attribute| attribute.content)
     }
 
     /// Sets or, with `None`, removes an attribute; a new one goes to the end.
-    pub fn set(&mut self, id: AttrId, content: Option<StoredContent>) {
+    pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
-        match (place, content) {
+        match (place, content.map(Place::Here)) {
             (Some(place), Some(content)) => self.attributes[place].1 = content,
             (Some(place), None) => drop(self.attributes.remove(place)),
             (None, Some(content)) => self.attributes.push((id, content)),
             (None, None) => {}
         }
     }
-}
 
-impl StoredValue {
-    fn of(value: InlineValue<'_>) -> StoredValue {
-        match value {
-            InlineValue::Here(bytes) => StoredValue::Here(bytes.to_vec()),
-            InlineValue::Elsewhere(key) => StoredValue::Elsewhere(key),
-        }
-    }
-
-    fn borrow(&self) -> InlineValue<'_> {
-        match self {
-            StoredValue::Here(bytes) => InlineValue::Here(bytes),
-            StoredValue::Elsewhere(key) => InlineValue::Elsewhere(*key),
+    fn bytes<'s>(&'s self, place: &'s Place) -> &'s [u8] {
+        match place {
+            Place::Row(range) => &self.row[range.clone()],
+            Place::Here(attribute) => &attribute.0,
         }
     }
 }
@@ -284,40 +300,17 @@ impl RowWriter {
         id: AttrId,
         values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
     ) {
-        let out = &mut self.out;
-        let (mut size, mut is_mixed) = (0, false);
-        for value in values.clone() {
-            let (tag, bytes) = tagged(&value);
-            is_mixed |= tag == REFERENCE_TAG;
-            size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
-        }
-        put_varint(out, u64::from(id.0));
-        out.push(u8::from(is_mixed));
-        put_varint(out, values.len() as u64);
-        put_varint(out, size as u64);
-        for value in values {
-            let (tag, bytes) = tagged(&value);
-            out.push(tag);
-            // Inline values end at INLINE_VALUE_MAX, far below two length octets.
-            match bytes.len() {
-                short @ ..=0x7f => out.push(short as u8),
-                medium @ ..0x100 => out.extend_from_slice(&[0x81, medium as u8]),
-                long => out.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
-            }
-            out.extend_from_slice(bytes);
-        }
+        put_inline(&mut self.out, id, values);
     }
 
     /// An attribute with a row of `values` for each value.
     pub(crate) fn table(&mut self, id: AttrId) {
-        put_varint(&mut self.out, u64::from(id.0));
-        self.out.extend_from_slice(&[2, 0, 0]);
+        put_empty(&mut self.out, id, FORM_TABLE);
     }
 
     /// A link attribute.
     pub(crate) fn links(&mut self, id: AttrId) {
-        put_varint(&mut self.out, u64::from(id.0));
-        self.out.extend_from_slice(&[3, 0, 0]);
+        put_empty(&mut self.out, id, FORM_LINKS);
     }
 
     /// The buffer with the complete row at its end.
@@ -327,6 +320,40 @@ impl RowWriter {
         row[1..HEAD_SIZE].copy_from_slice(&crc.to_le_bytes());
         self.out
     }
+}
+
+fn put_inline<'v>(
+    out: &mut Vec<u8>,
+    id: AttrId,
+    values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
+) {
+    let (mut size, mut is_mixed) = (0, false);
+    for value in values.clone() {
+        let (tag, bytes) = tagged(&value);
+        is_mixed |= tag == REFERENCE_TAG;
+        size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
+    }
+    put_varint(out, u64::from(id.0));
+    out.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
+    put_varint(out, values.len() as u64);
+    put_varint(out, size as u64);
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        out.push(tag);
+        // Inline values end at INLINE_VALUE_MAX, far below two length octets.
+        match bytes.len() {
+            short @ ..=0x7f => out.push(short as u8),
+            medium @ ..0x100 => out.extend_from_slice(&[0x81, medium as u8]),
+            long => out.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+        }
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// An attribute without a content.
+fn put_empty(out: &mut Vec<u8>, id: AttrId, form: u8) {
+    put_varint(out, u64::from(id.0));
+    out.extend_from_slice(&[form, 0, 0]);
 }
 
 fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
@@ -342,38 +369,55 @@ const _: () = assert!(crate::limits::INLINE_VALUE_MAX < 0x1_0000);
 mod tests {
     use super::*;
 
+    const LONG: [u8; 700] = [b'l'; 700];
+
     fn sample() -> StoredEntry {
-        let long = vec![b'l'; 700];
-        StoredEntry {
-            position: 77,
-            attributes: vec![
-                (
-                    AttrId(3),
-                    StoredContent::Inline(vec![
-                        StoredValue::Here(b"one".to_vec()),
-                        StoredValue::Here(Vec::new()),
-                    ]),
-                ),
-                (
-                    AttrId(200),
-                    StoredContent::Inline(vec![StoredValue::Here(long), StoredValue::Elsewhere([7; 16])]),
-                ),
-                (AttrId(4), StoredContent::Table),
-                (AttrId(5), StoredContent::Links),
-            ],
-        }
+        let mut entry = StoredEntry { position: 77, ..StoredEntry::default() };
+        let short = [InlineValue::Here(b"one"), InlineValue::Here(b"")];
+        entry.set(AttrId(3), Some(EncodedAttribute::inline(AttrId(3), &short)));
+        let mixed = [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])];
+        entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &mixed)));
+        entry.set(AttrId(4), Some(EncodedAttribute::table(AttrId(4))));
+        entry.set(AttrId(5), Some(EncodedAttribute::links(AttrId(5))));
+        entry
+    }
+
+    fn values<'e>(entry: &'e StoredEntry, id: u32) -> Vec<InlineValue<'e>> {
+        let Some(Content::Inline(values)) = entry.find(AttrId(id)) else { panic!("not inline") };
+        values.iter().collect()
     }
 
     #[test]
     fn rows_go_both_ways() {
-        let entry = sample();
-        let bytes = entry.encode();
+        let bytes = sample().encode();
         let row = EntryRow::decode(&bytes).unwrap();
-        assert_eq!(StoredEntry::of(&row), entry);
+        let entry = StoredEntry::of(&row);
+        assert_eq!(entry.encode(), bytes);
+        assert_eq!(entry.position, 77);
+        assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(4), AttrId(5)]);
+        assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
+        assert_eq!(values(&entry, 200), [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])]);
+        assert_eq!(entry.find(AttrId(4)), Some(Content::Table));
+        assert_eq!(entry.find(AttrId(5)), Some(Content::Links));
         let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };
         assert!(!values.is_mixed);
         assert_eq!(values.bytes, b"\x04\x03one\x04\x00");
         assert_eq!(row.find(AttrId(9)), None);
+    }
+
+    #[test]
+    fn attributes_change_in_their_place_and_new_ones_go_to_the_end() {
+        let bytes = sample().encode();
+        let mut entry = StoredEntry::of(&EntryRow::decode(&bytes).unwrap());
+        entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &[InlineValue::Here(b"new")])));
+        entry.set(AttrId(4), None);
+        entry.set(AttrId(9), None);
+        entry.set(AttrId(6), Some(EncodedAttribute::table(AttrId(6))));
+        let bytes = entry.encode();
+        let entry = StoredEntry::of(&EntryRow::decode(&bytes).unwrap());
+        assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(5), AttrId(6)]);
+        assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
+        assert_eq!(values(&entry, 200), [InlineValue::Here(b"new")]);
     }
 
     #[test]

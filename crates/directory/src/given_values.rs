@@ -116,22 +116,27 @@ pub(crate) fn read_values(
     newcomer: Option<&Newcomer<'_>>,
     description: &AttributeDescription,
     values: Values<'_>,
-) -> Result<Vec<KeyedValue>, OperationError> {
+) -> Result<ValueList, OperationError> {
     let Deciding { state, stamp, .. } = deciding;
     let schema = &state.catalog.schema;
-    let mut given = ValueList::default();
+    let twice = |place| given_twice(&description.returned_name(schema), place + 1);
+    let mut given = ValueList::with_capacity(values.len());
     for (place, bytes) in values.iter().enumerate() {
         if !given.insert(read_value(&state, newcomer, description, place + 1, bytes)?) {
-            return Err(given_twice(&description.returned_name(schema), place + 1));
+            return Err(twice(place));
         }
     }
     if !is_user_password(schema, description.type_id) {
-        return Ok(given.into_iter().collect());
+        return Ok(given);
     }
-    let stored = values.iter().enumerate().map(|(place, bytes)| {
-        read_value(&state, newcomer, description, place + 1, &stored_form(state, stamp, bytes)?)
-    });
-    stored.collect()
+    let mut stored = ValueList::with_capacity(given.len());
+    for (place, bytes) in values.iter().enumerate() {
+        let form = stored_form(state, stamp, bytes)?;
+        if !stored.insert(read_value(&state, newcomer, description, place + 1, &form)?) {
+            return Err(twice(place));
+        }
+    }
+    Ok(stored)
 }
 
 /// The refusal of a value that a request gives twice. `place` counts from 1.

@@ -19,7 +19,7 @@ use crate::OperationError;
 use crate::apply::{Writing, load, load_older, save};
 use crate::attribute_index::normal_value;
 use crate::catalog::{AttributeDef, Catalog};
-use crate::entry::{StoredContent, StoredEntry};
+use crate::entry::{EncodedAttribute, StoredEntry};
 use crate::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
 use crate::record::{Delete, Value, ValueChangeKind};
 use crate::rows::{
@@ -90,7 +90,7 @@ pub(crate) fn change(
 fn mark(batch: &Batch<'_>, id: EntryId, entry: &mut StoredEntry, attribute: AttrId) -> Result<()> {
     let has_values = batch.count(&value_counter(id, attribute))? > 0;
     if has_values != entry.find(attribute).is_some() {
-        entry.set(attribute, has_values.then_some(StoredContent::Links));
+        entry.set(attribute, has_values.then(|| EncodedAttribute::links(attribute)));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ struct ReadChange<'r> {
     /// The attribute as the client spells it.
     text: &'r str,
     description: AttributeDescription,
-    values: Vec<KeyedValue>,
+    values: ValueList,
 }
 
 /// Decides a modify request.
@@ -111,7 +111,7 @@ fn values_to_find(
     deciding: Deciding<'_>,
     description: &AttributeDescription,
     values: Values<'_>,
-) -> Result<Vec<KeyedValue>> {
+) -> Result<ValueList> {
     let Deciding { state, stamp, .. } = deciding;
     let is_password = is_user_password(&state.catalog.schema, description.type_id);
     let mut found = ValueList::default();
@@ -119,7 +119,7 @@ fn values_to_find(
         let bytes = if is_password { deleted_form(stamp, bytes) } else { bytes };
         found.insert(read_value(&state, None, description, place + 1, bytes)?);
     }
-    Ok(found.into_iter().collect())
+    Ok(found)
 }
 
 fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>) -> Result<()> {
@@ -138,14 +138,14 @@ fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
         }
         ChangeOperation::Replace => {
             entry.clear(description)?;
-            for value in values {
+            for value in values.iter() {
                 entry.add(description, value.clone())?;
             }
         }
         ChangeOperation::Delete if entry.value_count(description)? == 0 => {
             return Err(no_such(format!("{text}: the entry does not have this attribute")));
         }
-        ChangeOperation::Delete if values.is_empty() => entry.clear(description)?,
+        ChangeOperation::Delete if values.len() == 0 => entry.clear(description)?,
         ChangeOperation::Delete => {
             for (place, value) in values.iter().enumerate() {
                 if !entry.remove(description, &value.key)? {
@@ -232,7 +232,7 @@ fn check_classes(
     let deletes = changes.iter().filter(|change| {
         change.operation == ChangeOperation::Delete && change.description.type_id == object_class
     });
-    let deleted = deletes.flat_map(|change| &change.values).filter_map(|keyed| class_of(schema, keyed));
+    let deleted = deletes.flat_map(|change| change.values.iter()).filter_map(|keyed| class_of(schema, keyed));
     for class in deleted {
         if after.closure.contains(&class) && !after.classes.contains(&class) {
             let name = schema.class_by_id(class).name();

@@ -7,7 +7,7 @@ use store::{Batch, Direction, Read};
 use crate::OperationError;
 use crate::apply::Writing;
 use crate::attribute_index::{self, normal_value};
-use crate::entry::{StoredContent, StoredEntry, StoredValue};
+use crate::entry::{Content, EncodedAttribute, InlineValue, StoredEntry};
 use crate::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX, TABLE_VALUE_COUNT_MIN};
 use crate::record::{Value, ValueChangeKind};
 use crate::rows::{AttrId, EntryId, VALUES, link_key, value_counter, value_hash, value_key};
@@ -37,14 +37,14 @@ pub fn table_values(
 pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: AttrId) -> Result<Vec<Vec<u8>>> {
     match entry.find(attribute) {
         None => Ok(Vec::new()),
-        Some(StoredContent::Inline(values)) => values
+        Some(Content::Inline(values)) => values
             .iter()
             .map(|value| match value {
-                StoredValue::Here(bytes) => Ok(bytes.clone()),
-                StoredValue::Elsewhere(hash) => large_value(read, id, attribute, hash).map(<[u8]>::to_vec),
+                InlineValue::Here(bytes) => Ok(bytes.to_vec()),
+                InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash).map(<[u8]>::to_vec),
             })
             .collect(),
-        Some(StoredContent::Table | StoredContent::Links) => {
+        Some(Content::Table | Content::Links) => {
             table_values(read, id, attribute).map(|row| row.map(|(_, value)| value.to_vec())).collect()
         }
     }
@@ -60,18 +60,18 @@ pub(crate) fn any(
 ) -> Result<bool> {
     match entry.find(attribute) {
         None => {}
-        Some(StoredContent::Inline(values)) => {
-            for value in values {
+        Some(Content::Inline(values)) => {
+            for value in values.iter() {
                 let value = match value {
-                    StoredValue::Here(bytes) => bytes,
-                    StoredValue::Elsewhere(hash) => large_value(read, id, attribute, hash)?,
+                    InlineValue::Here(bytes) => bytes,
+                    InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash)?,
                 };
                 if is_it(value) {
                     return Ok(true);
                 }
             }
         }
-        Some(StoredContent::Table | StoredContent::Links) => {
+        Some(Content::Table | Content::Links) => {
             for row in table_values(read, id, attribute) {
                 if is_it(row?.1) {
                     return Ok(true);
@@ -114,23 +114,24 @@ fn remove(
         return Ok(());
     }
     let id = writing.id;
-    match writing.entry.find(attribute).cloned() {
+    match writing.entry.find(attribute) {
         None => Ok(()),
-        Some(StoredContent::Inline(mut stored)) => {
+        Some(Content::Inline(stored)) => {
+            let mut stored: Vec<InlineValue<'_>> = stored.iter().collect();
             for value in values {
                 if value.len() <= INLINE_VALUE_MAX {
-                    stored.retain(|kept| !matches!(kept, StoredValue::Here(bytes) if bytes == value));
+                    stored.retain(|kept| *kept != InlineValue::Here(value));
                     continue;
                 }
                 let hash = value_hash(value);
-                stored.retain(|kept| *kept != StoredValue::Elsewhere(hash));
+                stored.retain(|kept| *kept != InlineValue::Elsewhere(hash));
                 batch.delete(VALUES, &value_key(id, attribute, &hash))?;
             }
-            let content = (!stored.is_empty()).then_some(StoredContent::Inline(stored));
+            let content = (!stored.is_empty()).then(|| EncodedAttribute::inline(attribute, &stored));
             writing.entry.set(attribute, content);
             Ok(())
         }
-        Some(StoredContent::Table | StoredContent::Links) => {
+        Some(Content::Table | Content::Links) => {
             let def = writing.catalog.attribute(attribute);
             for value in values {
                 let key = value_key(id, attribute, &normal_value(&writing.catalog.schema, def, value));
@@ -150,11 +151,11 @@ fn add(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: AttrId, valu
     if values.is_empty() {
         return Ok(());
     }
-    let stored = match writing.entry.find(attribute).cloned() {
-        Some(StoredContent::Table | StoredContent::Links) => {
+    let stored: Vec<InlineValue<'_>> = match writing.entry.find(attribute) {
+        Some(Content::Table | Content::Links) => {
             return add_to_table(batch, writing, attribute, values);
         }
-        Some(StoredContent::Inline(stored)) => stored,
+        Some(Content::Inline(stored)) => stored.iter().collect(),
         None => Vec::new(),
     };
     if stored.len() + values.len() > INLINE_VALUE_COUNT_MAX {
@@ -165,17 +166,24 @@ fn add(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: AttrId, valu
     for value in values {
         stored.push(store_inline(batch, writing.id, attribute, value)?);
     }
-    writing.entry.set(attribute, Some(StoredContent::Inline(stored)));
+    let content = EncodedAttribute::inline(attribute, &stored);
+    writing.entry.set(attribute, Some(content));
     Ok(())
 }
 
-fn store_inline(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId, value: &[u8]) -> Result<StoredValue> {
+/// Puts a value beside the entry row if it is a large one. Returns what the row has of it.
+pub(crate) fn store_inline<'v>(
+    batch: &mut Batch<'_>,
+    id: EntryId,
+    attribute: AttrId,
+    value: &'v [u8],
+) -> Result<InlineValue<'v>> {
     if value.len() <= INLINE_VALUE_MAX {
-        return Ok(StoredValue::Here(value.to_vec()));
+        return Ok(InlineValue::Here(value));
     }
     let hash = value_hash(value);
     batch.put(VALUES, &value_key(id, attribute, &hash), value)?;
-    Ok(StoredValue::Elsewhere(hash))
+    Ok(InlineValue::Elsewhere(hash))
 }
 
 fn add_to_table(
@@ -200,7 +208,7 @@ fn inline_to_table(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: 
     for value in values.iter().filter(|value| value.len() > INLINE_VALUE_MAX) {
         batch.delete(VALUES, &value_key(writing.id, attribute, &value_hash(value)))?;
     }
-    writing.entry.set(attribute, Some(StoredContent::Table));
+    writing.entry.set(attribute, Some(EncodedAttribute::table(attribute)));
     let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
     add_to_table(batch, writing, attribute, &values)
 }
@@ -217,7 +225,7 @@ fn table_to_inline(batch: &mut Batch<'_>, writing: &mut Writing<'_>, attribute: 
     for value in &values {
         stored.push(store_inline(batch, writing.id, attribute, value)?);
     }
-    let content = (!stored.is_empty()).then_some(StoredContent::Inline(stored));
+    let content = (!stored.is_empty()).then(|| EncodedAttribute::inline(attribute, &stored));
     writing.entry.set(attribute, content);
     Ok(())
 }

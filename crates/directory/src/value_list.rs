@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::given_values::KeyedValue;
+use crate::record::Value;
 
 /// Values up to which keys are compared one by one.
 const COMPARED_MAX: usize = 16;
@@ -21,6 +22,11 @@ pub(crate) struct ValueList {
 }
 
 impl ValueList {
+    /// An empty list with room for so many.
+    pub(crate) fn with_capacity(count: usize) -> ValueList {
+        ValueList { slots: Vec::with_capacity(count), ..ValueList::default() }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.count
@@ -73,6 +79,13 @@ impl ValueList {
         self.slots.iter().flatten()
     }
 
+    /// The values in their order, without their keys.
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        let mut values = Vec::with_capacity(self.count);
+        values.extend(self.slots.into_iter().flatten().map(|keyed| keyed.value));
+        values
+    }
+
     fn place(&self, key: &[u8]) -> Option<usize> {
         if self.slots.len() > COMPARED_MAX {
             return self.places.get(key).copied();
@@ -93,7 +106,6 @@ impl IntoIterator for ValueList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Value;
 
     fn value(number: usize) -> KeyedValue {
         KeyedValue { key: number.to_be_bytes().to_vec(), value: Value::Bytes(vec![number as u8]) }

@@ -10,11 +10,11 @@ use crate::OperationError;
 use crate::apply::Writing;
 use crate::attribute_index::keys::{RowKey, rows_of};
 use crate::catalog::{AttributeDef, Catalog};
-use crate::entry::{Content, EntryRow, InlineValue, RowWriter, StoredContent, StoredEntry};
-use crate::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
+use crate::entry::{Content, EncodedAttribute, EntryRow, InlineValue, RowWriter, StoredEntry};
+use crate::limits::INLINE_VALUE_COUNT_MAX;
 use crate::record::{Add, Value, ValueChangeKind};
-use crate::rows::{ENTRIES, EntryId, VALUES, id_key, value_hash, value_key};
-use crate::stored_values::large_value;
+use crate::rows::{ENTRIES, EntryId, VALUES, id_key, value_key};
+use crate::stored_values::{large_value, store_inline};
 use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -32,7 +32,7 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
         }
         let parts = def.index.kept_parts();
         for value in values.iter().filter_map(Value::as_bytes) {
-            inline.push(put_value(batch, add.id, def, value)?);
+            inline.push(store_inline(batch, add.id, def.id, value)?);
             rows_of(&catalog.schema, def, parts, value, &mut index_rows);
         }
         if !inline.is_empty() {
@@ -59,26 +59,11 @@ fn put_in_rows(
     let mut entry = StoredEntry::default();
     Writing { catalog, id, entry: &mut entry }.change(batch, def.id, ValueChangeKind::Add, values)?;
     match entry.find(def.id) {
-        Some(StoredContent::Links) => row.links(def.id),
-        Some(StoredContent::Table) => row.table(def.id),
-        Some(StoredContent::Inline(_)) | None => {}
+        Some(Content::Links) => row.links(def.id),
+        Some(Content::Table) => row.table(def.id),
+        Some(Content::Inline(_)) | None => {}
     }
     Ok(())
-}
-
-/// Puts a large value beside the entry. Returns what the entry row has of the value.
-fn put_value<'v>(
-    batch: &mut Batch<'_>,
-    id: EntryId,
-    def: &AttributeDef,
-    value: &'v [u8],
-) -> Result<InlineValue<'v>> {
-    if value.len() <= INLINE_VALUE_MAX {
-        return Ok(InlineValue::Here(value));
-    }
-    let hash = value_hash(value);
-    batch.put(VALUES, &value_key(id, def.id, &hash), value)?;
-    Ok(InlineValue::Elsewhere(hash))
 }
 
 /// Removes the attributes of an entry, with their index rows. False if there is no such entry.
@@ -92,11 +77,11 @@ pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> R
         let values = match attribute.content {
             Content::Inline(values) => values,
             Content::Table => {
-                remove_rows(batch, catalog, id, def, StoredContent::Table)?;
+                remove_rows(batch, catalog, id, def, EncodedAttribute::table(def.id))?;
                 continue;
             }
             Content::Links => {
-                remove_rows(batch, catalog, id, def, StoredContent::Links)?;
+                remove_rows(batch, catalog, id, def, EncodedAttribute::links(def.id))?;
                 continue;
             }
         };
@@ -126,9 +111,10 @@ fn remove_rows(
     catalog: &Catalog,
     id: EntryId,
     def: &AttributeDef,
-    content: StoredContent,
+    content: EncodedAttribute,
 ) -> Result<()> {
-    let mut entry = StoredEntry { position: 0, attributes: vec![(def.id, content)] };
+    let mut entry = StoredEntry::default();
+    entry.set(def.id, Some(content));
     Writing { catalog, id, entry: &mut entry }.change(batch, def.id, ValueChangeKind::Replace, &[])
 }
 

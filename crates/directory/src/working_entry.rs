@@ -89,6 +89,27 @@ impl<'a> WorkingEntry<'a> {
         Ok(true)
     }
 
+    /// Adds values in their order. Returns the place, counted from 0, of the first that is there already, where it stops.
+    pub(crate) fn add_all(
+        &mut self,
+        description: &AttributeDescription,
+        values: ValueList,
+    ) -> Result<Option<usize>> {
+        let (state, id) = (self.state, self.id);
+        let attribute = self.attribute(description)?;
+        if matches!(attribute.before, Before::Absent) && attribute.values.len() == 0 {
+            attribute.values = values;
+            return Ok(None);
+        }
+        for (place, value) in values.into_iter().enumerate() {
+            if attribute.contains(&state, id, &value.key)? {
+                return Ok(Some(place));
+            }
+            attribute.insert(value);
+        }
+        Ok(None)
+    }
+
     /// Removes the value of this key. Returns whether it was there.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
@@ -168,10 +189,7 @@ impl<'a> WorkingEntry<'a> {
     pub(crate) fn into_values(self, allocations: &mut Allocations<'_>) -> Vec<(AttrId, Vec<Value>)> {
         let with_values = self.touched.into_iter().filter(|attribute| attribute.value_count() > 0);
         with_values
-            .map(|attribute| {
-                let values = attribute.values.into_iter().map(|keyed| keyed.value).collect();
-                (allocations.attribute(&attribute.description), values)
-            })
+            .map(|attribute| (allocations.attribute(&attribute.description), attribute.values.into_values()))
             .collect()
     }
 

@@ -4,7 +4,7 @@ use store::Batch;
 
 use super::{CheckOptions, Checked, Finding, Fix, Result, check_all};
 use crate::apply::{load, save};
-use crate::entry::StoredContent;
+use crate::entry::EncodedAttribute;
 use crate::rows::{AttrId, EntryId, LINKS, link_key};
 use crate::stored_values::table_values;
 use crate::{Directory, Writer};
@@ -102,6 +102,6 @@ fn mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;
     let has_values = has_links || table_values(batch, id, attribute).next().transpose()?.is_some();
-    entry.set(attribute, has_values.then_some(StoredContent::Links));
+    entry.set(attribute, has_values.then(|| EncodedAttribute::links(attribute)));
     save(batch, id, &entry)
 }
