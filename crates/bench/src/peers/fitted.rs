@@ -184,4 +184,4 @@ pub(super) fn one_of_each(workloads: &[Workload]) -> Vec<&Workload> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -203,6 +203,8 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     })
 }
 
+/// How many times as long a run takes that is made again because nothing was finished.
+const LONGER: u32 = 10;
 /// Connections that warm a server up.
 const WARM_UP_CLIENTS: usize = 16;
 
@@ -269,9 +271,35 @@ impl Measure for Driven<'_> {
 
 impl Driven<'_> {
     fn drive_fitted(&mut self, fitted: &Fitted, round: u32, target: &Target<'_>) -> WorkloadResult {
-        let workload = &fitted.workload;
-        let done = self.drive(workload, &fitted.options, round, target);
-        let mut result = done.unwrap_or_else(|failure| WorkloadResult {
+        let mut result = self.drive_once(&fitted.workload, &fitted.options, round, target);
+        result.notes.extend(fitted.notes.iter().cloned());
+        if !is_unfinished(&result) {
+            return result;
+        }
+        // Searches that look at every entry take longer than a short run.
+        let short = fitted.options.duration.unwrap_or(Duration::from_secs(fitted.workload.duration_seconds));
+        let longer = short * LONGER;
+        let options = Options { duration: Some(longer), ..fitted.options.clone() };
+        result = self.drive_once(&fitted.workload, &options, round, target);
+        result.notes.extend(fitted.notes.iter().cloned());
+        let told = format!("nothing was finished in {:.1} s", short.as_secs_f64());
+        if is_unfinished(&result) {
+            result.unsupported = Some(format!("{told}, nor in {:.0} s", longer.as_secs_f64()));
+        } else {
+            result.notes.push(format!("measured for {:.0} s, because {told}", longer.as_secs_f64()));
+        }
+        result
+    }
+
+    fn drive_once(
+        &mut self,
+        workload: &Workload,
+        options: &Options,
+        round: u32,
+        target: &Target<'_>,
+    ) -> WorkloadResult {
+        let done = self.drive(workload, options, round, target);
+        done.unwrap_or_else(|failure| WorkloadResult {
             workload: workload.name.clone(),
             title: workload.title.clone(),
             document: workload.document.as_ref().map(DocumentRow::from),
@@ -279,9 +307,7 @@ impl Driven<'_> {
             failures: vec![failure],
             complete: false,
             ..WorkloadResult::default()
-        });
-        result.notes.extend(fitted.notes.iter().cloned());
-        result
+        })
     }
 
     fn drive(
@@ -316,6 +342,14 @@ impl Driven<'_> {
         let done = process::on_cores(&self.cores, run).map_err(|error| format!("pin the load: {error}"))?;
         done.map_err(|error| error.to_string())
     }
+}
+
+/// Whether it ran to its end without one operation.
+fn is_unfinished(result: &WorkloadResult) -> bool {
+    result.complete
+        && result.unsupported.is_none()
+        && result.failures.is_empty()
+        && result.operations_total() == 0
 }
 
 /// A server that answered not one operation as it should cannot do what the workload asks, and its rate is none.
@@ -413,6 +447,29 @@ mod tests {
         let grouped = super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]);
         let (left_out, reason) = &grouped.left_out[0];
         assert!(grouped.groups.is_empty() && left_out.name == "a" && reason.contains("md5"), "{reason}");
+    }
+
+    #[test]
+    fn what_takes_longer_than_a_run_is_run_for_longer() {
+        let delay = "constant:700ms".parse().unwrap();
+        let faults = crate::responder::Faults { delay, ..Default::default() };
+        let responder = crate::responder::Responder::start("127.0.0.1:0".parse().unwrap(), faults).unwrap();
+        let workloads = [by_name("slow", "")];
+        let options = Options {
+            canned: true,
+            entries: Some(10),
+            clients: Some(1),
+            duration: Some(Duration::from_millis(300)),
+            warm_up: Some(Duration::ZERO),
+            ..Options::default()
+        };
+        let mut watch = |_: &str, _: &Progress| {};
+        let mut driven = Driven { workloads: &workloads, options, cores: Vec::new(), watch: &mut watch };
+        let result = fitted::tests::with_target("Pando 1", Some(responder.address()), |target| {
+            driven.measure(0, 1, target)
+        });
+        assert!(result.is_clean() && result.operations_total() > 0, "{:?}", result.failures);
+        assert!(result.notes[0].contains("3 s, because nothing was finished in 0.3 s"), "{:?}", result.notes);
     }
 
     #[test]

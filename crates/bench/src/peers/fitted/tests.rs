@@ -2,13 +2,16 @@ use super::*;
 use crate::peers::{Data, Server, Setup};
 use crate::result::ServerDescription;
 use crate::workload::{self, shipped};
+use std::net::SocketAddr;
 use std::process::Command;
 
-/// Something that answers nothing, so that there is a target: nothing is asked of it here.
-fn with_target<T>(product: &str, use_it: impl FnOnce(&Target<'_>) -> T) -> T {
-    let responder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = responder.local_addr().unwrap();
-    drop(responder);
+/// With a target at this address, or at one where nobody is: then nothing may be asked of it.
+pub(in crate::peers) fn with_target<T>(
+    product: &str,
+    address: Option<SocketAddr>,
+    use_it: impl FnOnce(&Target<'_>) -> T,
+) -> T {
+    let address = address.unwrap_or_else(|| "127.0.0.1:1".parse().unwrap());
     let server = Server::of_child(Command::new("true").spawn().unwrap(), address, product);
     let description = ServerDescription { product: product.to_owned(), ..ServerDescription::default() };
     let data = Data {
@@ -30,7 +33,7 @@ fn with_target<T>(product: &str, use_it: impl FnOnce(&Target<'_>) -> T) -> T {
 fn fitted(name: &str, product: &str, options: &Options, files_max: u64) -> Result<Fitted, String> {
     let all: Vec<_> = workload::shipped_names().filter_map(shipped).collect();
     let number = all.iter().position(|workload| workload.name == name).unwrap();
-    with_target(product, |target| fit(&all[number], &all[..number], options, target, files_max))
+    with_target(product, None, |target| fit(&all[number], &all[..number], options, target, files_max))
 }
 
 #[test]
