@@ -104,6 +104,8 @@ need_clients() {
     command -v taskset >/dev/null || missing+=(util-linux)
     if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
+    # CRAM-MD5 and SCRAM of slapd.
+    dpkg-query -W -f '${Status}' libsasl2-modules 2>/dev/null | grep -q ' installed$' || apt_install libsasl2-modules
     need_unboundid_sdk
 }
 

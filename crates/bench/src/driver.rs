@@ -25,6 +25,7 @@ mod plan;
 mod prepare;
 mod request;
 mod sasl;
+mod secured;
 mod tally;
 pub(crate) mod worker;
 
@@ -71,6 +72,10 @@ pub struct Options {
     pub data_seed: u64,
     /// Name and password that connections are bound with; anonymous without.
     pub bind: Option<(String, String)>,
+    /// Whom to trust where TLS is spoken; needed for `ldaps://` and StartTLS.
+    pub tls: Option<client::Tls>,
+    /// Ask `ldap://` targets for TLS (StartTLS).
+    pub start_tls: bool,
     /// The server's processes, if they are on this machine.
     pub server_processes: Vec<u32>,
     /// Local addresses to connect from, in turn. Loopback targets get some if there are none.
@@ -121,6 +126,8 @@ impl Default for Options {
             seed: 1,
             data_seed: 1,
             bind: None,
+            tls: None,
+            start_tls: false,
             server_processes: Vec::new(),
             sources: Vec::new(),
             shard: (0, 1),
@@ -139,24 +146,27 @@ pub struct Targets {
     /// As given.
     pub uris: Vec<String>,
     addresses: Vec<SocketAddr>,
+    /// Name of each, as its certificate should have it, and whether it is `ldaps://`.
+    hosts: Vec<(String, bool)>,
 }
 
 impl Targets {
     /// Looks the names up.
     ///
     /// # Errors
-    /// When one is no `ldap://HOST:PORT`, or names no host.
+    /// When one is no `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or names no host.
     pub fn resolve<S: AsRef<str>>(uris: &[S]) -> Result<Targets, DriveError> {
-        let mut addresses = Vec::new();
+        let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
         for uri in uris {
             let uri = uri.as_ref();
             let wrong = |why: &str| DriveError::Target { uri: uri.to_owned(), why: why.to_owned() };
             let url = ldap::LdapUrl::parse(uri).map_err(|error| wrong(&error.to_string()))?;
-            if url.scheme != ldap::UrlScheme::Ldap {
-                return Err(wrong("only ldap:// can be measured so far, without TLS"));
+            if url.scheme == ldap::UrlScheme::Ldapi {
+                return Err(wrong("only ldap:// and ldaps:// can be measured"));
             }
             let host = url.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
             let port = url.port_or_default().unwrap_or(389);
+            hosts.push((host.clone(), url.scheme == ldap::UrlScheme::Ldaps));
             let mut found = (host.trim_matches(['[', ']']), port)
                 .to_socket_addrs()
                 .map_err(|error| wrong(&error.to_string()))?;
@@ -165,7 +175,8 @@ impl Targets {
         if addresses.is_empty() {
             return Err(DriveError::Target { uri: String::new(), why: "there is no target".to_owned() });
         }
-        Ok(Targets { uris: uris.iter().map(|uri| uri.as_ref().to_owned()).collect(), addresses })
+        let uris = uris.iter().map(|uri| uri.as_ref().to_owned()).collect();
+        Ok(Targets { uris, addresses, hosts })
     }
 
     /// Where to connect to.
@@ -283,6 +294,7 @@ pub fn run_watched(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<WorkloadResult, DriveError> {
     watch(&Progress { phase: Phase::Prepare, left: Duration::ZERO, second: None });
+    let options = &Options { start_tls: options.start_tls || workload.needs.tls, ..options.clone() };
     if let Some(unsupported) = prepare::unsupported(workload, targets, options)? {
         let mut result = outcome::unsupported(workload, targets, options, unsupported);
         result.server.product = prepare::product(targets, options).unwrap_or_default();
@@ -370,10 +382,12 @@ fn drive(
 ) -> Result<Collected, DriveError> {
     let threads = options.threads.max(1);
     let sources = sources(targets, options);
+    let secured = secured::secured(targets, options)?;
     let binds_itself = plan.jobs.iter().all(|job| !job.keeps(plan::On::Main));
     let shared = Shared {
         plan,
         targets: &targets.addresses,
+        secured: &secured,
         sources: &sources,
         identity: options.bind.clone().filter(|_| !binds_itself),
         seed: options.seed,
@@ -430,7 +444,9 @@ fn drive(
             return Err(DriveError::LeftAlone);
         }
         let collected = Collected::new(seconds, schedule, observer, started);
-        Ok(finished.into_iter().fold(collected, Collected::add))
+        let mut collected = finished.into_iter().fold(collected, Collected::add);
+        collected.tls = secured::stated(collected.agreed.as_deref(), &secured);
+        Ok(collected)
     })
 }
 

@@ -1,7 +1,7 @@
 //! A connection: requests out, answers in, matched by message id.
 
 use crate::stream::Stream;
-use crate::{ClientError, Outcome, Received, Reply};
+use crate::{ClientError, Outcome, Received, Reply, Tls};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
     Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, FilterBuf, Message, MessageId,
@@ -66,6 +66,40 @@ impl Connection {
         }
     }
 
+    /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be `host`'s.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when nobody listens there, or TLS does not come about: certificates that are not trusted are told so.
+    pub fn open_tls(address: SocketAddr, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
+        Connection::over(Stream::secured(stream, tls.session(host)?)?)
+    }
+
+    /// Asks for TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] when the server refuses, or says more than that it agrees; otherwise as [`Connection::open_tls`].
+    pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
+        let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
+        if !outcome.is_success() {
+            return Err(ClientError::Unexpected(format!(
+                "StartTLS: {} {}",
+                outcome.code, outcome.diagnostic
+            )));
+        }
+        // What came before TLS is nobody's word.
+        if self.consumed < self.input.len() {
+            return Err(ClientError::Unexpected("octets between StartTLS and TLS".to_owned()));
+        }
+        let Stream::Tcp(stream) = self.stream else {
+            return Err(ClientError::Unexpected("StartTLS is for TCP without TLS".to_owned()));
+        };
+        self.stream = Stream::secured(stream, tls.session(host)?)?;
+        Ok(self)
+    }
+
     fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         Connection::over(Stream::Tcp(stream))
@@ -94,9 +128,9 @@ impl Connection {
     /// # Panics
     /// When the socket is no longer connected, or one of the file system.
     pub fn peer(&self) -> SocketAddr {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.peer_addr().expect("a connected socket"),
-            Stream::Local(_) => panic!("a socket of the file system has no address"),
+        match self.stream.tcp() {
+            Some(stream) => stream.peer_addr().expect("a connected socket"),
+            None => panic!("a socket of the file system has no address"),
         }
     }
 
@@ -117,12 +151,14 @@ impl Connection {
     ) -> Result<(), ClientError> {
         self.output.clear();
         Message { id, request, controls }.encode(&mut self.output);
-        Ok(self.stream.write_all(&self.output)?)
+        self.stream.write_all(&self.output)?;
+        Ok(self.stream.flush()?)
     }
 
     /// Sends octets as they are, for what no well-behaved client would say.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
-        Ok(self.stream.write_all(bytes)?)
+        self.stream.write_all(bytes)?;
+        Ok(self.stream.flush()?)
     }
 
     /// Closes the sending half of the connection.

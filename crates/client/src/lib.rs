@@ -1,5 +1,5 @@
-//! A small LDAP client for tests and tools: blocking, pipelined, over one connection, be it TCP or a socket of the file
-//! system.
+//! A small LDAP client for tests and tools: blocking, pipelined, over one connection, be it TCP, with TLS or without, or a socket of the
+//! file system.
 //!
 //! [`Connection::send`] puts a request on the wire and returns its id at once, so that many can be outstanding; the
 //! answers are taken by id, in any order, with [`Connection::receive`], [`Connection::reply`]. For one request at a time
@@ -8,7 +8,7 @@
 //!
 //! Every read has a time limit, so that a server that hangs fails a test instead of hanging it.
 //!
-//! Left out on purpose: TLS, SASL but EXTERNAL, referral chasing, reconnecting, pooling. Load at scale, where thousands of connections
+//! Left out on purpose: client certificates, SASL but EXTERNAL, referral chasing, reconnecting, pooling. Load at scale, where thousands of connections
 //! share a thread, is the `bench` crate's.
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,10 @@ mod error;
 mod export;
 mod reply;
 mod stream;
+mod tls;
 
 pub use connection::{Connection, READ_TIMEOUT_DEFAULT};
 pub use error::ClientError;
 pub use export::{LdifExport, LdifExportError, LdifExported, export_ldif};
 pub use reply::{Attribute, Entry, ExtendedReply, Outcome, Received, Reply};
+pub use tls::{Tls, TlsError};

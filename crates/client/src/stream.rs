@@ -1,4 +1,4 @@
-//! The socket of a connection: TCP, or of the file system.
+//! The socket of a connection: TCP, TLS over it, or of the file system.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,6 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustls::{ClientConnection, StreamOwned};
+
 /// Octets that the kernel takes as the name of a socket.
 const SOCKET_NAME_MAX: usize = 107;
 
@@ -15,6 +17,7 @@ const SOCKET_NAME_MAX: usize = 107;
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
     Local(UnixStream),
 }
 
@@ -32,23 +35,42 @@ impl Stream {
         UnixStream::connect(short).map(Stream::Local)
     }
 
-    /// How long a read, and where it is given a write, waits.
-    pub(crate) fn set_timeouts(&self, read: Duration, write: Option<Duration>) -> io::Result<()> {
+    /// TLS over a connected socket, with the handshake done.
+    pub(crate) fn secured(mut stream: TcpStream, mut session: ClientConnection) -> io::Result<Stream> {
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        Ok(Stream::Tls(Box::new(StreamOwned::new(session, stream))))
+    }
+
+    /// The socket, unless it is one of the file system.
+    pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
-            Stream::Tcp(stream) => {
-                write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
-                stream.set_read_timeout(Some(read))
-            }
-            Stream::Local(stream) => {
-                write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
-                stream.set_read_timeout(Some(read))
-            }
+            Stream::Tcp(stream) => Some(stream),
+            Stream::Tls(stream) => Some(&stream.sock),
+            Stream::Local(_) => None,
         }
     }
 
-    pub(crate) fn finish_sending(&self) -> io::Result<()> {
+    /// How long a read, and where it is given a write, waits.
+    pub(crate) fn set_timeouts(&self, read: Duration, write: Option<Duration>) -> io::Result<()> {
+        if let Stream::Local(stream) = self {
+            write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
+            return stream.set_read_timeout(Some(read));
+        }
+        let Some(stream) = self.tcp() else { return Ok(()) };
+        write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;
+        stream.set_read_timeout(Some(read))
+    }
+
+    pub(crate) fn finish_sending(&mut self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Tls(stream) => {
+                stream.conn.send_close_notify();
+                stream.flush()?;
+                stream.sock.shutdown(Shutdown::Write)
+            }
             Stream::Local(stream) => stream.shutdown(Shutdown::Write),
         }
     }
@@ -58,6 +80,7 @@ impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
             Stream::Local(stream) => stream.read(buffer),
         }
     }
@@ -67,11 +90,13 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
             Stream::Local(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        // The others keep nothing back.
+        if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
     }
 }

@@ -1,10 +1,11 @@
-//! One connection: its socket, what is half read and half written.
+//! One connection: its socket, TLS over it if that was asked for, what is half read and half written.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use rustls::ClientConnection;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::plan::On;
@@ -15,6 +16,10 @@ pub(crate) enum State {
     /// There is none.
     Down,
     Connecting,
+    /// The server was asked for TLS (StartTLS).
+    StartingTls,
+    /// TLS is agreeing on its keys.
+    Handshaking,
     /// The bind that every connection begins with is on its way.
     Binding,
     Ready,
@@ -22,9 +27,22 @@ pub(crate) enum State {
     GivenUp,
 }
 
+impl State {
+    /// Whether LDAP cannot be spoken yet.
+    pub(crate) fn is_opening(self) -> bool {
+        matches!(self, State::Connecting | State::StartingTls | State::Handshaking)
+    }
+
+    /// Whether answers are expected.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, State::StartingTls | State::Binding | State::Ready)
+    }
+}
+
 /// A connection.
 pub(crate) struct Line {
     stream: Option<TcpStream>,
+    tls: Option<Box<ClientConnection>>,
     pub(crate) state: State,
     pub(crate) client: usize,
     pub(crate) on: On,
@@ -57,6 +75,7 @@ impl Line {
     pub(crate) fn new(client: usize, on: On, target: usize) -> Line {
         Line {
             stream: None,
+            tls: None,
             state: State::Down,
             client,
             on,
@@ -119,11 +138,58 @@ impl Line {
     /// Closes the socket and forgets what was on its way.
     pub(crate) fn close(&mut self) {
         self.stream = None;
+        self.tls = None;
         self.state = State::Down;
         self.partial = Vec::new();
         self.output.clear();
         self.written = 0;
         self.is_busy = false;
+    }
+
+    /// Begins TLS on a connection that is there.
+    pub(crate) fn secure(&mut self, session: ClientConnection) {
+        self.tls = Some(Box::new(session));
+        self.state = State::Handshaking;
+    }
+
+    /// Goes on with the handshake of TLS, as far as the socket lets it; whether it is done.
+    ///
+    /// # Errors
+    /// Why it failed: a certificate that is not trusted is told so.
+    pub(crate) fn handshake(&mut self) -> io::Result<bool> {
+        let (Some(stream), Some(tls)) = (&mut self.stream, &mut self.tls) else { return Ok(false) };
+        loop {
+            while tls.wants_write() {
+                match tls.write_tls(stream) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !tls.is_handshaking() {
+                return Ok(true);
+            }
+            match tls.read_tls(stream) {
+                Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed it")),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The server should hear why, if it can.
+                let _ = tls.write_tls(stream);
+                return Err(io::Error::new(ErrorKind::InvalidData, error));
+            }
+        }
+    }
+
+    /// What TLS agreed on: "TLSv1_3, TLS13_AES_256_GCM_SHA384".
+    pub(crate) fn tls(&self) -> Option<String> {
+        let tls = self.tls.as_ref()?;
+        let version = format!("{:?}", tls.protocol_version()?);
+        Some(format!("{version}, {:?}", tls.negotiated_cipher_suite()?.suite()))
     }
 
     /// Adds a message to what is to be written.
@@ -134,6 +200,14 @@ impl Line {
     /// Writes what the socket takes.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
+        if let Some(tls) = &mut self.tls {
+            if tls.is_handshaking() {
+                return Ok(());
+            }
+            let result = write_secured(tls, stream, &self.output);
+            self.output.clear();
+            return result;
+        }
         while self.written < self.output.len() {
             match stream.write(&self.output[self.written..]) {
                 Ok(count) => self.written += count,
@@ -156,6 +230,10 @@ impl Line {
         buffer[..kept].copy_from_slice(&self.partial);
         self.partial.clear();
         let Some(stream) = &mut self.stream else { return Ok((kept, ReadEnd::Drained)) };
+        if let Some(tls) = &mut self.tls {
+            let (count, end) = read_secured(tls, stream, &mut buffer[kept..kept + size])?;
+            return Ok((kept + count, end));
+        }
         loop {
             match stream.read(&mut buffer[kept..kept + size]) {
                 Ok(0) => return Ok((kept, ReadEnd::Closed)),
@@ -172,6 +250,69 @@ impl Line {
     /// Keeps the beginning of a message.
     pub(crate) fn keep(&mut self, partial: &[u8]) {
         self.partial.extend_from_slice(partial);
+    }
+}
+
+/// Gives TLS what is to be written, which keeps what the socket does not take, and writes what that takes.
+fn write_secured(tls: &mut ClientConnection, stream: &mut TcpStream, output: &[u8]) -> io::Result<()> {
+    tls.writer().write_all(output)?;
+    while tls.wants_write() {
+        match tls.write_tls(stream) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what TLS has, and then what the socket has, until the buffer is full or there is no more.
+fn read_secured(
+    tls: &mut ClientConnection,
+    stream: &mut TcpStream,
+    buffer: &mut [u8],
+) -> io::Result<(usize, ReadEnd)> {
+    let mut count = 0;
+    let mut socket = Draining { stream, is_drained: false };
+    loop {
+        while count < buffer.len() {
+            match tls.reader().read(&mut buffer[count..]) {
+                Ok(0) => return Ok((count, ReadEnd::Closed)),
+                Ok(more) => count += more,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if count == buffer.len() {
+            return Ok((count, ReadEnd::More));
+        }
+        if socket.is_drained {
+            return Ok((count, ReadEnd::Drained));
+        }
+        match tls.read_tls(&mut socket) {
+            // What was read before the end is still to be taken.
+            Ok(0) if count > 0 => return Ok((count, ReadEnd::Closed)),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((count, ReadEnd::Drained)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+    }
+}
+
+/// A socket that notices when a read has emptied it.
+struct Draining<'s> {
+    stream: &'s mut TcpStream,
+    is_drained: bool,
+}
+
+impl Read for Draining<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        self.is_drained = count < buffer.len();
+        Ok(count)
     }
 }
 

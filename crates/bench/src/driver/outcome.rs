@@ -8,7 +8,7 @@ use super::worker::{Finished, Schedule};
 use super::{Options, Targets};
 use crate::result::{
     DataSet, Load, OperationKind, OperationTotals, Parameters, Second, ServerDescription, WorkloadResult,
-    now_text,
+    now_text, setting,
 };
 use crate::workload::{KeyOrder, KeySource, Operation, OperationName, Workload};
 
@@ -93,6 +93,9 @@ pub(crate) struct Collected {
     threads: u64,
     /// When measuring began, by the clock on the wall.
     started: String,
+    /// What TLS agreed on, and what is said of it.
+    pub(crate) agreed: Option<String>,
+    pub(crate) tls: String,
 }
 
 impl Collected {
@@ -117,6 +120,8 @@ impl Collected {
             last: 0,
             threads: 0,
             started,
+            agreed: None,
+            tls: String::new(),
         }
     }
 
@@ -137,6 +142,7 @@ impl Collected {
         self.busy = self.busy.max(finished.busy);
         self.last = self.last.max(finished.last);
         self.threads += 1;
+        self.agreed = self.agreed.or(finished.tls);
         self
     }
 }
@@ -168,6 +174,7 @@ pub(crate) fn result(
         ..frame(workload, targets, options)
     };
     result.failures.extend(failure);
+    result.server.set(setting::TLS, collected.tls);
     result.parameters.connections = collected.connections.max(connections as u64);
     result.parameters.outstanding = plan.jobs.iter().map(|job| job.outstanding).max().unwrap_or(1) as u64;
     result.parameters.warm_up_seconds = (warm_up_end - start) as f64 / 1e9;

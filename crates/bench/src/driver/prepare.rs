@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use client::{ClientError, Connection};
+use client::Connection;
 use ldap::{ResultCode, Scope};
 
 use super::data::KeyData;
@@ -10,7 +10,7 @@ use super::keys::DataKey;
 use super::pattern::{ColumnNames, Key, Pattern, Places};
 use super::plan::{self, PlannedStep, Requests};
 use super::request::Backward;
-use super::{DriveError, Options, Targets};
+use super::{DriveError, Options, Targets, secured};
 use crate::Seeded;
 use crate::workload::{Operation, Workload};
 
@@ -21,12 +21,11 @@ const WINDOW: usize = 64;
 
 /// A connection as the run's identity.
 fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveError> {
-    let address = targets.addresses[0];
-    let failed =
-        |what: &str, source: ClientError| DriveError::Server { what: format!("{what} {address}"), source };
-    let mut connection = Connection::open(address).map_err(|error| failed("cannot connect to", error))?;
+    let mut connection = secured::connect(targets, options)?;
     if let Some((name, password)) = &options.bind {
-        let outcome = connection.bind(name, password).map_err(|error| failed("cannot bind to", error))?;
+        let failed =
+            |source| DriveError::Server { what: format!("cannot bind to {}", targets.uris[0]), source };
+        let outcome = connection.bind(name, password).map_err(failed)?;
         if !outcome.is_success() {
             let what = format!("binding as {name}");
             return Err(DriveError::Refused { what, code: outcome.code.0, diagnostic: outcome.diagnostic });

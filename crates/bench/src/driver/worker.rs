@@ -24,6 +24,7 @@ use super::line::{Line, State};
 use super::plan::{On, Plan, PlannedKeys, PlannedOperation};
 use super::request::Backward;
 use super::sasl::{Exchange, SaltedPasswords};
+use super::secured::{self, Secured};
 use super::tally::{Tally, TallyTotals};
 use crate::Seeded;
 
@@ -75,6 +76,8 @@ impl Schedule {
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) targets: &'a [SocketAddr],
+    /// For each of them, how TLS is spoken with it; `None` for not at all.
+    pub(crate) secured: &'a [Option<Secured>],
     pub(crate) sources: &'a [IpAddr],
     /// What connections that are not bound by the workload begin with.
     pub(crate) identity: Option<(String, String)>,
@@ -98,6 +101,8 @@ pub(crate) struct Finished {
     pub(crate) last: u64,
     /// Intended starts that were never sent.
     pub(crate) late: u64,
+    /// What TLS agreed on with the first server, if it was asked for.
+    pub(crate) tls: Option<String>,
 }
 
 struct Client {
@@ -174,6 +179,7 @@ pub(crate) struct Worker<'a> {
     active: usize,
     last: u64,
     is_draining: bool,
+    tls: Option<String>,
     /// Lines that have something to write.
     dirty: Vec<usize>,
 }
@@ -217,6 +223,7 @@ impl<'a> Worker<'a> {
             active: 0,
             last: 0,
             is_draining: false,
+            tls: None,
             dirty: Vec::new(),
         };
         worker.make_clients();
@@ -311,6 +318,7 @@ impl<'a> Worker<'a> {
             busy,
             last: self.last,
             late,
+            tls: self.tls,
         })
     }
 
@@ -585,13 +593,56 @@ impl<'a> Worker<'a> {
                     return;
                 }
             },
-            State::Binding | State::Ready => {}
+            State::Handshaking => self.handshake(index),
+            State::StartingTls | State::Binding | State::Ready => {}
         }
-        self.receive(index);
-        self.flush(index);
+        if self.lines[index].state.is_open() {
+            self.receive(index);
+            self.flush(index);
+        }
     }
 
+    /// The socket is there; TLS comes first where it was asked for.
     fn on_connected(&mut self, index: usize) {
+        let line = &mut self.lines[index];
+        match &self.shared.secured[line.target] {
+            None => self.on_open(index),
+            Some(secured) if secured.starts_plain => {
+                line.state = State::StartingTls;
+                line.push(&secured::START_TLS);
+                self.dirty.push(index);
+            }
+            Some(_) => self.secure(index),
+        }
+    }
+
+    /// Begins the handshake of TLS.
+    fn secure(&mut self, index: usize) {
+        let Some(secured) = &self.shared.secured[self.lines[index].target] else { return };
+        match secured.tls.session(&secured.host) {
+            Ok(session) => {
+                self.lines[index].secure(session);
+                self.handshake(index);
+            }
+            Err(error) => self.lost(index, &format!("TLS: {error}")),
+        }
+    }
+
+    fn handshake(&mut self, index: usize) {
+        match self.lines[index].handshake() {
+            Ok(false) => {}
+            Ok(true) => {
+                if self.tls.is_none() {
+                    self.tls = self.lines[index].tls();
+                }
+                self.on_open(index);
+            }
+            Err(error) => self.lost(index, &format!("TLS: {error}")),
+        }
+    }
+
+    /// LDAP can be spoken from now on.
+    fn on_open(&mut self, index: usize) {
         self.connecting -= 1;
         let line = &mut self.lines[index];
         match line.on {

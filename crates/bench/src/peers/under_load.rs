@@ -178,6 +178,9 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
             "it names no template, and a comparison needs data that all servers can be given".to_owned()
         );
     }
+    if workload.needs.tls {
+        return Err("it needs TLS, which servers that are started for a measurement have not".to_owned());
+    }
     let is_indexed = workload.load.as_ref().is_none_or(|load| load.indexed);
     let named = workload.needs.indexes.iter().filter(|_| is_indexed);
     let named = named.map(|text| text.parse::<Index>());

@@ -143,6 +143,9 @@ pub struct Needs {
     /// The server is started just before.
     #[serde(default)]
     pub fresh_start: bool,
+    /// Connections have TLS: `ldap://` targets are asked for it by StartTLS.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// What bulk loading to measure.

@@ -12,6 +12,7 @@ use bench::driver::{self, DriveError, Options, Targets};
 use bench::result::{Environment, RunResult, ServerDescription, WorkloadResult};
 use bench::workload::{self, Listed, Workload};
 use clap::Args;
+use client::Tls;
 
 use super::agent::read_token;
 use super::live::Live;
@@ -88,6 +89,15 @@ pub(crate) struct RunArguments {
     /// File with its password; one newline at its end is ignored
     #[arg(short = 'y', long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
+    /// Ask ldap:// targets for TLS (StartTLS)
+    #[arg(long)]
+    start_tls: bool,
+    /// TLS: trust servers whose certificates these have signed, a file in PEM form
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_insecure", "agents"])]
+    tls_ca: Option<PathBuf>,
+    /// TLS: trust whoever answers; for measuring only
+    #[arg(long, conflicts_with = "agents")]
+    tls_insecure: bool,
     /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each workload needs
     #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
     serve: bool,
@@ -421,6 +431,8 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
         seed: arguments.seed,
         data_seed: arguments.data_seed,
         bind,
+        tls: tls(arguments)?,
+        start_tls: arguments.start_tls,
         server_processes: arguments.server_pid.clone(),
         sources: arguments.source.clone(),
         check_data: !arguments.no_check,
@@ -428,6 +440,20 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
         keep_histograms: arguments.keep_histograms,
         ..Options::default()
     })
+}
+
+/// Whom to trust, if that was said.
+fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
+    let trusted = match &arguments.tls_ca {
+        Some(path) => {
+            Tls::authorities(read(path)?.as_bytes()).map_err(|error| (path.display().to_string(), error))
+        }
+        None if arguments.tls_insecure => {
+            Tls::insecure().map_err(|error| ("--tls-insecure".to_owned(), error))
+        }
+        None => return Ok(None),
+    };
+    trusted.map(Some).map_err(|(what, error)| Stop::Refused(format!("{what}: {error}")))
 }
 
 fn password(arguments: &RunArguments) -> Result<String, Stop> {

@@ -14,6 +14,7 @@ pub const PROGRAM: &str = "/usr/sbin/slapd";
 pub struct Slapd {
     child: Child,
     address: SocketAddr,
+    secure_address: SocketAddr,
 }
 
 impl Slapd {
@@ -22,27 +23,41 @@ impl Slapd {
     /// # Panics
     /// When slapd is not installed, or never answers on its port.
     pub fn start(scratch: &Scratch, extra: &str) -> Slapd {
+        Slapd::start_with(scratch, "", extra)
+    }
+
+    /// The same; `global` is added to the global part of slapd.conf. If that speaks of TLS, slapd also listens for `ldaps://`.
+    ///
+    /// # Panics
+    /// As [`Slapd::start`].
+    pub fn start_with(scratch: &Scratch, global: &str, extra: &str) -> Slapd {
         assert!(
             Path::new(PROGRAM).exists(),
             "{PROGRAM} is missing: run the tests by ./dev test, which installs it"
         );
         let database = scratch.join("slapd-data");
         std::fs::create_dir_all(&database).unwrap();
-        let configuration = scratch.write("slapd.conf", configuration(&database, extra));
+        let configuration = scratch.write("slapd.conf", configuration(&database, global, extra));
         // Another process may take the port between our letting go and slapd's bind: then slapd exits, try again.
         let mut log = String::new();
         for _ in 0..10 {
-            let address = free_address();
+            let (address, secure_address) = (free_address(), free_address());
+            let mut listens = format!("ldap://{address}");
+            if global.contains("TLS") {
+                listens += &format!(" ldaps://{secure_address}");
+            }
             let mut child = Command::new(PROGRAM)
                 // In the foreground, with messages that are always logged and no others.
-                .args(["-d", "none", "-h", &format!("ldap://{address}"), "-f"])
+                .args(["-d", "none", "-h", &listens, "-f"])
                 .arg(&configuration)
                 .stdin(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
             match wait_until_it_starts(&mut child) {
-                Ok(()) if wait_until_it_listens(&mut child, address) => return Slapd { child, address },
+                Ok(()) if wait_until_it_listens(&mut child, address) => {
+                    return Slapd { child, address, secure_address };
+                }
                 Ok(()) => {}
                 Err(said) => log = said,
             }
@@ -55,6 +70,11 @@ impl Slapd {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Where it listens for `ldaps://`.
+    pub fn secure_address(&self) -> SocketAddr {
+        self.secure_address
+    }
 }
 
 impl Drop for Slapd {
@@ -64,7 +84,7 @@ impl Drop for Slapd {
     }
 }
 
-fn configuration(database: &Path, extra: &str) -> String {
+fn configuration(database: &Path, global: &str, extra: &str) -> String {
     format!(
         "include /etc/ldap/schema/core.schema\n\
          include /etc/ldap/schema/cosine.schema\n\
@@ -72,6 +92,7 @@ fn configuration(database: &Path, extra: &str) -> String {
          include /etc/ldap/schema/inetorgperson.schema\n\
          modulepath /usr/lib/ldap\n\
          moduleload back_mdb\n\
+         {global}\n\
          database mdb\n\
          suffix \"{SUFFIX}\"\n\
          rootdn \"{ADMIN_DN}\"\n\

@@ -28,7 +28,7 @@ impl Worker<'_> {
             match end {
                 ReadEnd::Drained => return,
                 ReadEnd::Closed => {
-                    if matches!(self.lines[index].state, State::Ready | State::Binding) {
+                    if self.lines[index].state.is_open() {
                         self.lost(index, "the server closed a connection");
                     }
                     return;
@@ -55,8 +55,11 @@ impl Worker<'_> {
                 Some((answer, len)) => {
                     rest = rest.get(len..).unwrap_or_default();
                     self.on_answer(index, &answer, now).map_err(no_ldap)?;
+                    if self.lines[index].state == State::Handshaking && !rest.is_empty() {
+                        return Err("the server sent octets between StartTLS and TLS".to_owned());
+                    }
                     // It may be another connection by now, whose answers these are not.
-                    if !matches!(self.lines[index].state, State::Ready | State::Binding) {
+                    if !self.lines[index].state.is_open() {
                         break;
                     }
                 }
@@ -71,14 +74,17 @@ impl Worker<'_> {
         answer: &Answer<'_>,
         now: u64,
     ) -> Result<(), ber::BerError> {
-        if self.lines[index].state == State::Binding {
+        if let state @ (State::Binding | State::StartingTls) = self.lines[index].state {
             let (code, said) = answer.result()?;
-            if code == 0 {
-                self.on_ready(index);
-            } else {
-                let said = String::from_utf8_lossy(said).into_owned();
-                self.tally.fail(format!("the bind of a connection failed with result code {code}: {said}"));
-                self.give_up(index);
+            match state {
+                State::Binding if code == 0 => self.on_ready(index),
+                State::StartingTls if code == 0 => self.secure(index),
+                _ => {
+                    let what = if state == State::Binding { "the bind of a connection" } else { "StartTLS" };
+                    let said = String::from_utf8_lossy(said);
+                    self.tally.fail(format!("{what} failed with result code {code}: {said}"));
+                    self.give_up(index);
+                }
             }
             return Ok(());
         }
@@ -264,7 +270,7 @@ impl Worker<'_> {
         if matches!(line.state, State::GivenUp) {
             return;
         }
-        if line.state == State::Connecting {
+        if line.state.is_opening() {
             self.connecting -= 1;
         }
         let now = self.now();
@@ -310,6 +316,9 @@ impl Worker<'_> {
 
     pub(super) fn give_up(&mut self, index: usize) {
         let line = &mut self.lines[index];
+        if line.state.is_opening() {
+            self.connecting -= 1;
+        }
         line.close();
         line.state = State::GivenUp;
         self.tally.fail("a connection was given up after repeated failures".to_owned());

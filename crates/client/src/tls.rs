@@ -1,0 +1,144 @@
+//! TLS on the client's side: whose certificates are trusted, and sessions.
+//!
+//! No session is resumed: who connects anew pays for a handshake, as a client does that comes for the first time.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// What a client needs to speak TLS 1.2 or 1.3. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    is_checked: bool,
+}
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// The trusted certificates cannot be used.
+    #[error("trusted certificates: {0}")]
+    Authorities(String),
+    /// The library.
+    #[error("TLS: {0}")]
+    Library(#[from] rustls::Error),
+}
+
+impl Tls {
+    /// Trusts servers whose certificates one of these authorities has signed.
+    ///
+    /// # Errors
+    /// When there is no certificate in the PEM text, or one cannot be read.
+    pub fn authorities(pem: &[u8]) -> Result<Tls, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|error| TlsError::Authorities(error.to_string()))?;
+            roots.add(certificate).map_err(|error| TlsError::Authorities(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(TlsError::Authorities("there is no certificate in PEM form".to_owned()));
+        }
+        let config = builder()?.with_root_certificates(roots).with_no_client_auth();
+        Ok(Tls::of(config, true))
+    }
+
+    /// Trusts whoever answers: for measuring, never for secrets.
+    ///
+    /// # Errors
+    /// When the library refuses, which it has no reason to.
+    pub fn insecure() -> Result<Tls, TlsError> {
+        let verifier = Arc::new(AnyCertificate(ring::default_provider()));
+        let config = builder()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        Ok(Tls::of(config, false))
+    }
+
+    fn of(mut config: ClientConfig, is_checked: bool) -> Tls {
+        config.resumption = Resumption::disabled();
+        Tls { config: Arc::new(config), is_checked }
+    }
+
+    /// Whether certificates are checked.
+    pub fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// A new session with a server of this name or address.
+    ///
+    /// # Errors
+    /// When that is neither.
+    pub fn session(&self, host: &str) -> io::Result<ClientConnection> {
+        let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| invalid(format!("{host:?} is no name of a server: {error}")))?;
+        ClientConnection::new(self.config.clone(), name).map_err(|error| invalid(error.to_string()))
+    }
+}
+
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?)
+}
+
+/// Takes any certificate, but has the server prove that it has its key.
+#[derive(Debug)]
+struct AnyCertificate(CryptoProvider);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_and_names_are_looked_at() {
+        for pem in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            assert!(matches!(Tls::authorities(pem.as_bytes()), Err(TlsError::Authorities(_))), "{pem:?}");
+        }
+        let tls = Tls::insecure().unwrap();
+        assert!(!tls.is_checked());
+        for (host, is_one) in [("localhost", true), ("127.0.0.1", true), ("[::1]", true), ("a b", false)] {
+            assert_eq!(tls.session(host).is_ok(), is_one, "{host}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The load driver with TLS and with SASL, against a server that others have written: Debian's slapd.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use bench::driver::{self, DriveError, Options, Targets};
+use bench::result::{OperationKind, WorkloadResult, setting};
+use bench::workload::{self, Workload};
+use client::{Connection, Tls};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+use support::slapd::Slapd;
+use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+
+const PEOPLE: u64 = 20;
+
+/// Adds `uid=user.0` and so on below `ou=people`, with the password "password".
+fn add_people(connection: &mut Connection) {
+    assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    let root =
+        [("objectClass", "organization"), ("objectClass", "dcObject"), ("o", "Example"), ("dc", "example")];
+    assert!(connection.add(SUFFIX, &root).unwrap().is_success());
+    let unit = [("objectClass", "organizationalUnit"), ("ou", "people")];
+    assert!(connection.add(&format!("ou=people,{SUFFIX}"), &unit).unwrap().is_success());
+    for number in 0..PEOPLE {
+        let uid = format!("user.{number}");
+        let person = [
+            ("objectClass", "inetOrgPerson"),
+            ("uid", &uid),
+            ("cn", "Somebody"),
+            ("sn", "Somebody"),
+            ("userPassword", "password"),
+        ];
+        let outcome = connection.add(&format!("uid={uid},ou=people,{SUFFIX}"), &person).unwrap();
+        assert!(outcome.is_success(), "{outcome:?}");
+    }
+}
+
+fn options() -> Options {
+    Options {
+        entries: Some(PEOPLE),
+        clients: Some(5),
+        threads: 2,
+        rate: Some(200.0),
+        warm_up: Some(Duration::ZERO),
+        duration: Some(Duration::from_millis(500)),
+        bind: Some((ADMIN_DN.to_owned(), ADMIN_PASSWORD.to_owned())),
+        ..Options::default()
+    }
+}
+
+fn run(name: &str, uri: &str, options: &Options) -> Result<WorkloadResult, DriveError> {
+    driver::run(&workload::shipped(name).unwrap(), &Targets::resolve(&[uri]).unwrap(), options)
+}
+
+/// A slapd that does nothing for who has no TLS, and its certificate.
+fn secure_slapd(scratch: &Scratch) -> (Slapd, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = scratch.write("certificate.pem", made.cert.pem());
+    let key = scratch.write("key.pem", made.signing_key.serialize_pem());
+    let global = format!(
+        "TLSCertificateFile {}\nTLSCertificateKeyFile {}\nsecurity ssf=128",
+        certificate.display(),
+        key.display()
+    );
+    (Slapd::start_with(scratch, &global, ""), made.cert.pem())
+}
+
+#[test]
+fn load_goes_over_tls_from_the_first_octet_and_by_start_tls() {
+    let scratch = Scratch::new("load-tls");
+    let (slapd, certificate) = secure_slapd(&scratch);
+    let tls = Tls::authorities(certificate.as_bytes()).unwrap();
+    add_people(&mut Connection::open_tls(slapd.secure_address(), &tls, "127.0.0.1").unwrap());
+    let (secure, plain) =
+        (format!("ldaps://{}", slapd.secure_address()), format!("ldap://{}", slapd.address()));
+    for (uri, start_tls, trust, part) in [
+        (&secure, false, tls.clone(), "ldaps, certificate checked"),
+        (&plain, true, tls.clone(), "StartTLS, certificate checked"),
+        (&plain, true, Tls::insecure().unwrap(), "StartTLS, certificate not checked"),
+    ] {
+        for name in ["people-search", "people-bind-new-connection", "people-read"] {
+            let options = Options { tls: Some(trust.clone()), start_tls, ..options() };
+            let result = run(name, uri, &options).unwrap();
+            assert!(result.is_clean(), "{name}: {:?} {:?}", result.failures, result.operations);
+            assert_eq!(result.operations_total(), 100, "{name}");
+            let stated = result.server.setting(setting::TLS).unwrap();
+            assert!(stated.starts_with("TLSv1_") && stated.contains(part), "{stated}");
+        }
+    }
+}
+
+#[test]
+fn a_workload_asks_for_tls_by_itself() {
+    let scratch = Scratch::new("load-tls-asked");
+    let (slapd, certificate) = secure_slapd(&scratch);
+    let tls = Tls::authorities(certificate.as_bytes()).unwrap();
+    add_people(&mut Connection::open(slapd.address()).unwrap().start_tls(&tls, "127.0.0.1").unwrap());
+    let workload = Workload::parse(
+        "compare.toml",
+        "title = 'c'\n[data]\nrdn = 'uid'\ndn = 'uid=user.{n},ou=people,dc=example,dc=com'\nfirst = 0\n[needs]\ntls = true\n\
+         [[job]]\nclients = 2\n[[job.operation]]\nkind = 'compare'\ndn = 'uid=user.{n},ou=people,dc=example,dc=com'\n\
+         attribute = 'uid'\nvalue = 'user.{n}'\n",
+    )
+    .unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{}", slapd.address())]).unwrap();
+    let result = driver::run(&workload, &targets, &Options { tls: Some(tls), ..options() }).unwrap();
+    assert!(result.is_clean(), "{:?} {:?}", result.failures, result.operations);
+    assert!(result.server.setting(setting::TLS).unwrap().contains("StartTLS"));
+}
+
+#[test]
+fn who_is_not_trusted_is_not_measured() {
+    let scratch = Scratch::new("load-tls-refused");
+    let (slapd, certificate) = secure_slapd(&scratch);
+    let secure = format!("ldaps://{}", slapd.secure_address());
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let error = |tls: Option<Tls>, uri: &str, start_tls: bool| {
+        run("people-search", uri, &Options { tls, start_tls, ..options() }).unwrap_err().to_string()
+    };
+    let stranger = error(Tls::authorities(other.cert.pem().as_bytes()).ok(), &secure, false);
+    assert!(stranger.contains("invalid peer certificate"), "{stranger}");
+    let elsewhere = secure.replace("127.0.0.1", "localhost");
+    let misnamed = error(Tls::authorities(certificate.as_bytes()).ok(), &elsewhere, false);
+    assert!(misnamed.contains("certificate") || misnamed.contains("refused"), "{misnamed}");
+    let untold = error(None, &secure, false);
+    assert!(untold.contains("--tls-ca"), "{untold}");
+    // Without TLS this slapd does nothing, which shows that what was measured with it had it.
+    let plain = error(None, &format!("ldap://{}", slapd.address()), false);
+    assert!(plain.contains("result code 13"), "{plain}");
+    // As a user meets it.
+    let arguments = ["bench", "run", "people-search", "--target", &secure, "--no-limit"];
+    let output = Command::new(env!("CARGO_BIN_EXE_pando")).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--tls-insecure"), "{output:?}");
+}
+
+/// Users are those of `ou=people`, whose passwords slapd has in clear, as these mechanisms need.
+const SASL: &str = "password-hash {CLEARTEXT}\nsasl-host localhost\nsasl-auxprops slapd\n\
+    authz-regexp \"uid=(user\\.[0-9]+),cn=[^,]+,cn=auth\" \"uid=$1,ou=people,dc=example,dc=com\"";
+
+fn sasl_bind(address: SocketAddr, mechanism: &str, password: &str) -> WorkloadResult {
+    let text = format!(
+        "title = 's'\n[data]\nrdn = 'uid'\ndn = 'uid=user.{{n}},ou=people,dc=example,dc=com'\nfirst = 0\n\
+         [needs]\nsasl = '{mechanism}'\n[[job]]\nclients = 4\n[[job.operation]]\nkind = 'bind'\n\
+         mechanism = '{mechanism}'\nuser = 'user.{{n}}'\npassword = '{password}'\n"
+    );
+    let workload = Workload::parse("sasl.toml", &text).unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{address}")]).unwrap();
+    driver::run(&workload, &targets, &options()).unwrap()
+}
+
+#[test]
+fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
+    let scratch = Scratch::new("load-sasl");
+    let slapd = Slapd::start_with(&scratch, SASL, "");
+    add_people(&mut Connection::open(slapd.address()).unwrap());
+    for mechanism in ["CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"] {
+        let right = sasl_bind(slapd.address(), mechanism, "password");
+        assert_eq!(
+            right.unsupported, None,
+            "libsasl2-modules is missing: run the tests by ./dev test, which installs it"
+        );
+        assert!(right.is_clean(), "{mechanism}: {:?} {:?}", right.failures, right.operations);
+        let totals = &right.operations[&OperationKind::Bind];
+        assert_eq!((totals.operations, totals.result_codes.get(&0)), (100, Some(&100)), "{mechanism}");
+        let wrong = sasl_bind(slapd.address(), mechanism, "passwort");
+        let totals = &wrong.operations[&OperationKind::Bind];
+        assert_eq!((totals.operations, totals.errors, totals.wrong_answers), (100, 100, 0), "{mechanism}");
+        assert_eq!(totals.result_codes.get(&49), Some(&100), "{mechanism}: {:?}", totals.examples);
+    }
+}
