@@ -88,7 +88,7 @@ fn main() {
     let mut directory = sample(PERSON_COUNT);
     directory.snapshot.remember_rows(KNOWN_BYTES);
     // What can be done to a person once is done to others when it counts.
-    let shift = if matches!(case.as_str(), "add" | "delete") { COUNT } else { 0 };
+    let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
     // As an event loop is after a while, every look-up has been made before.
     let (count, rounds) = match case.as_str() {
         SCAN => (COUNT / 50, 1),

@@ -165,7 +165,7 @@ impl<'a> WorkingEntry<'a> {
 
     /// The attributes that the entry has now.
     pub(crate) fn present(&self) -> Result<Vec<Present>> {
-        let mut present = Vec::new();
+        let mut present = Vec::with_capacity(32);
         for stored in self.row.iter().flat_map(EntryRow::attributes) {
             if self.touched.iter().any(|attribute| attribute.id == Some(stored.id)) {
                 continue;

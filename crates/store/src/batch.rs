@@ -25,6 +25,9 @@ pub struct Writer {
     begun: u64,
 }
 
+/// Counters that a batch holds before it writes them.
+const MOVED_COUNTS_MAX: usize = 4_096;
+
 /// How many batches pass until a reader in another process that died is noticed, which until then keeps pages from being reused.
 const DEAD_READERS_EVERY: u64 = 64;
 
@@ -131,16 +134,31 @@ impl Batch<'_> {
 
     /// Adds `delta` to the counter `key` and returns its new value. A counter that comes back to 0 takes no room.
     ///
+    /// Operations of a batch move the same few counters as a rule, those of a common parent and of all above it. So they are held and written once.
+    ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `DiskFull`, `Engine`.
     pub fn bump(&mut self, key: &[u8], delta: i64) -> Result<i64> {
         let count = self.count(key)?.checked_add(delta).ok_or(StoreError::CounterOverflow)?;
-        if count == 0 {
-            self.delete_value(Map::COUNTS, key, None)?;
-        } else {
-            self.put_value(Map::COUNTS, key, &count.to_be_bytes(), PutKind::Set)?;
+        self.check_intact()?;
+        match self.read.moved_counts.get_mut(key) {
+            Some(moved) => *moved = count,
+            None => drop(self.read.moved_counts.insert(key.to_vec(), count)),
+        }
+        if self.read.moved_counts.len() > MOVED_COUNTS_MAX {
+            self.write_counts()?;
         }
         Ok(count)
+    }
+
+    fn write_counts(&mut self) -> Result<()> {
+        for (key, count) in std::mem::take(&mut self.read.moved_counts) {
+            match count {
+                0 => self.delete_value(Map::COUNTS, &key, None)?,
+                _ => self.put_value(Map::COUNTS, &key, &count.to_be_bytes(), PutKind::Set)?,
+            };
+        }
+        Ok(())
     }
 
     /// Appends a record to the log and returns its position, one more than that of the record before.
@@ -181,10 +199,9 @@ impl Batch<'_> {
     /// # Errors
     /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch is there is known
     /// after the next open. The error of the write that failed, where one did: nothing of the batch remains.
-    pub fn commit(self) -> Result<Position> {
-        if let Some(error) = self.broken {
-            return Err(error);
-        }
+    pub fn commit(mut self) -> Result<Position> {
+        self.check_intact()?;
+        self.write_counts()?;
         let shared = &self.writer.shared;
         self.read.txn.commit().map_err(|failure| shared.commit_failed(failure))?;
         shared.committed()?;

@@ -1,5 +1,6 @@
 //! [`Read`]: everything that can be asked, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::ids::IdCursor;
@@ -14,11 +15,13 @@ pub struct Read {
     pub(crate) txn: Txn,
     maps: &'static [MapSpec],
     pub(crate) parked: bool,
+    /// Counters that a batch has moved and not written yet. Empty in a view.
+    pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
 }
 
 impl Read {
     pub(crate) fn new(txn: Txn, maps: &'static [MapSpec]) -> Read {
-        Read { txn, maps, parked: false }
+        Read { txn, maps, parked: false, moved_counts: BTreeMap::new() }
     }
 
     /// The value of `key` in a plain map.
@@ -79,6 +82,9 @@ impl Read {
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `DamagedRow`, `Parked`, `Engine`.
     pub fn count(&self, key: &[u8]) -> Result<i64> {
+        if let Some(count) = self.moved_counts.get(key) {
+            return Ok(*count);
+        }
         match self.value(Map::COUNTS, key)?.map(<[u8; 8]>::try_from) {
             None => Ok(0),
             Some(Ok(bytes)) => Ok(i64::from_be_bytes(bytes)),
@@ -86,7 +92,7 @@ impl Read {
         }
     }
 
-    /// All counters that are not 0, ascending by key.
+    /// All counters that are not 0, ascending by key; in a batch some may be as they were before it.
     pub fn counters(&self) -> impl Iterator<Item = Result<(&[u8], i64)>> {
         let rows = Scan::new(self, Map::COUNTS, (Bound::Unbounded, Bound::Unbounded), Direction::Forward);
         rows.map(|row| {

@@ -68,6 +68,34 @@ fn counters_come_back_to_nothing_at_zero() {
     batch.commit().unwrap();
 }
 
+/// A batch holds what it has moved, and writes it when that becomes much: nobody may see the difference.
+#[test]
+fn many_counters_move_in_one_batch() {
+    const COUNT: u32 = 10_000;
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let key = |number: u32| number.wrapping_mul(7_919).to_be_bytes();
+    for round in 1..=2 {
+        let mut batch = writer.begin().unwrap();
+        for number in 0..COUNT {
+            assert_eq!(batch.bump(&key(number), 2).unwrap(), 4 * round - 2, "{number}");
+            assert_eq!(batch.bump(&key(number / 2), 1).unwrap(), batch.count(&key(number / 2)).unwrap());
+            batch.bump(&key(number / 2), -1).unwrap();
+            batch.bump(&key(number), 2).unwrap();
+        }
+        batch.commit().unwrap();
+        let view = store.view().unwrap();
+        assert_eq!(
+            view.counters().map(|row| row.unwrap().1).collect::<Vec<_>>(),
+            vec![4 * round; COUNT as usize]
+        );
+    }
+    let mut batch = writer.begin().unwrap();
+    (0..COUNT).for_each(|number| assert_eq!(batch.bump(&key(number), -8).unwrap(), 0));
+    batch.commit().unwrap();
+    assert_eq!(store.view().unwrap().counters().count(), 0);
+}
+
 #[test]
 fn bad_keys_and_kinds_are_errors_that_leave_the_batch_usable() {
     let scratch = Scratch::new();
