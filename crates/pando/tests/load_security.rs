@@ -4,7 +4,7 @@
 mod support;
 
 use bench::driver::{self, DriveError, Options, Targets};
-use bench::result::{OperationKind, WorkloadResult, setting};
+use bench::result::{OperationKind, RunResult, WorkloadResult, setting};
 use bench::workload::{self, Workload};
 use client::{Connection, Tls};
 use std::net::SocketAddr;
@@ -169,5 +169,30 @@ fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
         let totals = &wrong.operations[&OperationKind::Bind];
         assert_eq!((totals.operations, totals.errors, totals.wrong_answers), (100, 100, 0), "{mechanism}");
         assert_eq!(totals.result_codes.get(&49), Some(&100), "{mechanism}: {:?}", totals.examples);
+    }
+}
+
+#[test]
+fn the_workloads_with_sasl_run_on_slapd_in_a_comparison() {
+    let scratch = Scratch::new("load-sasl-peers");
+    let output = scratch.join("result.json");
+    let said = Command::new(env!("CARGO_BIN_EXE_pando"))
+        .args(["bench", "peers", "--peers", "openldap", "--entries", "100", "--rounds", "1", "--no-limit"])
+        .args(["--workloads", "m-vault-bind-cram-md5,m-vault-bind-scram", "--clients", "4"])
+        .args(["--duration", "500ms", "--warmup", "0", "--server-cpus", "0", "--load-cpus", "0", "--folder"])
+        .arg(scratch.path())
+        .arg("-o")
+        .arg(&output)
+        .output()
+        .unwrap();
+    let result = RunResult::read(&output).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    for name in ["m-vault-bind-cram-md5", "m-vault-bind-scram"] {
+        let mut on_slapd = result
+            .workloads
+            .iter()
+            .filter(|measured| measured.workload == name && measured.server.product.starts_with("OpenLDAP"));
+        let measured = on_slapd.next().unwrap_or_else(|| panic!("{name}: {said:?}"));
+        assert!(measured.is_clean() && measured.unsupported.is_none(), "{name}: {said:?}");
+        assert!(measured.operations[&OperationKind::Bind].operations > 0, "{name}");
     }
 }

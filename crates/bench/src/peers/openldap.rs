@@ -11,6 +11,8 @@
 //! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a file).
 //! - No limits of size and time, as for every server here.
 //! - `password-hash {SSHA}`: the default, named for what the load adds in clear.
+//! - Where passwords are clear, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and `authz-regexp` for users that are named by
+//!   their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the mechanisms in libsasl2-modules.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
 
 use std::path::{Path, PathBuf};
@@ -130,10 +132,11 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
     }
     text.push_str(&format!(
         "modulepath /usr/lib/ldap\nmoduleload back_mdb\nloglevel 0\nthreads {THREADS}\ntool-threads {}\n\
-         sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n\
+         sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n{}\
          database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw {}\ndirectory {folder}/data\nmaxsize {}\n",
         std::thread::available_parallelism().map_or(1, usize::from),
         if setup.passwords == Passwords::Clear { "{CLEARTEXT}" } else { "{SSHA}" },
+        if setup.passwords == Passwords::Clear { sasl_users() } else { String::new() },
         setup.suffix,
         setup.admin_dn,
         setup.admin_password,
@@ -153,6 +156,18 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
         "access to attrs=userPassword by anonymous auth by self write by * none\naccess to * by * read\n",
     );
     text
+}
+
+/// Who a SASL bind as `dn:NAME` is: slapd writes that as `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. A rule for each number of RDNs, the
+/// largest first, because a smaller one fits larger names too.
+fn sasl_users() -> String {
+    let rule = |rdns: usize| {
+        let pattern = vec!["([^,]+).3D([^,]+)"; rdns].join(".2C");
+        let name: Vec<_> = (0..rdns).map(|rdn| format!("${}=${}", 2 * rdn + 1, 2 * rdn + 2)).collect();
+        format!("authz-regexp \"uid=dn:{pattern},cn=[^,]+,cn=auth\" \"{}\"\n", name.join(","))
+    };
+    let rules: String = [4, 3, 2].map(rule).concat();
+    format!("sasl-host localhost\nsasl-auxprops slapd\n{rules}")
 }
 
 fn index_word(kind: IndexKind) -> Option<&'static str> {
@@ -191,7 +206,12 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
         }
-        assert!(!text.contains("dbnosync") && !text.contains("checkpoint"));
+        assert!(!text.contains("dbnosync") && !text.contains("checkpoint") && !text.contains("sasl"));
+        setup.passwords = Passwords::Clear;
+        let text = configuration(Path::new("/f"), &setup);
+        let rule =
+            "authz-regexp \"uid=dn:([^,]+).3D([^,]+).2C([^,]+).3D([^,]+),cn=[^,]+,cn=auth\" \"$1=$2,$3=$4\"";
+        assert!(text.lines().any(|found| found == rule), "{text}");
     }
 
     #[test]
