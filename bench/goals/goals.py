@@ -182,7 +182,7 @@ def outcome(row, medians):
         try:
             value = goal.value(medians)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            lines.append({**line, "verdict": "FAILED", "why": f"not everything was measured: {error!r}"})
+            lines.append({**line, "verdict": "FAILED", "why": f"not everything was measured: {error!r}; {medians.get('note', '')}"})
             continue
         is_reached = value <= goal.wanted if goal.sign == "<=" else value >= goal.wanted
         lines.append({**line, "value": value, "shown": goal.shown.format(value), "verdict": "reached" if is_reached else "MISSED"})
