@@ -12,8 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage="usage: bench/full.sh FOLDER [--entries 100000] [--large 1000000] [--duration 3s] [--warmup 1s] [--java-warmup 10s] [--clients N]
-       [--workloads '*'] [--large-workloads 'people-*,...'] [--peers openldap,ds389,opendj] [--data-folder DIR] [--pando target/release/pando]"
-entries=100000 large=1000000 duration=3s warmup=1s java_warmup=10s peers=openldap,ds389,opendj pando=
+       [--workloads '*'] [--large-workloads 'people-*,...'] [--peers openldap,ds389,opendj] [--data-folder .dev/full] [--pando target/release/pando]"
+entries=100000 large=1000000 duration=3s warmup=1s java_warmup=10s peers=openldap,ds389,opendj pando= data=.dev/full
 workloads='*'
 # Workloads of the two small kinds of entry: with a million of the large kinds, loading alone would take the time of all of this.
 large_workloads='people-*,m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,m-vault-modify,m-vault-search-and-modify,m-vault-bind'
@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
     --large-workloads) large_workloads=$2 ;;
     --peers) peers=$2 ;;
     --clients) more+=(--clients "$2") ;;
-    --data-folder) more+=(--folder "$2") ;;
+    --data-folder) data=$2 ;;
     --pando) pando=$2 ;;
     *) echo "$usage" >&2 && exit 2 ;;
     esac
@@ -46,7 +46,7 @@ if [ -z "$pando" ]; then
     cargo build --release --locked -q -p pando
     pando=target/release/pando
 fi
-mkdir -p "$folder"
+mkdir -p "$folder" "$data"
 log=$folder/log.txt
 worst=0
 
@@ -59,8 +59,10 @@ part() {
     say "$1: $3 with $2 entries"
     for attempt in 1 2 3; do
         status=0
+        # What a run leaves that was killed: as much as all servers' data.
+        rm -rf "$data"/pando-peers-*
         "$pando" bench peers --entries "$2" --workloads "$3" --peers "$peers" --opendj .dev/peers/opendj --rounds 1 --duration "$duration" \
-            --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" "${more[@]}" --output "$result" --resume \
+            --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" --folder "$data" "${more[@]}" --output "$result" --resume \
             2> >(while IFS= read -r line; do say "$line"; done) >"$folder/$1.txt" || status=$?
         # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are crashes.
         [ "$status" -gt 2 ] && [ "$status" -ne 7 ] || break

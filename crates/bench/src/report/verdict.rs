@@ -120,8 +120,11 @@ fn rates_text(rates: &mut [f64]) -> String {
 fn costs_text(costs: &mut [f64]) -> Option<String> {
     costs.sort_by(f64::total_cmp);
     let (least, most) = (text::ratio(*costs.first()?), text::ratio(*costs.last()?));
-    let range = if least == most { least } else { format!("{least} to {most}") };
-    Some(format!("{range} the CPU time a request"))
+    if least == most {
+        return Some(format!("{least} the CPU time a request"));
+    }
+    let median = text::ratio(middle(costs)?);
+    Some(format!("{median} the CPU time a request, the median of {least} to {most}"))
 }
 
 /// Of sorted figures; of an even number the lower one in the middle.
@@ -142,6 +145,9 @@ mod tests {
             &[1.5, 0.9, 1.01, 4.0],
             "Faster in 2, equal within 3% in 1, slower in 1 of 4 workloads, from 0.90× to 4.00×",
         );
+        let costs = costs_text(&mut [0.5, 2.0, 0.3]).unwrap();
+        assert_eq!(costs, "0.50× the CPU time a request, the median of 0.30× to 2.00×");
+        assert_eq!(costs_text(&mut [0.5]).unwrap(), "0.50× the CPU time a request");
         assert_eq!(middle(&[1.0, 2.0, 3.0, 4.0]), Some(2.0));
         assert_eq!(middle(&[]), None);
     }
