@@ -16,15 +16,18 @@ mod testing;
 use std::ops::Range;
 
 use directory::Stamp;
+use directory::bind::{BindOutcome, bind};
 use directory::compare::{CompareOutcome, compare};
 use directory::controls::RequestControls;
+use directory::password::{StorageScheme, hash, verify};
 use directory::search::{Budget, Search, Step};
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{
-    AddRequest, ChangeOperation, ChangesBuf, CompareRequest, Controls, DecodeLimits, DeleteRequest,
-    FilterBuf, Message, MessageId, ModifyRequest, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    AddRequest, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Controls,
+    DecodeLimits, DeleteRequest, FilterBuf, Message, MessageId, ModifyRequest, Request, ResultCode, Scope,
+    SearchRequest, SelectionBuf,
 };
-use sample::{person, person_dn, sample};
+use sample::{PEOPLE, person, person_dn, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 2_000;
@@ -41,7 +44,13 @@ type MakeRequest = fn(u32) -> Vec<u8>;
 /// A request of this case looks at everybody.
 const SCAN: &str = "search-scan";
 
-const CASES: [(&str, MakeRequest); 10] = [
+/// Where the entries with passwords are, and where all entries of a one-level search are.
+const ACCOUNTS: &str = "ou=accounts,dc=example,dc=com";
+const TEAM: &str = "ou=team,dc=example,dc=com";
+const TEAM_SIZE: u32 = 100;
+const PASSWORD: &str = "correct horse";
+
+const CASES: [(&str, MakeRequest); 13] = [
     ("search-uid-dn", |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &["1.1"])
     }),
@@ -54,6 +63,10 @@ const CASES: [(&str, MakeRequest); 10] = [
     ("search-prefix", |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(cn=user.{}*)", 100 + number % 100), &["1.1"])
     }),
+    ("search-one-level", |_| search(TEAM, Scope::SingleLevel, "(objectClass=*)", &["cn", "mail"])),
+    ("search-member", |number| {
+        search(SUFFIX, Scope::WholeSubtree, &format!("(member={})", person_dn(number)), &["1.1"])
+    }),
     (SCAN, |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(description=*number {number},*)"), &["1.1"])
     }),
@@ -62,6 +75,11 @@ const CASES: [(&str, MakeRequest); 10] = [
         let value = format!("Given {}", number % 500);
         let request = CompareRequest { entry: &entry, description: "givenName", value: value.as_bytes() };
         encode(Request::Compare(request))
+    }),
+    ("bind-ssha", |number| {
+        let authentication = Authentication::Simple(PASSWORD.as_bytes());
+        let name = account_dn(number % COUNT);
+        encode(Request::Bind(BindRequest { version: 3, name: &name, authentication }))
     }),
     ("modify", |number| {
         let mut changes = ChangesBuf::new();
@@ -86,6 +104,7 @@ fn main() {
     };
     let (_, make) = CASES.iter().find(|(name, _)| *name == case).expect("the name of a case");
     let mut directory = sample(PERSON_COUNT);
+    add_others(&mut directory, &case);
     directory.snapshot.remember_rows(KNOWN_BYTES);
     // What can be done to a person once is done to others when it counts.
     let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
@@ -100,6 +119,43 @@ fn main() {
     }
     run(&mut directory, *make, shift..shift + count, measured);
     println!("{count}");
+}
+
+/// Adds the entries that only this case asks for.
+fn add_others(directory: &mut TestDirectory, case: &str) {
+    let mut add = |dn: &str, attributes: &[(&str, &[&str])]| {
+        let outcome = directory.add(dn, attributes);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    };
+    let unit: (&str, &[&str]) = ("objectClass", &["organizationalUnit"]);
+    match case {
+        "search-one-level" => {
+            add(TEAM, &[unit]);
+            for number in 0..TEAM_SIZE {
+                let (dn, mail) = (format!("cn=member {number},{TEAM}"), format!("{number}@example.com"));
+                add(&dn, &[("objectClass", &["inetOrgPerson"]), ("sn", &["x"]), ("mail", &[&mail])]);
+            }
+        }
+        "search-member" => {
+            let names: Vec<_> = (0..PERSON_COUNT).map(person_dn).collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            add(&format!("cn=all,{PEOPLE}"), &[("objectClass", &["groupOfNames"]), ("member", &names)]);
+        }
+        "bind-ssha" => {
+            let password = hash(StorageScheme::Ssha, PASSWORD.as_bytes(), &[7; 16]);
+            let password = String::from_utf8(password).unwrap();
+            add(ACCOUNTS, &[unit]);
+            for number in 0..COUNT {
+                let classes: (&str, &[&str]) = ("objectClass", &["person"]);
+                add(&account_dn(number), &[classes, ("sn", &["x"]), ("userPassword", &[&password])]);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn account_dn(number: u32) -> String {
+    format!("cn=account.{number},{ACCOUNTS}")
 }
 
 fn run(
@@ -158,6 +214,14 @@ fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stam
                     _ => ResultCode::OTHER,
                 }
             }
+            Request::Bind(request) => match bind(&directory.snapshot, request) {
+                BindOutcome::Verify { stored, .. }
+                    if stored.iter().any(|stored| verify(stored, PASSWORD.as_bytes())) =>
+                {
+                    ResultCode::SUCCESS
+                }
+                _ => ResultCode::INVALID_CREDENTIALS,
+            },
             request => {
                 let batch = batch.as_mut().unwrap();
                 batch.execute(&directory.requester, request, &controls, stamp).code

@@ -15,7 +15,7 @@ use ldap::{Authentication, BindRequest, ResultCode};
 use crate::access::{Requester, USER_PASSWORD};
 use crate::entry::EntryRow;
 use crate::password::StorageScheme;
-use crate::rows::{ENTRIES, EntryId, id_key};
+use crate::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::search::for_each_value;
 use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
 use crate::{OperationError, Outcome, Snapshot};
@@ -36,7 +36,7 @@ pub enum BindOutcome {
 
 /// Looks at a bind request.
 pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
-    match try_bind(snapshot.state(), request) {
+    match try_bind(snapshot, request) {
         Ok(outcome) => outcome,
         Err(error) => BindOutcome::Done(error.into(), Requester::Anonymous),
     }
@@ -138,7 +138,8 @@ pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester)
     (Outcome::code(ResultCode::INVALID_CREDENTIALS), Requester::Anonymous)
 }
 
-fn try_bind(state: State<'_>, request: &BindRequest<'_>) -> Result<BindOutcome, OperationError> {
+fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcome, OperationError> {
+    let state = snapshot.state();
     if request.version != 3 {
         let diagnostic = format!("protocol version {} is not supported; version 3 is", request.version);
         return Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, diagnostic));
@@ -150,6 +151,12 @@ fn try_bind(state: State<'_>, request: &BindRequest<'_>) -> Result<BindOutcome, 
             return Ok(BindOutcome::Done(Outcome::success(), requester));
         }
     };
+    if !password.is_empty()
+        && let Some((id, row)) = snapshot.known_entry(request.name)?
+        && snapshot.administrator_entry()? != Some(id)
+    {
+        return verified_by(state, id, row.flags, || Ok(request.name.to_owned()));
+    }
     let dn = parse_dn(request.name)?;
     match (dn.is_empty(), password.is_empty()) {
         (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
@@ -164,26 +171,40 @@ fn try_bind(state: State<'_>, request: &BindRequest<'_>) -> Result<BindOutcome, 
         (false, false) => {}
     }
     let name = NormalName::of(&dn, &state.catalog.schema);
-    let (stored, requester) = if is_administrator(state, &name)? {
+    if is_administrator(state, &name)? {
         let stored = state.settings.admin_password.as_ref().or(state.catalog.administrator.as_ref());
-        (
-            stored.cloned().into_iter().collect(),
-            Requester::Administrator { dn: state.settings.admin_dn.clone() },
-        )
-    } else {
-        match state.find(&name)? {
-            Found::Entry(id, flags) if !flags.is_alias() && !flags.is_referral() => {
-                let dn = state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-                (stored_passwords(state, id)?, Requester::User { id, dn })
-            }
-            _ => (Vec::new(), Requester::Anonymous),
+        let requester = Requester::Administrator { dn: state.settings.admin_dn.clone() };
+        return Ok(verify_or_pretend(state, stored.cloned().into_iter().collect(), requester));
+    }
+    match state.find(&name)? {
+        Found::Entry(id, flags) => {
+            snapshot.keep_entry(&dn, id)?;
+            verified_by(state, id, flags, || state.dn(id)?.ok_or_else(|| damaged_row("nodes", id)))
         }
-    };
+        Found::Missing { .. } => Ok(verify_or_pretend(state, Vec::new(), Requester::Anonymous)),
+    }
+}
+
+/// The bind of the entry `id`, whose password it has to be.
+fn verified_by(
+    state: State<'_>,
+    id: EntryId,
+    flags: NodeFlags,
+    dn: impl FnOnce() -> Result<String, OperationError>,
+) -> Result<BindOutcome, OperationError> {
+    if flags.is_alias() || flags.is_referral() {
+        return Ok(verify_or_pretend(state, Vec::new(), Requester::Anonymous));
+    }
+    Ok(verify_or_pretend(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }))
+}
+
+/// One of `stored` has to verify; without any, the work is for show.
+fn verify_or_pretend(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
     if stored.is_empty() {
         let stored = vec![decoy(state.settings.password_scheme).as_bytes().to_vec()];
-        return Ok(BindOutcome::Verify { stored, requester: Requester::Anonymous });
+        return BindOutcome::Verify { stored, requester: Requester::Anonymous };
     }
-    Ok(BindOutcome::Verify { stored, requester })
+    BindOutcome::Verify { stored, requester }
 }
 
 fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {

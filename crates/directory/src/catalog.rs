@@ -64,6 +64,8 @@ pub struct AttributeDef {
     pub base: AttrId,
     /// Name under which values are returned, in the schema's spelling.
     pub name: String,
+    /// The same as an OCTET STRING, as results have it.
+    pub(crate) encoded_name: Box<[u8]>,
     /// Whether values are links to entries.
     pub is_link: bool,
     /// The index of the type. Set on the base attribute, copied to its variants.
@@ -245,6 +247,12 @@ impl ClassSetAllocation {
     }
 }
 
+fn octet_string(text: &str) -> Box<[u8]> {
+    let mut out = Vec::with_capacity(ber::element_len(text.len()));
+    ber::put_element(&mut out, ber::Tag::OCTET_STRING, text.as_bytes());
+    out.into()
+}
+
 /// Whether values of the type are links to entries.
 pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     LINK_TYPES.contains(&attribute_type.oid.as_str())
@@ -351,10 +359,12 @@ impl Catalog {
             Some(base) if !allocation.options.is_empty() => base,
             _ => allocation.id,
         };
+        let name = description.returned_name(&self.schema).into_owned();
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
-            name: description.returned_name(&self.schema).into_owned(),
+            encoded_name: octet_string(&name),
+            name,
             is_link: is_link_type(attribute_type),
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,

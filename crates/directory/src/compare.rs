@@ -10,8 +10,9 @@ use crate::access::{Access, Requester, is_user_password};
 use crate::bind::stored_passwords;
 use crate::controls::RequestControls;
 use crate::operational::VirtualAttribute;
+use crate::rows::NodeFlags;
 use crate::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
-use crate::target::locate;
+use crate::target::locate_name;
 use crate::tree::{NormalName, State, damaged_row, node, parse_dn};
 use crate::virtual_entries::VirtualEntry;
 use crate::{OperationError, Outcome, Snapshot};
@@ -54,28 +55,46 @@ fn try_compare(
 ) -> Result<CompareOutcome, OperationError> {
     let state = snapshot.state();
     let access = Access::of(requester, state.settings);
-    let dn = parse_dn(request.entry)?;
-    let name = NormalName::of(&dn, &state.catalog.schema);
-    if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
-        && let Some((_, entry)) = entries.first()
-    {
-        let description = described(state, request.description)?;
-        return compare_outside(state, access, entry, description, request.value).map(CompareOutcome::Done);
-    }
-    access.check_read_tree()?;
-    let target = locate(state, request.entry, controls.manage_dsa_it)?;
+    let is_plain = |flags: NodeFlags| !flags.is_referral() || controls.manage_dsa_it;
+    let target = match snapshot.known_entry(request.entry)? {
+        Some((id, row)) if is_plain(row.flags) => {
+            access.check_read_tree()?;
+            id
+        }
+        _ => {
+            let dn = parse_dn(request.entry)?;
+            let known = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags));
+            if let Some((id, _)) = known {
+                access.check_read_tree()?;
+                id
+            } else {
+                let name = NormalName::of(&dn, &state.catalog.schema);
+                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
+                    && let Some((_, entry)) = entries.first()
+                {
+                    let description = described(state, request.description)?;
+                    let outcome = compare_outside(state, access, entry, description, request.value);
+                    return outcome.map(CompareOutcome::Done);
+                }
+                access.check_read_tree()?;
+                let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+                snapshot.keep_entry(&dn, target.id)?;
+                target.id
+            }
+        }
+    };
     let description = described(state, request.description)?;
     access.check_compare(&state.catalog.schema, description.type_id)?;
-    let row = node(state.read, target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
-    let candidate = Candidate::new(target.id, row);
+    let row = node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?;
+    let candidate = Candidate::new(target, row);
     if !has_attribute(state, &candidate, &description)? {
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, description.type_id) {
-        return Ok(CompareOutcome::Verify { stored: stored_passwords(state, target.id)? });
+        return Ok(CompareOutcome::Verify { stored: stored_passwords(state, target)? });
     }
     let mut term = assertion(state, access, description, request.value)?;
-    term.find_targets(state)?;
+    term.find_targets(snapshot)?;
     let truth = Evaluator::new(access).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }

@@ -22,6 +22,7 @@ use crate::catalog::{self, AttributeAllocation, Catalog, META_FORMAT};
 use crate::controls::RequestControls;
 use crate::csn::Csn;
 use crate::decide::decide;
+use crate::known_names::KnownNames;
 use crate::limits::LOG_TRIM_SLICE;
 use crate::name_cache::NameCache;
 use crate::record::{Change, Record};
@@ -422,9 +423,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for: see [`View::remember_rows`].
+    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for (see [`View::remember_rows`]) and, a sixteenth of them,
+    /// which entries DNs name.
     pub fn remember_rows(&mut self, bytes_max: usize) {
-        self.view.remember_rows(bytes_max);
+        let names_bytes_max = bytes_max / 16;
+        self.names.get_mut().known = KnownNames::new(names_bytes_max);
+        self.view.remember_rows(bytes_max - names_bytes_max);
     }
 
     /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.

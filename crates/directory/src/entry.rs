@@ -99,6 +99,11 @@ impl<'a> EntryRow<'a> {
         Attributes(Decoder(self.attributes))
     }
 
+    /// Octets of all attributes as they are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.attributes.len()
+    }
+
     /// The attribute of this number.
     pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
         self.attributes().find(|attribute| attribute.id == id)
@@ -128,6 +133,31 @@ impl<'a> Iterator for Attributes<'a> {
 type Parts<'a> = (AttrId, u8, usize, &'a [u8]);
 
 impl<'a> Attributes<'a> {
+    /// The next attribute that has one of these numbers. Others are passed over without being taken apart, for scans spend much of their
+    /// time here.
+    #[inline]
+    pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
+        // One number is what most filters are about.
+        let only = match ids {
+            [only] => only.0,
+            _ => u32::MAX,
+        };
+        let is_wanted = |id: u8| {
+            if only == u32::MAX { ids.contains(&AttrId(u32::from(id))) } else { only == u32::from(id) }
+        };
+        while let Some((&[id, _, count, length], rest)) = self.0.0.split_first_chunk::<4>() {
+            if (id | count | length) > 0x7f || is_wanted(id) {
+                let attribute = self.next()?;
+                if ids.contains(&attribute.id) {
+                    return Some(attribute);
+                }
+            } else {
+                self.0.0 = rest.get(usize::from(length)..)?;
+            }
+        }
+        None
+    }
+
     /// The next attribute if its numbers are of one byte each, as most are.
     #[inline]
     fn short(&mut self) -> Option<Parts<'a>> {
@@ -418,6 +448,19 @@ mod tests {
         assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(5), AttrId(6)]);
         assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
         assert_eq!(values(&entry, 200), [InlineValue::Here(b"new")]);
+    }
+
+    #[test]
+    fn some_attributes_are_found_among_others() {
+        let bytes = sample().encode();
+        let row = EntryRow::decode(&bytes).unwrap();
+        for ids in [&[][..], &[3], &[200], &[4, 5], &[5, 4], &[3, 200, 5], &[9, 201], &[3, 4, 5, 200]] {
+            let ids: Vec<_> = ids.iter().copied().map(AttrId).collect();
+            let expected: Vec<_> = row.attributes().filter(|row| ids.contains(&row.id)).collect();
+            let mut attributes = row.attributes();
+            let found: Vec<_> = std::iter::from_fn(|| attributes.next_of(&ids)).collect();
+            assert_eq!(found, expected, "{ids:?}");
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl<'s, 'o> Export<'s, 'o> {
         let mut filter =
             request.filter.map(|filter| Compiler { catalog: state.catalog, access }.compile(filter));
         if let Some(filter) = &mut filter {
-            filter.find_targets(state)?;
+            filter.find_targets_in(state)?;
         }
         let scope = match request.base {
             None => None,

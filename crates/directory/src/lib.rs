@@ -54,6 +54,7 @@ mod codec;
 mod database;
 mod delete;
 mod given_values;
+mod known_names;
 mod modify;
 mod modify_dn;
 mod name_cache;

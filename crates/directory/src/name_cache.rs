@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::OperationError;
+use crate::known_names::KnownNames;
 use crate::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::rows::{EntryId, NodeFlags};
 use crate::tree::{State, damaged_row, node};
@@ -39,6 +40,10 @@ pub(crate) struct NameCache {
     last: Option<(EntryId, Container)>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
+    /// The administrator's DN and the entry that has it, once that was looked for.
+    pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
+    /// Which entry a DN was found to name, at any version.
+    pub(crate) known: KnownNames,
 }
 
 impl NameCache {
@@ -48,6 +53,7 @@ impl NameCache {
         if self.version != version {
             self.version = version;
             self.bases.clear();
+            self.administrator = None;
             self.forget_containers();
         }
     }

@@ -145,7 +145,7 @@ impl Search {
                 "only the administrator may ask how a search is carried out",
             ));
         }
-        let work = match Search::known_base(snapshot, request, controls) {
+        let work = match Search::known_base(snapshot, request, controls)? {
             Some(base) => {
                 access.check_read_tree()?;
                 Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?))
@@ -166,9 +166,12 @@ impl Search {
         snapshot: &Snapshot,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
-    ) -> Option<EntryId> {
-        let (id, flags) = snapshot.names().base(request.base_object)?;
-        (!finding(request, controls).is_special(flags)).then_some(id)
+    ) -> Result<Option<EntryId>, OperationError> {
+        let known = match request.scope {
+            Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
+            _ => snapshot.names().base(request.base_object),
+        };
+        Ok(known.filter(|(_, flags)| !finding(request, controls).is_special(*flags)).map(|(id, _)| id))
     }
 
     fn find_base(
@@ -180,22 +183,35 @@ impl Search {
     ) -> Result<Work, OperationError> {
         let state = snapshot.state();
         let dn = parse_dn(request.base_object)?;
-        let name = NormalName::of(&dn, &state.catalog.schema);
-        if let Some(work) = outside::start(snapshot, access, id, request, controls.external, &dn, &name)? {
-            return Ok(work);
-        }
-        access.check_read_tree()?;
-        let base = if dn.is_empty() {
-            EntryId::ROOT
-        } else {
-            let finding = finding(request, controls);
-            let found = find_entry(state, &dn, &name, finding)?;
-            let has_aliases = state.catalog.class_sets().iter().any(|set| set.flags.is_alias());
-            // A base for one entry is rarely asked for twice.
-            if request.scope != Scope::BaseObject && !(finding.follows_aliases && has_aliases) {
-                snapshot.names().keep_base(request.base_object, found);
+        let finding = finding(request, controls);
+        let base = match snapshot.entry_below_known(&dn)? {
+            Some((base, flags)) if !finding.is_special(flags) => {
+                access.check_read_tree()?;
+                base
             }
-            found.0
+            _ => {
+                let name = NormalName::of(&dn, &state.catalog.schema);
+                if let Some(work) =
+                    outside::start(snapshot, access, id, request, controls.external, &dn, &name)?
+                {
+                    return Ok(work);
+                }
+                access.check_read_tree()?;
+                if dn.is_empty() {
+                    EntryId::ROOT
+                } else {
+                    let found = find_entry(state, &dn, &name, finding)?;
+                    let has_aliases = state.catalog.class_sets().iter().any(|set| set.flags.is_alias());
+                    if !(finding.follows_aliases && has_aliases) {
+                        snapshot.keep_entry(&dn, found.0)?;
+                        // A base for one entry is rarely one for many.
+                        if request.scope != Scope::BaseObject {
+                            snapshot.names().keep_base(request.base_object, found);
+                        }
+                    }
+                    found.0
+                }
+            }
         };
         Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?)))
     }

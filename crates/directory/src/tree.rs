@@ -94,6 +94,14 @@ impl State<'_> {
         find(self.read, self.catalog, name)
     }
 
+    /// The entry of a name, whatever kind of entry it is.
+    pub(crate) fn entry_of(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
+        Ok(match self.find(name)? {
+            Found::Entry(id, _) => Some(id),
+            Found::Missing { .. } => None,
+        })
+    }
+
     /// The entry of this normal RDN one level below `parent`.
     pub fn child(
         &self,

@@ -286,6 +286,24 @@ pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: us
     put_header(out, Tag::SET, values_len);
 }
 
+/// Appends an attribute whose description and values are encoded already: `description` is its OCTET STRING, `values` are the contents of its SET.
+#[inline]
+pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8]) {
+    let content_len = description.len() + element_len(values.len());
+    out.reserve(header_len(content_len) + content_len);
+    if content_len < 0x80 {
+        // Most attributes: both lengths are one octet.
+        out.extend_from_slice(&[Tag::SEQUENCE.0, content_len as u8]);
+        out.extend_from_slice(description);
+        out.extend_from_slice(&[Tag::SET.0, values.len() as u8]);
+    } else {
+        put_header(out, Tag::SEQUENCE, content_len);
+        out.extend_from_slice(description);
+        put_header(out, Tag::SET, values.len());
+    }
+    out.extend_from_slice(values);
+}
+
 /// Octets of an encoded value whose own length is `len`.
 #[inline]
 pub const fn value_len(len: usize) -> usize {

@@ -173,6 +173,11 @@ impl SubstringAssertion {
         self.pieces.first().filter(|piece| piece.at_start).map(|piece| piece.text.as_slice())
     }
 
+    /// Whether the keys of matching values are those that begin with [`prefix`](Self::prefix), and no others.
+    pub fn is_prefix_only(&self) -> bool {
+        !self.expanded && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
+    }
+
     /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a match,
     /// not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
     pub fn pieces(&self) -> &[SubstringPiece] {

@@ -120,8 +120,9 @@ impl Evaluator {
         if item.attributes.is_empty() {
             return Ok(false);
         }
-        for row in candidate.entry(state)?.attributes() {
-            if item.attributes.contains(&row.id) && self.row_passes(item, state, candidate.id, &row)? {
+        let mut attributes = candidate.entry(state)?.attributes();
+        while let Some(row) = attributes.next_of(&item.attributes) {
+            if self.row_passes(item, state, candidate.id, &row)? {
                 return Ok(true);
             }
         }

@@ -8,7 +8,6 @@
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
 use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
 
-use crate::OperationError;
 use crate::access::Access;
 use crate::attribute_index::matches_by_sound;
 use crate::catalog::Catalog;
@@ -16,7 +15,8 @@ use crate::links::name_in;
 use crate::operational::VirtualAttribute;
 use crate::password::verify_auth_password;
 use crate::rows::{AttrId, EntryId};
-use crate::tree::{Found, NormalName, State};
+use crate::tree::{NormalName, State};
+use crate::{OperationError, Snapshot};
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,8 @@ pub(crate) enum Test {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
+    /// As it was asserted.
+    text: Box<str>,
     pub(crate) name: NormalName,
     pub(crate) entry: Option<EntryId>,
 }
@@ -202,10 +204,17 @@ impl Compiler<'_> {
         if facts.virtual_attribute == Some(VirtualAttribute::StructuralObjectClass) {
             return class(value).map(Term::StructuralClass);
         }
-        let mut key = Vec::with_capacity(value.len() + KEY_OVERHEAD);
-        rule.normalize_assertion(schema, value, &mut key).ok()?;
-        let mut item = self.item(description, Test::Equal(rule, key));
-        item.target = facts.names_entries.then(|| name_in(schema, value)).flatten().map(Target::new);
+        let target = if facts.names_entries { Target::of(schema, value) } else { None };
+        let key = match &target {
+            // The key of a name that an entry can have is its normal form.
+            Some(target) if rule.oid() == DISTINGUISHED_NAME_MATCH => target.name.key.clone(),
+            _ => {
+                let mut key = Vec::with_capacity(value.len() + KEY_OVERHEAD);
+                rule.normalize_assertion(schema, value, &mut key).ok()?;
+                key
+            }
+        };
+        let item = Item { target, ..self.item(description, Test::Equal(rule, key)) };
         Some(Term::Item(Box::new(item)))
     }
 
@@ -352,6 +361,9 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
     }
 }
 
+/// OID of the rule whose keys are the normal forms of names.
+const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
+
 /// Room for what normal forms add to a short value.
 const KEY_OVERHEAD: usize = 8;
 
@@ -362,20 +374,35 @@ impl Item {
 }
 
 impl Target {
-    fn new(name: NormalName) -> Target {
-        Target { name, entry: None }
+    /// The name in an asserted value, if there is one that an entry can have.
+    fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
+        let text = std::str::from_utf8(value).ok()?;
+        Some(Target { text: text.into(), name: name_in(schema, value)?, entry: None })
     }
 }
 
 impl Term {
     /// Finds the entries that the asserted names mean. To be called once before use and whenever the snapshot has moved.
-    pub(crate) fn find_targets(&mut self, state: State<'_>) -> Result<(), OperationError> {
+    pub(crate) fn find_targets(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| {
+            let Some(target) = &mut item.target else { return Ok(()) };
+            if let Some((id, _)) = snapshot.known_entry(&target.text)? {
+                target.entry = Some(id);
+                return Ok(());
+            }
+            target.entry = snapshot.state().entry_of(&target.name)?;
+            if let Some(id) = target.entry {
+                snapshot.keep_name(&target.text, id);
+            }
+            Ok(())
+        })
+    }
+
+    /// The same without anything that a snapshot remembers.
+    pub(crate) fn find_targets_in(&mut self, state: State<'_>) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             if let Some(target) = &mut item.target {
-                target.entry = match state.find(&target.name)? {
-                    Found::Entry(id, _) => Some(id),
-                    Found::Missing { .. } => None,
-                };
+                target.entry = state.entry_of(&target.name)?;
             }
             Ok(())
         })

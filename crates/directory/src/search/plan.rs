@@ -408,9 +408,14 @@ impl Planner<'_> {
             }
             Test::Substring(rule, assertion) => {
                 let by_prefix = match assertion.prefix() {
-                    Some(prefix) => self.narrow_range(item, Some(*rule), false, limit, |base| {
-                        KeyRange::with_prefix(base, head(prefix))
-                    })?,
+                    Some(prefix) => {
+                        let is_exact = assertion.is_prefix_only()
+                            && prefix.len() <= WHOLE_HEAD
+                            && description.options.is_empty();
+                        self.narrow_range(item, Some(*rule), is_exact, limit, |base| {
+                            KeyRange::with_prefix(base, head(prefix))
+                        })?
+                    }
                     None => None,
                 };
                 let limit = by_prefix.as_ref().map_or(limit, |narrowed| narrowed.count);

@@ -64,10 +64,8 @@ impl Item {
             return None;
         }
         let mut is_known = true;
-        for attribute in row.attributes() {
-            if !self.attributes.contains(&attribute.id) {
-                continue;
-            }
+        let mut attributes = row.attributes();
+        while let Some(attribute) = attributes.next_of(&self.attributes) {
             match (attribute.content, &self.test) {
                 (_, Test::Present) => return Some(true),
                 (Content::Inline(values), test) => {

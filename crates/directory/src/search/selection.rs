@@ -8,11 +8,15 @@ use schema::{AttributeDescription, Schema, TypeId};
 
 use crate::access::Access;
 use crate::catalog::Catalog;
+use crate::entry::EntryRow;
 use crate::operational::VirtualAttribute;
 use crate::rows::AttrId;
 
 /// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
+
+/// Octets that an attribute with a short value takes in a result.
+const TYPICAL_ATTRIBUTE_LEN: usize = 32;
 
 /// The attributes asked for and allowed.
 #[derive(Clone, Debug)]
@@ -95,6 +99,11 @@ impl Selection {
         self.all_user || self.all_operational || !self.named.is_empty()
     }
 
+    /// About how many octets the attributes asked for take in a result: right as to the number of octets that say it, mostly.
+    pub(crate) fn guess_len(&self, row: &EntryRow<'_>) -> usize {
+        if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
+    }
+
     /// Whether a stored attribute is asked for and may be read.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
@@ -110,12 +119,6 @@ impl Selection {
         }
         self.decided[place] = Some(decided);
         decided
-    }
-
-    /// What [`Self::decide`] has said of an attribute.
-    #[inline]
-    pub(crate) fn selects_number(&self, attribute: AttrId) -> bool {
-        self.decided.get(attribute.0 as usize).copied().flatten().unwrap_or(false)
     }
 
     /// Whether the attribute is asked for and may be read.

@@ -87,7 +87,7 @@ impl TreeSearch {
             }
         }
         let mut filter = Compiler { catalog: state.catalog, access }.compile(request.filter);
-        filter.find_targets(state)?;
+        filter.find_targets(snapshot)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = Plan::choose(state, &scope, &filter)?;
         check_cost(state, access, &filter, &plan)?;
