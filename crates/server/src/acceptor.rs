@@ -1,22 +1,25 @@
-//! The acceptor: one thread that listens, accepts, and hands each connection to the event loop that has the fewest.
+//! The acceptor: listens, accepts, and hands each connection to the event loop that has the fewest.
 //!
-//! Listeners of every loop's own (SO_REUSEPORT) would spare the hand-over, about two microseconds a connection. But the
+//! It works on the thread of the first event loop, which it wakes by its own epoll instance standing in the loop's, so its own
+//! connections cost no hand-over, and with one loop that is all of them: a thread of its own costs a connection two switches between
+//! threads and the waking of the loop. Listeners of every loop's own (SO_REUSEPORT) would spare the hand-over to the other loops, too. But the
 //! kernel then spreads connections by a hash, and the few long-lived ones that LDAP clients keep would crowd on one core
 //! while another idles; two servers could share a port without noticing; and the limit on connections, running out of
 //! file descriptors, and the end of accepting would each have to be agreed on between threads.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, ServerUrl, response};
 use mio::{Events, Poll, Token, Waker};
 
 use crate::counters::Counters;
-use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL};
+use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::{Letter, Mailbox};
 use crate::stream::{Peer, Stream};
@@ -49,9 +52,13 @@ impl AcceptorControl {
     }
 }
 
-/// The listening sockets.
+/// A connection that was accepted, its peer and its number.
+pub(crate) type Accepted = (Stream, Peer, u64);
+
+/// The listening sockets. When they go, all event loops are told to finish.
 pub(crate) struct Acceptor {
     poll: Poll,
+    events: Events,
     places: Vec<Place>,
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
@@ -107,7 +114,8 @@ impl Acceptor {
             accepted_local: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
-        Ok(Acceptor { poll, places, control, mailboxes, counters, paused_until: None, warned: None })
+        let events = Events::with_capacity(places.len() + 1);
+        Ok(Acceptor { poll, events, places, control, mailboxes, counters, paused_until: None, warned: None })
     }
 
     /// Where it listens, with the real ports, as URLs and, those of the network, as addresses.
@@ -121,37 +129,57 @@ impl Acceptor {
         Arc::clone(&self.control)
     }
 
-    /// Accepts until the server stops. Then nothing is listened on any more, and the event loops are told.
-    pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(self.places.len() + 1);
-        while !self.control.stopping.load(Ordering::SeqCst) {
-            let pause = self.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
-            if let Err(error) = self.poll.poll(&mut events, pause)
-                && error.kind() != ErrorKind::Interrupted
-            {
-                tracing::error!(%error, "waiting for new connections failed: the server stops");
-                break;
-            }
-            for event in &events {
-                if let Some(place) = self.places.get_mut(event.token().0) {
-                    place.ready = true;
-                }
-            }
-            if self.paused_until.is_some_and(|until| until > Instant::now()) {
-                continue;
-            }
-            self.paused_until = None;
-            self.accept_all();
-        }
-        drop(self.places);
-        self.mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Drain));
+    /// Readable when there is something to [`accept`](Acceptor::accept), or the server stops.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.poll.as_raw_fd()
     }
 
-    fn accept_all(&mut self) {
+    /// Whether there is more to accept at once.
+    pub(crate) fn has_more(&self) -> bool {
+        self.paused_until.is_none() && self.places.iter().any(|place| place.ready)
+    }
+
+    /// When to ask again although nothing happens.
+    pub(crate) fn paused_until(&self) -> Option<Instant> {
+        self.paused_until
+    }
+
+    /// Accepts what waits, up to a bound. Connections for the event loop `own` are appended to `accepted`, the others get theirs by
+    /// mail. False when the server stops.
+    pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
+        if self.control.stopping.load(Ordering::SeqCst) {
+            return false;
+        }
+        if let Err(error) = self.poll.poll(&mut self.events, Some(Duration::ZERO))
+            && error.kind() != ErrorKind::Interrupted
+        {
+            tracing::error!(%error, "waiting for new connections failed: the server stops");
+            return false;
+        }
+        for event in &self.events {
+            if let Some(place) = self.places.get_mut(event.token().0) {
+                place.ready = true;
+            }
+        }
+        if self.paused_until.is_none_or(|until| until <= Instant::now()) {
+            self.paused_until = None;
+            self.accept_all(own, accepted);
+        }
+        true
+    }
+
+    fn accept_all(&mut self, own: u16, accepted: &mut Vec<Accepted>) {
+        let mut count = 0;
         for index in 0..self.places.len() {
             while let Some(place) = self.places.get_mut(index).filter(|place| place.ready) {
+                if count == ACCEPTS_PER_PASS_MAX {
+                    return;
+                }
                 match place.listener.accept() {
-                    Ok((stream, peer)) => self.hand_over(stream, peer),
+                    Ok((stream, peer)) => {
+                        count += 1;
+                        self.hand_over(stream, peer, own, accepted);
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => place.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
@@ -175,7 +203,7 @@ impl Acceptor {
     }
 
     /// Gives a connection to the event loop that has the fewest.
-    fn hand_over(&self, stream: Stream, peer: Peer) {
+    fn hand_over(&self, stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
         // Who looks after the server gets in when everybody else has to wait.
         if open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !peer.is_trusted() {
@@ -191,11 +219,24 @@ impl Acceptor {
         if peer.is_local() {
             self.control.accepted_local.fetch_add(1, Ordering::Relaxed);
         }
-        let loops = self.counters.iter().zip(self.mailboxes.iter());
-        if let Some((counters, mailbox)) = loops.min_by_key(|(counters, _)| counters.connections()) {
+        let loops = self.counters.iter().zip(self.mailboxes.iter()).enumerate();
+        let fewest = loops.min_by_key(|(_, (counters, _))| counters.connections());
+        if let Some((index, (counters, mailbox))) = fewest {
             counters.connection_opened();
-            mailbox.post(Letter::Connection(stream, peer, number));
+            if index == usize::from(own) {
+                accepted.push((stream, peer, number));
+            } else {
+                mailbox.post(Letter::Connection(stream, peer, number));
+            }
         }
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        // Nothing is listened on any more, before anybody is told.
+        self.places.clear();
+        self.mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Drain));
     }
 }
 

@@ -43,6 +43,10 @@ pub(crate) struct Connection {
     /// What the requests in `input` wait for.
     waiting: Waiting,
     ahead: Ahead,
+    /// The socket took no more when something was sent last.
+    blocked: bool,
+    /// Whether the kernel tells when there is room to send again.
+    watches_room: bool,
     /// Whether the event loop has this connection in its queue of those that want another turn.
     pub(crate) queued: bool,
     /// Whether the event loop has this connection in its list of those that got an answer to send.
@@ -124,6 +128,8 @@ impl Connection {
             phase: Phase::Open,
             waiting: Waiting::Bytes,
             ahead: Ahead::No,
+            blocked: false,
+            watches_room: false,
             queued: false,
             woken: false,
             watched: false,
@@ -354,6 +360,7 @@ impl Connection {
 
     /// Sends as much as the socket takes. False when the connection is broken.
     fn send(&mut self, context: &mut Context) -> bool {
+        self.blocked = false;
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.send(rest) {
                 Ok(count) => {
@@ -361,7 +368,10 @@ impl Connection {
                     self.last_progress = context.now;
                     context.counters.bytes_out.add(count as u64);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }
@@ -414,6 +424,13 @@ impl Connection {
         if self.output.capacity() == 0 {
             self.output = buffers.take();
         }
+    }
+
+    /// Whether the kernel has to be asked, from now on, to tell when there is room to send.
+    pub(crate) fn wants_room(&mut self) -> bool {
+        let wants = self.blocked && !self.watches_room;
+        self.watches_room |= wants;
+        wants
     }
 
     /// Whether something may run into a timeout.

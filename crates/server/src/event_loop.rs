@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use directory::Requester;
 use ldap::ResultCode;
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::acceptor::{Accepted, Acceptor};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Turn};
 use crate::context::Context;
@@ -26,6 +28,9 @@ use crate::stream::{Peer, Stream};
 
 /// The token of the mailbox's waker; connections have their slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
+
+/// The token of the acceptor.
+const ACCEPTOR: Token = Token(usize::MAX - 1);
 
 /// Why an event loop ended before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -59,12 +64,29 @@ pub(crate) struct EventLoop {
     next_idle_sweep: Instant,
     /// Set when the server stops: when to give up on what is outstanding.
     drain_until: Option<Instant>,
+    /// What brings new connections, if this is the loop that it works in.
+    acceptor: Option<Acceptor>,
+    /// New connections of this pass.
+    accepted: Vec<Accepted>,
 }
 
 impl EventLoop {
-    pub(crate) fn new(poll: Poll, mailboxes: Arc<[Mailbox]>, context: Context) -> EventLoop {
+    /// A loop, with the acceptor if it is the one that it works in.
+    ///
+    /// # Errors
+    /// The acceptor cannot be watched.
+    pub(crate) fn new(
+        poll: Poll,
+        mailboxes: Arc<[Mailbox]>,
+        context: Context,
+        acceptor: Option<Acceptor>,
+    ) -> io::Result<EventLoop> {
         let now = context.now;
-        EventLoop {
+        if let Some(acceptor) = &acceptor {
+            let mut source = SourceFd(&acceptor.descriptor());
+            poll.registry().register(&mut source, ACCEPTOR, Interest::READABLE)?;
+        }
+        Ok(EventLoop {
             poll,
             mailboxes,
             context,
@@ -78,7 +100,9 @@ impl EventLoop {
             next_tick: now,
             next_idle_sweep: now,
             drain_until: None,
-        }
+            acceptor,
+            accepted: Vec::new(),
+        })
     }
 
     /// Runs until the server stops.
@@ -92,10 +116,18 @@ impl EventLoop {
             self.wait(&mut events)?;
             self.context.begin_pass()?;
             let mut has_letters = false;
+            let mut accepts = self.accepts_unasked();
             for event in &events {
-                if event.token() == WAKER {
-                    has_letters = true;
-                    continue;
+                match event.token() {
+                    WAKER => {
+                        has_letters = true;
+                        continue;
+                    }
+                    ACCEPTOR => {
+                        accepts = true;
+                        continue;
+                    }
+                    _ => {}
                 }
                 let slot = event.token().0 as u32;
                 let Some(connection) = self.connection(slot) else { continue };
@@ -103,6 +135,9 @@ impl EventLoop {
                     connection.now_readable(event.is_read_closed() || event.is_error());
                 }
                 self.turn(slot, false);
+            }
+            if accepts {
+                self.accept();
             }
             if has_letters {
                 self.read_letters(&mut letters);
@@ -118,7 +153,7 @@ impl EventLoop {
 
     /// Waits until something happens, or not at all if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || self.acceptor.as_ref().is_some_and(Acceptor::has_more) {
             return self.wait_for(events, Some(Duration::ZERO));
         }
         // A loop with work to do keeps its snapshot: waking one costs a look-up in every map that is asked then.
@@ -148,7 +183,8 @@ impl EventLoop {
         let tick = (!self.watched.is_empty()).then_some(self.next_tick);
         let has_idle_timeout = self.context.settings.idle_timeout.is_some();
         let idle_sweep = has_idle_timeout.then_some(self.next_idle_sweep);
-        let first = [tick, idle_sweep, self.drain_until].into_iter().flatten().min()?;
+        let paused_until = self.acceptor.as_ref().and_then(Acceptor::paused_until);
+        let first = [tick, idle_sweep, self.drain_until, paused_until].into_iter().flatten().min()?;
         let sleep = first.saturating_duration_since(Instant::now());
         Some(if self.drain_until.is_some() { sleep.min(DRAIN_TICK) } else { sleep })
     }
@@ -181,6 +217,14 @@ impl EventLoop {
             tracing::error!("conn={number} met a defect in the server and is closed");
             Turn::Close
         });
+        if turn != Turn::Close && connection.wants_room() {
+            // Asked for when first needed: most connections never are, and each would be told once of room that it has.
+            let (token, interest) = (Token(slot as usize), Interest::READABLE | Interest::WRITABLE);
+            if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
+                tracing::warn!(%error, "conn={number} could not be watched and is closed");
+                return self.close(slot);
+            }
+        }
         match turn {
             Turn::Close => return self.close(slot),
             Turn::Again if !connection.queued => {
@@ -205,10 +249,7 @@ impl EventLoop {
     fn close(&mut self, slot: u32) {
         let Some(mut connection) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
         connection.close(&mut self.context, &mut self.buffers);
-        // Closing the descriptor would deregister it as well; this way an error is seen.
-        if let Err(error) = self.poll.registry().deregister(connection.stream()) {
-            tracing::debug!(%error, "a connection could not be deregistered");
-        }
+        // Closing the descriptor, the only one of this socket, deregisters it as well and spares a system call.
         self.context.counters.connection_closed();
         self.free_slots.push(slot);
         tracing::debug!("conn={} closed", connection.number());
@@ -294,11 +335,31 @@ impl EventLoop {
         }
     }
 
+    /// Whether to look for new connections although nothing was heard of any.
+    fn accepts_unasked(&self) -> bool {
+        self.acceptor.as_ref().is_some_and(|acceptor| {
+            acceptor.has_more() || acceptor.paused_until().is_some_and(|until| until <= self.context.now)
+        })
+    }
+
+    /// Takes the new connections. When the server stops the acceptor goes, and every loop gets a letter.
+    fn accept(&mut self) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        let mut accepted = std::mem::take(&mut self.accepted);
+        if !acceptor.accept(self.context.event_loop, &mut accepted) {
+            self.acceptor = None;
+        }
+        for (stream, peer, number) in accepted.drain(..) {
+            self.open(stream, peer, number);
+        }
+        self.accepted = accepted;
+    }
+
     /// Takes a new connection.
     fn open(&mut self, mut stream: Stream, peer: Peer, number: u64) {
         let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().register(&mut stream, Token(slot as usize), interest) {
+        let token = Token(slot as usize);
+        if let Err(error) = self.poll.registry().register(&mut stream, token, Interest::READABLE) {
             tracing::warn!(%error, "a connection could not be watched and is closed");
             self.context.counters.connection_closed();
             self.keep_slot(slot, None);

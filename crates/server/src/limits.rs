@@ -139,6 +139,9 @@ pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
 /// How long accepting pauses when the process or the system is out of file descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections accepted before others get their turn.
+pub const ACCEPTS_PER_PASS_MAX: usize = 64;
+
 /// How often the log hears that accepting pauses.
 pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 

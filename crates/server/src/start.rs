@@ -350,16 +350,16 @@ impl Opened {
         let queue = Arc::clone(&server.writes);
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
         let online = Arc::new(server.handle.lock_config().online.clone());
+        let mut acceptor = Some(acceptor);
         for (index, (poll, counters)) in polls.into_iter().zip(counters.iter()).enumerate() {
             let (shared, counters) = (Arc::clone(&shared), Arc::clone(counters));
             let context = Context::new(index as u16, shared, counters, Arc::clone(&online))?;
-            let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context);
+            let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context, acceptor.take())?;
             let stop = server.handle.clone();
             let name = format!("pando-loop-{index}");
             let run = move || event_loop.run().inspect_err(|_| stop.stop());
             server.loops.push(spawn(&name, run)?);
         }
-        server.others.push(spawn("pando-accept", move || acceptor.run())?);
         Ok(server)
     }
 }
