@@ -74,8 +74,10 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         done.hashed_passwords += prepared.statistics.hashed_passwords;
         done.rejected.extend(prepared.rejected);
     }
-    let all = preparers.into_iter().map(Preparer::into_sorters).chain([sorters]);
-    let (mut rows, names): (Vec<_>, Vec<_>) = all.map(|sorters| (sorters.rows, sorters.names)).unzip();
+    let mut all = preparers.into_iter().map(Preparer::into_sorters).collect::<Result<Vec<_>, _>>()?;
+    all.push(sorters);
+    let (mut rows, names): (Vec<_>, Vec<_>) =
+        all.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
     let mut resolved_rows = Rows::new(folder.path(), MEMORY);
     let outcomes = store::Sorter::new(folder.path(), MEMORY);
     let resolved = resolve(&job, names, &mut resolved_rows, outcomes, |_| {})?;
@@ -475,7 +477,7 @@ fn a_record_too_long_to_be_held_is_read_in_parts() {
     }
     assert_eq!(rejected.len(), 1);
     assert_eq!((rejected[0].place.line, rejected[0].refusal), (100 + 3 + 90_000 + 3, Refusal::Bad));
-    let sorters = preparer.into_sorters();
+    let sorters = preparer.into_sorters().unwrap();
     let mut rows = Rows::new(folder.path(), MEMORY);
     let outcomes = store::Sorter::new(folder.path(), MEMORY);
     let resolved = resolve(&job, vec![sorters.names], &mut rows, outcomes, |_| {}).unwrap();

@@ -314,7 +314,7 @@ impl Run<'_> {
                 break;
             }
         }
-        Ok(preparer.into_sorters())
+        preparer.into_sorters().map_err(failed)
     }
 
     /// Writes entry rows in the order of the text.

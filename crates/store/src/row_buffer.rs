@@ -36,6 +36,8 @@ struct IndexRow {
 pub(crate) struct RowBuffer {
     rows: Vec<u8>,
     index: Vec<IndexRow>,
+    /// How many of them are sorted: all or none, unless rows came after a sort.
+    sorted_count: usize,
     memory_bytes: usize,
     /// The most that `rows` and `index` have held, in bytes: what of their memory the system has really given.
     rows_touched: usize,
@@ -45,7 +47,14 @@ pub(crate) struct RowBuffer {
 impl RowBuffer {
     pub(crate) fn new(memory_bytes: usize) -> RowBuffer {
         let memory_bytes = memory_bytes.min(MEMORY_BYTES_MAX);
-        RowBuffer { rows: Vec::new(), index: Vec::new(), memory_bytes, rows_touched: 0, index_touched: 0 }
+        RowBuffer {
+            rows: Vec::new(),
+            index: Vec::new(),
+            sorted_count: 0,
+            memory_bytes,
+            rows_touched: 0,
+            index_touched: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -73,6 +82,14 @@ impl RowBuffer {
     }
 
     pub(crate) fn sort(&mut self) {
+        if self.sorted_count == self.index.len() {
+            return;
+        }
+        // Sorting leaves heads of what lies deeper in the rows.
+        for row in &mut self.index[..self.sorted_count] {
+            row.head = head_of(row.key(&self.rows));
+        }
+        self.sorted_count = self.index.len();
         sort_by_heads(&mut self.index, &self.rows, Part::Key, 0);
     }
 
@@ -87,6 +104,7 @@ impl RowBuffer {
         self.index_touched = self.index_touched.max(self.index.len() * size_of::<IndexRow>());
         self.rows.clear();
         self.index.clear();
+        self.sorted_count = 0;
         if self.rows_touched + self.index_touched > self.memory_bytes + self.memory_bytes / 8 {
             self.free();
         }

@@ -68,6 +68,22 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
+    /// Sorts the rows that are there, so that a merge finds them sorted: for the thread that has filled the sorter. More may come.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Engine`.
+    pub fn settle(&mut self) -> Result<()> {
+        if self.runs.is_empty() {
+            self.buffer.sort();
+            return Ok(());
+        }
+        if self.buffer.len() > 0 {
+            self.spill()?;
+        }
+        self.buffer.free();
+        Ok(())
+    }
+
     /// All rows, sorted.
     ///
     /// # Errors
@@ -87,12 +103,11 @@ impl Sorter {
         let mut memory_bytes = 0;
         let mut directory = PathBuf::new();
         for mut sorter in sorters {
+            sorter.settle()?;
             if sorter.runs.is_empty() {
-                sorter.buffer.sort();
                 in_memory.push(Rows::Memory(sorter.buffer, 0));
                 continue;
             }
-            sorter.spill()?;
             runs.append(&mut sorter.runs);
             memory_bytes += sorter.memory_bytes;
             directory = sorter.directory;

@@ -63,47 +63,64 @@ impl IndexPart {
 
 /// Appends the rows of a value in some parts. Several values of an entry may share rows.
 pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[u8], out: &mut Vec<RowKey>) {
+    for_each_row(schema, def, parts, value, &mut |part, key| out.push((part, key.to_vec())));
+}
+
+/// As [`rows_of`], for who needs a key only for a moment.
+pub fn for_each_row(
+    schema: &Schema,
+    def: &AttributeDef,
+    parts: IndexParts,
+    value: &[u8],
+    each: &mut impl FnMut(IndexPart, &[u8]),
+) {
     if parts.has(IndexPart::Values) {
-        out.push((IndexPart::Values, index_key(def.base, &normal_value(schema, def, value))));
+        each(IndexPart::Values, &index_key(def.base, &normal_value(schema, def, value)));
     }
     if parts.has(IndexPart::Presence) {
-        out.push((IndexPart::Presence, IndexPart::Presence.key_prefix(def.base)));
+        each(IndexPart::Presence, &IndexPart::Presence.key_prefix(def.base));
     }
     if parts.has(IndexPart::Grams)
         && let Some(rule) = def.index.gram_rule
     {
-        gram_rows(schema, def.base, rule, value, out);
+        gram_rows(schema, def.base, rule, value, &mut |key| each(IndexPart::Grams, key));
     }
     if parts.has(IndexPart::Sounds) {
-        sound_rows(def.base, value, out);
+        sound_rows(def.base, value, &mut |key| each(IndexPart::Sounds, key));
     }
 }
 
-fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], out: &mut Vec<RowKey>) {
+fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], each: &mut impl FnMut(&[u8])) {
+    let mut key = IndexPart::Grams.key_prefix(base);
     let mut marked = vec![BEGIN];
     // A value without a normal form matches no substring.
     if rule.normalize(schema, value, &mut marked).is_err() {
         return;
     }
     if marked.len() > GRAMMED_VALUE_MAX {
-        out.push((IndexPart::Grams, IndexPart::Grams.key_prefix(base)));
-        return;
+        return each(&key);
     }
     marked.push(END);
-    let mut grams: Vec<&[u8]> = marked.windows(GRAM_SIZE).collect();
+    // As numbers: there are as many as bytes, and comparing numbers costs next to nothing.
+    let number = |gram: &[u8]| gram.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let mut grams: Vec<u32> = marked.windows(GRAM_SIZE).map(number).collect();
     grams.sort_unstable();
     grams.dedup();
-    out.extend(grams.into_iter().map(|gram| (IndexPart::Grams, IndexPart::Grams.key(base, gram))));
+    let prefix_len = key.len();
+    for gram in grams {
+        key.truncate(prefix_len);
+        key.extend_from_slice(&gram.to_be_bytes()[size_of::<u32>() - GRAM_SIZE..]);
+        each(&key);
+    }
 }
 
-fn sound_rows(base: AttrId, value: &[u8], out: &mut Vec<RowKey>) {
+fn sound_rows(base: AttrId, value: &[u8], each: &mut impl FnMut(&[u8])) {
     let Ok(text) = std::str::from_utf8(value) else { return };
     let codes = sound_codes(text);
     if codes.len() > CODES_PER_VALUE_MAX {
-        out.push((IndexPart::Sounds, IndexPart::Sounds.key_prefix(base)));
-        return;
+        return each(&IndexPart::Sounds.key_prefix(base));
     }
-    out.extend(codes.iter().map(|code| (IndexPart::Sounds, IndexPart::Sounds.key(base, code.as_bytes()))));
+    codes.iter().for_each(|code| each(&IndexPart::Sounds.key(base, code.as_bytes())));
 }
 
 /// What a substring filter's pieces say of the grams of values that match.
@@ -161,8 +178,8 @@ mod tests {
         let schema = Schema::shipped();
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
         let mut rows = Vec::new();
-        gram_rows(&schema, AttrId(0), rule, value.as_bytes(), &mut rows);
-        rows.into_iter().map(|(_, key)| key[5..].to_vec()).collect()
+        gram_rows(&schema, AttrId(0), rule, value.as_bytes(), &mut |key| rows.push(key[5..].to_vec()));
+        rows
     }
 
     fn needed(assertion: &str) -> NeededGrams {

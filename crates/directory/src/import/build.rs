@@ -10,6 +10,7 @@ use store::{BulkStore, Direction, MapKind, Read, View, temporary_file};
 
 use super::carry::carry_over;
 use super::emit::NodeItem;
+use super::id_blocks::Merged;
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
 use super::prepare::{Prepared, Refusal, Rejected};
@@ -24,13 +25,13 @@ use crate::csn::Csn;
 use crate::database::SERVER_NUMBER;
 use crate::record::{Change, Record};
 use crate::rows::{
-    COUNTER_VALUES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES,
-    id_key, value_counter,
+    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key,
+    value_counter,
 };
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// Ids written at once.
+/// Ids that are gathered before they are written, about.
 const IDS_MAX: usize = 4_096;
 
 /// The new data file in the making.
@@ -297,7 +298,7 @@ struct Writing<'a> {
     refused: &'a IdBits,
     /// Map and key of the last row.
     at: Option<(Destination, Vec<u8>)>,
-    ids: Vec<u64>,
+    ids: Merged,
     count: i64,
     /// Differences to counters of values, for values that were given twice.
     corrections: BTreeMap<Vec<u8>, i64>,
@@ -310,7 +311,7 @@ impl<'a> Writing<'a> {
             store,
             refused,
             at: None,
-            ids: Vec::with_capacity(IDS_MAX),
+            ids: Merged::default(),
             count: 0,
             corrections: BTreeMap::new(),
             repeated_values: 0,
@@ -319,7 +320,7 @@ impl<'a> Writing<'a> {
 
     fn take(&mut self, to: Destination, key: &[u8], value: &[u8]) -> Result<()> {
         let number = || value.try_into().map_err(|_| ImportError::Damaged("rows"));
-        if let Some(owner) = owner(to, key, value)
+        if let Some(owner) = owner(to, key)
             && self.refused.contains(owner)
         {
             return Ok(());
@@ -332,16 +333,11 @@ impl<'a> Writing<'a> {
             }
             Destination::Map(map) if MAPS[map.index()].kind == MapKind::IdSet => {
                 self.begin(is_same, to, key)?;
-                let id = u64::from_be_bytes(number()?);
-                // One value can be there with several options.
-                if self.ids.last() != Some(&id) {
-                    self.ids.push(id);
-                }
-                if self.ids.len() > IDS_MAX {
-                    // The last stays, so that the next is compared with it.
-                    let kept = self.ids.len() - 1;
-                    self.store.append_ids(map, key, &self.ids[..kept])?;
-                    self.ids.drain(..kept);
+                let is_refused = |id| self.refused.contains(EntryId(id));
+                self.ids.take(value, is_refused).ok_or(ImportError::Damaged("rows"))?;
+                if self.ids.settled().len() > IDS_MAX {
+                    self.store.append_ids(map, key, self.ids.settled())?;
+                    self.ids.drop_settled();
                 }
             }
             Destination::Map(map) if is_same => {
@@ -388,25 +384,26 @@ impl<'a> Writing<'a> {
                 }
                 self.count = 0;
             }
-            Destination::Map(map) if !self.ids.is_empty() => {
-                self.store.append_ids(*map, key, &self.ids)?;
+            Destination::Map(map) => {
+                // No ids for maps of other kinds.
+                if !self.ids.all().is_empty() {
+                    self.store.append_ids(*map, key, self.ids.all())?;
+                }
                 self.ids.clear();
             }
-            Destination::Map(_) => {}
         }
         Ok(())
     }
 }
 
-/// The entry whose row it is, if an entry that is refused can have one.
-fn owner(to: Destination, key: &[u8], value: &[u8]) -> Option<EntryId> {
+/// The entry whose row it is by its key, if an entry that is refused can have one. The ids under other keys of id sets are entries
+/// themselves.
+fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
     match to {
         Destination::Counters if key.first() == Some(&COUNTER_VALUES) => id(key.get(1..9)),
         Destination::Counters => None,
         Destination::Map(VALUES | LINKS) => id(key.get(..8)),
-        Destination::Map(map) if map == LINKED || map == DANGLING => id(Some(value)),
-        Destination::Map(map) if MAPS[map.index()].kind == MapKind::IdSet => id(Some(value)),
         Destination::Map(_) => None,
     }
 }

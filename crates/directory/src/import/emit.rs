@@ -9,7 +9,7 @@ use super::job::ImportError;
 use super::known::KnownAttribute;
 use super::prepare::{Checked, Place, Prepared, Preparer};
 use super::sorters::Rows;
-use crate::attribute_index::keys::rows_of;
+use crate::attribute_index::keys::for_each_row;
 use crate::catalog::AttributeDef;
 use crate::codec::{Decoder, put_bytes, put_varint};
 use crate::entry::{InlineValue, RowWriter};
@@ -107,10 +107,13 @@ pub(super) fn emit_pieces(
     id: EntryId,
     rows: &mut Rows,
 ) -> Result<()> {
-    let mut keys = Vec::new();
-    rows_of(schema, &known.def, known.other_parts, value, &mut keys);
-    keys.iter().try_for_each(|(part, key)| rows.id(part.map(), key, id))?;
-    Ok(())
+    let mut outcome = Ok(());
+    for_each_row(schema, &known.def, known.other_parts, value, &mut |part, key| {
+        if outcome.is_ok() {
+            outcome = rows.id(part.map(), key, id);
+        }
+    });
+    Ok(outcome?)
 }
 
 fn inline(value: &[u8]) -> InlineValue<'_> {

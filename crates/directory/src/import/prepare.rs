@@ -199,8 +199,12 @@ impl<'j> Preparer<'j> {
     }
 
     /// The sorters, with everything about all entries prepared.
-    pub fn into_sorters(self) -> Sorters {
-        self.sorters
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn into_sorters(mut self) -> Result<Sorters, ImportError> {
+        self.sorters.settle()?;
+        Ok(self.sorters)
     }
 
     /// Makes rows of the records of a text.

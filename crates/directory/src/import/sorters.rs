@@ -1,7 +1,8 @@
 //! Rows on their way to their maps, and names on their way to their entries: what the sorters hold, and in which form.
 //!
 //! A row of the first sorter is its map's number and its key, so that one pass over all rows visits the maps one after the
-//! other. The value of an id set's row is one id; a counter's is a difference, and all of one key are added up.
+//! other. The value of an id set's row is a block of ids (see [`super::id_blocks`]); a counter's is a difference, and all of
+//! one key are added up.
 //!
 //! The second sorter's keys are normal DNs. Under each, the entries of that name come first, by id, then the links that
 //! name it.
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use store::{MapId, MapKind, Sorted, Sorter};
 
+use super::id_blocks::Gatherer;
 use crate::rows::{AttrId, EntryId, MAPS, NodeFlags};
 
 type Result<T> = std::result::Result<T, store::StoreError>;
@@ -22,6 +24,9 @@ const BLOCK_SIZE: usize = 512 << 10;
 
 /// Share of a preparer's memory that goes to names: a quarter. An entry has one name and a handful of index rows.
 const NAMES_SHARE: usize = 4;
+
+/// Share of the memory of rows that goes to the table of frequent keys: an eighth.
+const GATHERED_SHARE: usize = 8;
 
 /// The two sorters of a preparer.
 pub struct Sorters {
@@ -37,24 +42,41 @@ impl Sorters {
         let names = memory / NAMES_SHARE;
         Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
     }
+
+    /// Sorts what they have, on this thread, when nothing more comes: merging them has less to do then.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn settle(&mut self) -> Result<()> {
+        self.rows.settle()?;
+        self.names.0.settle()
+    }
 }
 
 /// Rows by map and key.
 pub struct Rows {
-    pub(super) sorter: Sorter,
+    sorter: Sorter,
+    gatherer: Gatherer,
     key: Vec<u8>,
 }
 
 impl Rows {
     /// A sorter that keeps `memory` bytes, with its files in `directory`.
     pub fn new(directory: &Path, memory: usize) -> Rows {
-        Rows { sorter: Sorter::new(directory, memory), key: Vec::new() }
+        let gathered = memory / GATHERED_SHARE;
+        Rows {
+            sorter: Sorter::new(directory, memory - gathered),
+            gatherer: Gatherer::new(gathered),
+            key: Vec::new(),
+        }
     }
 
     /// An id under a key of an id set.
     pub(super) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
         debug_assert_eq!(MAPS[map.index()].kind, MapKind::IdSet);
-        self.push(map.index() as u8, key, &id.0.to_be_bytes())
+        self.set_key(map.index() as u8, key);
+        let Rows { sorter, gatherer, key } = self;
+        gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
     }
 
     /// A row of a plain map.
@@ -69,10 +91,20 @@ impl Rows {
     }
 
     fn push(&mut self, map: u8, key: &[u8], value: &[u8]) -> Result<()> {
+        self.set_key(map, key);
+        self.sorter.push(&self.key, value)
+    }
+
+    fn set_key(&mut self, map: u8, key: &[u8]) {
         self.key.clear();
         self.key.push(map);
         self.key.extend_from_slice(key);
-        self.sorter.push(&self.key, value)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let Rows { sorter, gatherer, .. } = self;
+        gatherer.finish(&mut |key, block| sorter.push(key, block))?;
+        sorter.settle()
     }
 }
 
@@ -86,7 +118,8 @@ impl SortedRows {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn merge(rows: Vec<Rows>) -> Result<SortedRows> {
+    pub fn merge(mut rows: Vec<Rows>) -> Result<SortedRows> {
+        rows.iter_mut().try_for_each(Rows::settle)?;
         let sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
         Ok(SortedRows { sorted })
     }
