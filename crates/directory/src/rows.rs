@@ -194,9 +194,14 @@ pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
 /// The key of `index`; `attribute` is the type's own number, without options.
 pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
-    key.extend_from_slice(&attribute.0.to_be_bytes());
-    shorten(normal_value, INDEX_KEY_MAX, &mut key);
+    put_index_key(attribute, normal_value, &mut key);
     key
+}
+
+/// Appends the key of `index`.
+pub(crate) fn put_index_key(attribute: AttrId, normal_value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&attribute.0.to_be_bytes());
+    shorten(normal_value, INDEX_KEY_MAX, out);
 }
 
 /// Counter of the entries one level below `id`.

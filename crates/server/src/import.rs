@@ -16,6 +16,7 @@ mod pieces;
 mod progress;
 mod rejects;
 mod source;
+mod spares;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,10 +34,11 @@ use crate::settings::{self, SettingsFile};
 use crate::stamp::{Random, now_micros};
 use crate::start::{Opened, ServeError};
 use early_sync::EarlySync;
-use pieces::{Piece, Pieces};
+use pieces::{PIECE_SIZE, Piece, Pieces};
 use progress::{Phase, Progress};
 use rejects::Rejects;
 use source::Sources;
+use spares::Spares;
 
 pub use source::{Input, InputData};
 
@@ -48,6 +50,9 @@ const BLOCKS_MAX: usize = 8;
 
 /// Blocks of rows, of half a megabyte each, after which what was written is synced beside the writing.
 const BLOCKS_PER_SYNC: usize = 256;
+
+/// Buffers of texts and rows that are kept for the next ones, for each preparer.
+const SPARES_A_THREAD: usize = 4;
 
 /// Share of the memory that one record may take before it is read in parts instead.
 const LARGE_SHARE: usize = 32;
@@ -134,7 +139,10 @@ pub fn import(
     let job = Job::begin(builder.old(), options).map_err(failed)?;
     let sources = Sources::new(inputs, &data)?;
     let generation = random.bytes()?;
-    let run = Run { job: &job, sources: &sources, data: &data, memory: how.memory.max(MEMORY_MIN) };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let spares = Spares::new(SPARES_A_THREAD * threads, 2 * PIECE_SIZE);
+    let memory = how.memory.max(MEMORY_MIN);
+    let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
@@ -146,6 +154,10 @@ struct Run<'r> {
     sources: &'r Sources,
     data: &'r PathBuf,
     memory: usize,
+    /// Preparers.
+    threads: usize,
+    /// For texts and for rows.
+    spares: &'r Spares,
 }
 
 impl Run<'_> {
@@ -229,7 +241,7 @@ impl Run<'_> {
         imported: &mut Imported,
         progress: &mut Progress,
     ) -> Result<Vec<Sorters>, ServeError> {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let threads = self.threads;
         let memory = self.memory / 8 * 5 / threads;
         let stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -273,7 +285,7 @@ impl Run<'_> {
         let mut next_id = self.job.first_id();
         let mut sequence = 0;
         for source in 0..self.sources.count() {
-            let mut text = Pieces::new(self.sources, source, self.memory / LARGE_SHARE);
+            let mut text = Pieces::new(self.sources, self.spares, source, self.memory / LARGE_SHARE);
             while let Some(mut piece) = text.next()? {
                 piece.sequence = sequence;
                 piece.first_id = next_id;
@@ -306,10 +318,11 @@ impl Run<'_> {
                 let text = LargeText { source, offset, length, line, id: first_id, open: &open };
                 preparer.prepare_large(&text).map_err(failed)?
             } else {
+                preparer.lend(self.spares.take());
                 let text = Text { source, offset, line, first_id, bytes: &piece.bytes };
                 preparer.prepare(&text).map_err(failed)?
             };
-            piece.bytes = Vec::new();
+            self.spares.give(std::mem::take(&mut piece.bytes));
             if done.send((piece, prepared)).is_err() {
                 break;
             }
@@ -342,6 +355,7 @@ impl Run<'_> {
                 }
                 imported.statistics.add(&prepared.statistics);
                 progress.read(imported.statistics.records, piece.length);
+                self.spares.give(prepared.into_room());
             }
         }
         Ok(())

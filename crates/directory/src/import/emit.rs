@@ -16,8 +16,8 @@ use crate::entry::{InlineValue, RowWriter};
 use crate::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
 use crate::links::name_in;
 use crate::rows::{
-    CLASSES, ClassSetId, EntryId, INDEX, NodeFlags, VALUES, class_key, index_key, value_counter, value_hash,
-    value_key,
+    CLASSES, ClassSetId, EntryId, INDEX, NodeFlags, VALUES, class_key, put_index_key, value_counter,
+    value_hash, value_key,
 };
 
 type Result<T> = std::result::Result<T, ImportError>;
@@ -59,7 +59,9 @@ impl Preparer<'_> {
             });
         }
         if known.has_value_rows {
-            values.clone().try_for_each(|(_, normal)| rows.id(INDEX, &index_key(def.base, normal), id))?;
+            values.clone().try_for_each(|(_, normal)| {
+                rows.id_with(INDEX, id, |key| put_index_key(def.base, normal, key))
+            })?;
         }
         if !known.other_parts.is_empty() {
             values

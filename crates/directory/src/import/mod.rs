@@ -30,6 +30,7 @@ mod emit;
 mod id_blocks;
 mod ids;
 mod job;
+mod kept;
 mod known;
 mod large;
 mod prepare;

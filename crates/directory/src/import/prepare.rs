@@ -4,7 +4,7 @@
 //! cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found
 //! out by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use schema::{AttributeDescription, TypeId};
 
 use super::draft::Draft;
 use super::job::{ImportError, Job};
+use super::kept::{Kept, random};
 use super::known::{KnownAttributes, Named};
 use super::sorters::Sorters;
 use crate::OperationError;
 use crate::add::{contradicts_name, naming_values};
 use crate::catalog::ClassSet;
 use crate::csn::Csn;
-use crate::decide::{change_values, creation_values};
 use crate::given_values::{check_value, given_twice};
 use crate::limits::CLASS_SETS_CACHED_MAX;
 use crate::password::{StorageScheme, hash, is_hashed};
@@ -32,12 +32,8 @@ use crate::target::check_depth;
 use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::working_entry::Present;
 
-/// What the server keeps about an entry, in the order of [`creation_values`] and [`change_values`].
-const KEPT: [&str; 6] =
-    ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
-
-/// Where entryCSN is among them.
-const CSN_PLACE: usize = 3;
+/// Sets of attributes kept in mind as allowed.
+const SHAPES_MAX: usize = 1_024;
 
 /// Why a change is not imported.
 pub(super) const IS_A_CHANGE: &str =
@@ -111,6 +107,13 @@ pub struct Statistics {
     pub hashed_passwords: u64,
 }
 
+impl Prepared {
+    /// The room of its rows, when they have been written.
+    pub fn into_room(self) -> Vec<u8> {
+        self.rows
+    }
+}
+
 impl Statistics {
     /// Adds what another has counted.
     pub fn add(&mut self, other: &Statistics) {
@@ -150,9 +153,13 @@ pub struct Preparer<'j> {
     pub(super) present: Vec<Present>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
-    /// Places of what the server keeps about an entry; `None` for what the schema lacks.
-    kept: Option<[Option<usize>; KEPT.len()]>,
-    random: RandomSource,
+    /// Sets of attributes that a set of classes was found to allow, see [`Preparer::check_attributes`].
+    shapes: HashSet<Vec<u32>>,
+    shape: Vec<u32>,
+    pub(super) kept: Option<Kept>,
+    pub(super) random: RandomSource,
+    /// For the rows of the next text.
+    room: Vec<u8>,
     pub(super) statistics: Statistics,
     pub(super) latest_csn: Csn,
 }
@@ -191,8 +198,11 @@ impl<'j> Preparer<'j> {
             present: Vec::new(),
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
+            shapes: HashSet::new(),
+            shape: Vec::new(),
             kept: None,
             random,
+            room: Vec::new(),
             statistics: Statistics::default(),
             latest_csn: Csn::default(),
         })
@@ -205,6 +215,11 @@ impl<'j> Preparer<'j> {
     pub fn into_sorters(mut self) -> Result<Sorters, ImportError> {
         self.sorters.settle()?;
         Ok(self.sorters)
+    }
+
+    /// Lends the room of rows that have been written ([`Prepared::into_room`]) to those of the next text.
+    pub fn lend(&mut self, room: Vec<u8>) {
+        self.room = room;
     }
 
     /// Makes rows of the records of a text.
@@ -260,8 +275,11 @@ impl<'j> Preparer<'j> {
     pub(super) fn begin(&mut self, size: usize) -> Prepared {
         self.statistics = Statistics::default();
         self.latest_csn = Csn::default();
+        let mut rows = std::mem::take(&mut self.room);
+        rows.clear();
+        rows.reserve(size);
         Prepared {
-            rows: Vec::with_capacity(size),
+            rows,
             ends: Vec::new(),
             nodes: Vec::new(),
             refused: Vec::new(),
@@ -354,7 +372,7 @@ impl<'j> Preparer<'j> {
         self.check_repetitions()?;
         self.add_naming(&dn)?;
         let (class_set, classes) = self.classes()?;
-        self.check_attributes(&classes)?;
+        self.check_attributes(class_set, &classes)?;
         self.hash_passwords()?;
         self.complete(id)?;
         Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
@@ -410,7 +428,17 @@ impl<'j> Preparer<'j> {
         Ok((id, class_set))
     }
 
-    fn check_attributes(&mut self, classes: &ClassSet) -> Result<(), OperationError> {
+    /// Whether the classes allow the attributes. Entries mostly have the same ones, and what is allowed once always is.
+    fn check_attributes(&mut self, class_set: ClassSetId, classes: &ClassSet) -> Result<(), OperationError> {
+        self.shape.clear();
+        self.shape.push(class_set.0);
+        for (number, attribute) in self.draft.attributes().iter().enumerate() {
+            let has_several = self.draft.value_count(number) > 1;
+            self.shape.push((attribute.known as u32) << 1 | u32::from(has_several));
+        }
+        if self.shapes.contains(&self.shape) {
+            return Ok(());
+        }
         self.present.clear();
         for (number, attribute) in self.draft.attributes().iter().enumerate() {
             self.present.push(Present {
@@ -418,7 +446,11 @@ impl<'j> Preparer<'j> {
                 value_count: self.draft.value_count(number),
             });
         }
-        check_attributes(&self.job.schema, classes, &self.present)
+        check_attributes(&self.job.schema, classes, &self.present)?;
+        if self.shapes.len() < SHAPES_MAX {
+            self.shapes.insert(self.shape.clone());
+        }
+        Ok(())
     }
 
     /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
@@ -449,63 +481,10 @@ impl<'j> Preparer<'j> {
         }
         Ok(())
     }
-
-    /// Adds what the server keeps about an entry and the text does not bring.
-    fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
-        let kept = self.kept_places()?;
-        let lacks = |place: &usize| self.draft.find(*place).is_none();
-        if kept.iter().flatten().any(lacks) {
-            let csn = self.job.csn(id);
-            let uuid = uuid::Uuid::from_bytes(version_4(random(&mut self.random)?)).to_string();
-            let creation = creation_values(uuid, &self.job.creator, csn);
-            let change = change_values(&self.job.creator, csn);
-            for ((name, value), place) in creation.iter().chain(&change).zip(kept) {
-                let Some(place) = place.filter(|place| self.draft.find(*place).is_none()) else { continue };
-                debug_assert!(KEPT.contains(name));
-                let number = self.draft.attribute(place);
-                let description = &self.known.at(place).def.description;
-                self.draft.add(number, value.as_bytes(), |value, normal| {
-                    check_value(&self.job.schema, description, 1, value, normal)
-                })?;
-            }
-        }
-        let csn_values = kept[CSN_PLACE].and_then(|place| self.draft.find(place));
-        for (value, _) in csn_values.iter().flat_map(|attribute| self.draft.values(attribute)) {
-            let csn = std::str::from_utf8(value).ok().and_then(Csn::parse).unwrap_or_default();
-            self.latest_csn = self.latest_csn.max(csn);
-        }
-        Ok(())
-    }
-
-    /// The places of [`KEPT`], looked up once.
-    fn kept_places(&mut self) -> Result<[Option<usize>; KEPT.len()], OperationError> {
-        if let Some(kept) = self.kept {
-            return Ok(kept);
-        }
-        let mut kept = [None; KEPT.len()];
-        for (place, name) in kept.iter_mut().zip(KEPT) {
-            if let Some(attribute_type) = self.job.schema.attribute_type(name) {
-                *place = Some(self.known.place(self.job, &AttributeDescription::of(attribute_type.id))?);
-            }
-        }
-        self.kept = Some(kept);
-        Ok(kept)
-    }
 }
 
 fn fatal(error: crate::OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
-}
-
-fn random(source: &mut RandomSource) -> Result<[u8; 16], OperationError> {
-    source().map_err(|reason| OperationError::Damaged(format!("no random numbers: {reason}")))
-}
-
-/// Random bytes as a UUID of version 4 (RFC 9562 section 5.4).
-fn version_4(mut bytes: [u8; 16]) -> [u8; 16] {
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    bytes
 }
 
 /// A value given by URL is LDIF, only not for us; anything else is none.

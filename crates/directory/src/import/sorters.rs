@@ -73,8 +73,19 @@ impl Rows {
 
     /// An id under a key of an id set.
     pub(super) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
+        self.id_with(map, id, |out| out.extend_from_slice(key))
+    }
+
+    /// As [`id`](Rows::id), under the key that `put_key` appends.
+    pub(super) fn id_with(
+        &mut self,
+        map: MapId,
+        id: EntryId,
+        put_key: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
         debug_assert_eq!(MAPS[map.index()].kind, MapKind::IdSet);
-        self.set_key(map.index() as u8, key);
+        self.set_key(map.index() as u8, &[]);
+        put_key(&mut self.key);
         let Rows { sorter, gatherer, key } = self;
         gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
     }

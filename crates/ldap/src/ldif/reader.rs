@@ -127,6 +127,15 @@ impl<R: BufRead> LdifReader<R> {
         let text = &mut self.buffer.text;
         let start = text.len();
         let room = self.record_size_max.saturating_sub(start).saturating_add(1);
+        // Mostly the whole line is at hand. An error shows again below.
+        if let Ok(there) = self.input.fill_buf()
+            && let Some(length) = memchr::memchr(b'\n', &there[..there.len().min(room)])
+        {
+            let line = &there[..length];
+            text.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+            self.input.consume(length + 1);
+            return Ok(());
+        }
         let mut input = (&mut self.input).take(room as u64);
         let read = match input.read_until(b'\n', text) {
             Ok(read) => read,

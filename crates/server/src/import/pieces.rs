@@ -1,10 +1,11 @@
 //! Cutting a text into pieces of whole records.
 
 use crate::import::source::Sources;
+use crate::import::spares::Spares;
 use crate::start::ServeError;
 
 /// Bytes of a piece, unless a record is longer.
-const PIECE_SIZE: usize = 2 << 20;
+pub(super) const PIECE_SIZE: usize = 2 << 20;
 
 /// A piece of text. One without bytes is a record too long to be held, to be read from its place.
 pub(super) struct Piece {
@@ -28,6 +29,7 @@ pub(super) struct Piece {
 /// Reads a text piece by piece.
 pub(super) struct Pieces<'s> {
     sources: &'s Sources,
+    spares: &'s Spares,
     source: usize,
     offset: u64,
     line: u64,
@@ -38,9 +40,15 @@ pub(super) struct Pieces<'s> {
 }
 
 impl<'s> Pieces<'s> {
-    /// A reader of one of the texts.
-    pub(super) fn new(sources: &'s Sources, source: usize, record_size_max: usize) -> Pieces<'s> {
-        Pieces { sources, source, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
+    /// A reader of one of the texts, into spare buffers.
+    pub(super) fn new(
+        sources: &'s Sources,
+        spares: &'s Spares,
+        source: usize,
+        record_size_max: usize,
+    ) -> Pieces<'s> {
+        let rest = Vec::new();
+        Pieces { sources, spares, source, offset: 0, line: 0, rest, is_at_end: false, record_size_max }
     }
 
     /// The next piece; its number and ids are for the caller to fill in.
@@ -60,11 +68,9 @@ impl<'s> Pieces<'s> {
             }
             searched = bytes.len().saturating_sub(2);
             let start = bytes.len();
-            bytes.resize(start.max(PIECE_SIZE / 4) * 2, 0);
             let offset = self.offset + start as u64;
-            let wanted = bytes.len() - start;
-            let filled = self.sources.fill(self.source, offset, &mut bytes[start..])?;
-            bytes.truncate(start + filled);
+            let wanted = start.max(PIECE_SIZE / 4) * 2 - start;
+            let filled = self.sources.fill(self.source, offset, &mut bytes, wanted)?;
             self.is_at_end = filled < wanted;
             if self.is_at_end {
                 break bytes.len();
@@ -73,7 +79,7 @@ impl<'s> Pieces<'s> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        self.rest = Vec::with_capacity(PIECE_SIZE);
+        self.rest = self.spares.take();
         self.rest.extend_from_slice(&bytes[end..]);
         bytes.truncate(end);
         let (line_count, record_count) = count(&bytes);
@@ -103,10 +109,8 @@ impl<'s> Pieces<'s> {
             self.offset += kept as u64;
             bytes.drain(..kept);
             searched -= kept;
-            let start = bytes.len();
-            bytes.resize(start + PIECE_SIZE, 0);
-            let read = self.sources.fill(self.source, self.offset + start as u64, &mut bytes[start..])?;
-            bytes.truncate(start + read);
+            let place = self.offset + bytes.len() as u64;
+            let read = self.sources.fill(self.source, place, &mut bytes, PIECE_SIZE)?;
             self.is_at_end = read < PIECE_SIZE;
             let end = first_end(&bytes, searched);
             if let Some(end) = end.or(self.is_at_end.then_some(bytes.len())) {

@@ -63,23 +63,23 @@ impl Sources {
         self.all.iter().map(|source| source.length).sum()
     }
 
-    /// Reads on in a text, to the end of `buffer` or of the text. Returns how many bytes there were. `offset` is where they
-    /// stand.
-    pub(super) fn fill(&self, source: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, ServeError> {
+    /// Reads on in a text, `wanted` bytes or to its end, and appends them to `buffer`. Returns how many there were. `offset` is
+    /// where they stand.
+    pub(super) fn fill(
+        &self,
+        source: usize,
+        offset: u64,
+        buffer: &mut Vec<u8>,
+        wanted: usize,
+    ) -> Result<usize, ServeError> {
         let source = &self.all[source];
         let failed = |error| ServeError::Text { name: source.name.clone(), error };
         let mut stream = source.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match stream.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        let start = buffer.len();
+        buffer.reserve(wanted);
+        let filled = (&mut **stream).take(wanted as u64).read_to_end(buffer).map_err(failed)?;
         if source.is_copied {
-            source.file.write_all_at(&buffer[..filled], offset)?;
+            source.file.write_all_at(&buffer[start..], offset)?;
         }
         Ok(filled)
     }

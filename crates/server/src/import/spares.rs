@@ -1,0 +1,51 @@
+//! Buffers that go around instead of being given back to the system, which would have to clear every page of them anew.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Buffers nobody uses at the moment.
+pub(super) struct Spares {
+    buffers: Mutex<Vec<Vec<u8>>>,
+    count_max: usize,
+    size_max: usize,
+}
+
+impl Spares {
+    /// Keeps up to `count_max` buffers of up to `size_max` bytes.
+    pub(super) fn new(count_max: usize, size_max: usize) -> Spares {
+        Spares { buffers: Mutex::new(Vec::new()), count_max, size_max }
+    }
+
+    /// An empty buffer, with whatever room it has.
+    pub(super) fn take(&self) -> Vec<u8> {
+        self.buffers().pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back. What is in it goes.
+    pub(super) fn give(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut buffers = self.buffers();
+        if buffers.len() < self.count_max && (1..=self.size_max).contains(&buffer.capacity()) {
+            buffers.push(buffer);
+        }
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_small_buffers_are_kept() {
+        let spares = Spares::new(2, 100);
+        for size in [10, 1_000, 0, 20, 30] {
+            spares.give(vec![1; size]);
+        }
+        let kept: Vec<_> = (0..3).map(|_| spares.take()).collect();
+        assert!(kept.iter().all(Vec::is_empty));
+        assert!(kept.iter().map(Vec::capacity).eq([20, 10, 0]));
+    }
+}
