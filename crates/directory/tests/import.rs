@@ -80,20 +80,20 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         all.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
     let mut resolved_rows = Rows::new(folder.path(), MEMORY);
     let outcomes = store::Sorter::new(folder.path(), MEMORY);
-    let resolved = resolve(&job, names, &mut resolved_rows, outcomes, |_| {})?;
+    let resolved =
+        resolve(&job, blocks(SortedRows::merge_names(names)?), &mut resolved_rows, outcomes, |_| {})?;
     let refused = builder.place(resolved, |rejected| {
         done.rejected.push(rejected);
         Ok(())
     })?;
     rows.push(resolved_rows);
-    builder.write_rows(blocks(rows), &refused, |_| {})?;
+    builder.write_rows(blocks(SortedRows::merge(rows)?), &refused, |_| {})?;
     done.entries = builder.count() - refused.count();
     builder.finish(&job, [7; 16], now)?;
     Ok(done)
 }
 
-fn blocks(rows: Vec<Rows>) -> impl Iterator<Item = Result<RowBlock, ImportError>> {
-    let mut sorted = SortedRows::merge(rows).unwrap();
+fn blocks(mut sorted: SortedRows) -> impl Iterator<Item = Result<RowBlock, ImportError>> {
     std::iter::from_fn(move || sorted.next_block().map_err(ImportError::from).transpose())
 }
 
@@ -480,9 +480,21 @@ fn a_record_too_long_to_be_held_is_read_in_parts() {
     let sorters = preparer.into_sorters().unwrap();
     let mut rows = Rows::new(folder.path(), MEMORY);
     let outcomes = store::Sorter::new(folder.path(), MEMORY);
-    let resolved = resolve(&job, vec![sorters.names], &mut rows, outcomes, |_| {}).unwrap();
+    let resolved = resolve(
+        &job,
+        blocks(SortedRows::merge_names(vec![sorters.names]).unwrap()),
+        &mut rows,
+        outcomes,
+        |_| {},
+    )
+    .unwrap();
     let refused = builder.place(resolved, |late| panic!("{late:?}")).unwrap();
-    assert_eq!(builder.write_rows(blocks(vec![rows, sorters.rows]), &refused, |_| {}).unwrap(), 1);
+    assert_eq!(
+        builder
+            .write_rows(blocks(SortedRows::merge(vec![rows, sorters.rows]).unwrap()), &refused, |_| {})
+            .unwrap(),
+        1
+    );
     builder.finish(&job, [7; 16], 0).unwrap();
     let mut directory = open(folder, &[SUFFIX]);
     assert_sound(&directory);

@@ -25,9 +25,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, RandomSource, Refusal, RowBlock,
-    Rows, SortedRows, Sorters, Statistics, Text, resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, ROW_BLOCK_SIZE, RandomSource,
+    Refusal, Refused, Resolved, RowBlock, Rows, SortedRows, Sorters, Statistics, Text, resolve,
 };
+use store::StoreError;
 
 use crate::config::Config;
 use crate::settings::{self, SettingsFile};
@@ -45,11 +46,12 @@ pub use source::{Input, InputData};
 /// Least memory that an import is given, in bytes.
 const MEMORY_MIN: usize = 64 << 20;
 
-/// Blocks of rows that wait to be written, at most.
-const BLOCKS_MAX: usize = 8;
+/// Blocks of rows that wait to be written, at most, and the share of the memory that they may take.
+const BLOCKS_MAX: usize = 64;
+const BLOCKS_SHARE: usize = 16;
 
 /// Blocks of rows, of half a megabyte each, after which what was written is synced beside the writing.
-const BLOCKS_PER_SYNC: usize = 256;
+const BLOCKS_PER_SYNC: usize = 64;
 
 /// Buffers of texts and rows that are kept for the next ones, for each preparer.
 const SPARES_A_THREAD: usize = 4;
@@ -189,9 +191,62 @@ impl Run<'_> {
         progress.begin(Phase::Names, imported.statistics.records);
         let mut resolved_rows = Rows::new(self.data, self.memory / 8);
         let outcomes = store::Sorter::new(self.data, self.memory / 16);
-        let resolved = resolve(self.job, names, &mut resolved_rows, outcomes, |count| progress.at(count))
-            .map_err(|error| self.failed(error))?;
+        let resolved = std::thread::scope(|scope| {
+            let (sender, blocks) = sync_channel(self.blocks_max());
+            scope.spawn(move || hand_over(SortedRows::merge_names(names), &sender));
+            resolve(self.job, blocks.into_iter(), &mut resolved_rows, outcomes, |count| progress.at(count))
+        })
+        .map_err(|error| self.failed(error))?;
         imported.dangling = resolved.dangling;
+        rows.push(resolved_rows);
+        std::thread::scope(|scope| {
+            // Merging begins while the tree is written, as far as there is room for what comes of it.
+            let (sender, blocks) = sync_channel(self.blocks_max());
+            scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
+            let refused = self.place(&mut builder, resolved, &mut rejects, &mut imported, &mut progress)?;
+            if imported.entries == 0 {
+                return Ok(());
+            }
+            progress.begin(Phase::Rows, 0);
+            early_sync.ask();
+            let blocks = blocks.into_iter().enumerate().map(|(number, block)| {
+                if number % BLOCKS_PER_SYNC == BLOCKS_PER_SYNC - 1 {
+                    early_sync.ask();
+                }
+                block
+            });
+            let written = builder.write_rows(blocks, &refused, |count| progress.at(count));
+            imported.repeated_values = written.map_err(|error| self.failed(error))?;
+            Ok::<(), ServeError>(())
+        })?;
+        if imported.entries == 0 {
+            let reason = rejects.first_reason().to_owned();
+            rejects.keep();
+            return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
+        }
+        imported.bytes = progress.bytes();
+        progress.begin(Phase::Sync, 0);
+        drop(early_sync);
+        builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
+        rejects.keep();
+        progress.end();
+        Ok(imported)
+    }
+
+    /// Blocks of rows that wait for whoever needs them, at most.
+    fn blocks_max(&self) -> usize {
+        (self.memory / BLOCKS_SHARE / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
+    }
+
+    /// Writes the tree, and what has no place in it to the rejects.
+    fn place(
+        &self,
+        builder: &mut Builder,
+        resolved: Resolved,
+        rejects: &mut Rejects,
+        imported: &mut Imported,
+        progress: &mut Progress,
+    ) -> Result<Refused, ServeError> {
         progress.begin(Phase::Tree, imported.statistics.records);
         let mut not_written = None;
         let refused = builder
@@ -204,33 +259,8 @@ impl Run<'_> {
             })
             .map_err(|error| not_written.take().unwrap_or_else(|| self.failed(error)))?;
         imported.entries = builder.count() - refused.count();
-        let reason = rejects.first_reason().to_owned();
         imported.rejects_file = rejects.finish()?;
-        if imported.entries == 0 {
-            rejects.keep();
-            return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
-        }
-        rows.push(resolved_rows);
-        progress.begin(Phase::Rows, 0);
-        imported.repeated_values = std::thread::scope(|scope| {
-            let (sender, blocks) = sync_channel(BLOCKS_MAX);
-            scope.spawn(move || merge(rows, &sender));
-            let blocks = blocks.into_iter().enumerate().map(|(number, block)| {
-                if number % BLOCKS_PER_SYNC == BLOCKS_PER_SYNC - 1 {
-                    early_sync.ask();
-                }
-                block
-            });
-            builder.write_rows(blocks, &refused, |count| progress.at(count))
-        })
-        .map_err(|error| self.failed(error))?;
-        imported.bytes = progress.bytes();
-        progress.begin(Phase::Sync, 0);
-        drop(early_sync);
-        builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
-        rejects.keep();
-        progress.end();
-        Ok(imported)
+        Ok(refused)
     }
 
     /// Reads all texts and writes all entry rows.
@@ -363,8 +393,8 @@ impl Run<'_> {
 }
 
 /// Merges rows and hands them over, or the error that ends it, until nobody takes them any more.
-fn merge(rows: Vec<Rows>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
-    let merged = SortedRows::merge(rows).map_err(ImportError::from).and_then(|mut sorted| {
+fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
+    let merged = sorted.map_err(ImportError::from).and_then(|mut sorted| {
         while let Some(block) = sorted.next_block()? {
             if blocks.send(Ok(block)).is_err() {
                 break;

@@ -42,4 +42,4 @@ pub use job::{ImportError, ImportOptions, Job};
 pub use large::LargeText;
 pub use prepare::{Place, Prepared, Preparer, RandomSource, Refusal, Rejected, Statistics, Text};
 pub use resolve::{Resolved, resolve};
-pub use sorters::{RowBlock, Rows, SortedRows, Sorters};
+pub use sorters::{Names, ROW_BLOCK_SIZE, RowBlock, Rows, SortedRows, Sorters};

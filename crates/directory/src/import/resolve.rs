@@ -1,10 +1,10 @@
 //! From sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
 
-use store::{Sorted, Sorter};
+use store::Sorter;
 
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
-use super::sorters::{Named, Names, Rows};
+use super::sorters::{Named, RowBlock, Rows};
 use crate::attribute_index::normal_value;
 use crate::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, NodeFlags, VALUES, children_counter, dangling_key,
@@ -61,34 +61,33 @@ impl Outcome {
     }
 }
 
-/// Follows the names of all entries and links, and puts the rows that come of them into `rows`. `outcomes` is an empty
-/// sorter; `progress` hears how many names have been followed.
+/// Follows the names of all entries and links, as [`SortedRows::merge_names`](super::SortedRows::merge_names) has them, and puts
+/// the rows that come of them into `rows`. `outcomes` is an empty sorter; `progress` hears how many names have been followed.
 ///
 /// # Errors
-/// The disk is full or fails.
+/// That of the first block that is one; the disk is full or fails.
 pub fn resolve(
     job: &Job,
-    names: Vec<Names>,
+    names: impl Iterator<Item = Result<RowBlock>>,
     rows: &mut Rows,
     outcomes: Sorter,
     mut progress: impl FnMut(u64),
 ) -> Result<Resolved> {
-    let mut sorted: Sorted = Sorter::merge(names.into_iter().map(|names| names.0).collect())?;
     let resolved = Resolved { rejected: IdBits::default(), outcomes, dangling: 0 };
     let mut walk =
         Walk { job, rows, resolved, path: Vec::new(), open: vec![Open::root()], at: At::default() };
     let mut count = 0;
-    while let Some((key, value)) = sorted.next()? {
-        let named = Named::decode(value).ok_or(ImportError::Damaged("names"))?;
-        walk.take(key, named)?;
-        count += 1;
-        if count % 65_536 == 0 {
-            progress(count);
+    for block in names {
+        let block = block?;
+        for (key, value) in block.rows() {
+            let named = Named::decode(value).ok_or(ImportError::Damaged("names"))?;
+            walk.take(key, named)?;
         }
+        count += block.ends.len() as u64;
+        progress(count);
     }
     walk.close_down_to(0)?;
     walk.count_below()?;
-    progress(count);
     Ok(walk.resolved)
 }
 

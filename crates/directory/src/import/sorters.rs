@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, store::StoreError>;
 const COUNTERS: u8 = u8::MAX;
 
 /// Bytes of rows handed on at once.
-const BLOCK_SIZE: usize = 512 << 10;
+pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
 /// Share of a preparer's memory that goes to names: a quarter. An entry has one name and a handful of index rows.
 const NAMES_SHARE: usize = 4;
@@ -119,7 +119,7 @@ impl Rows {
     }
 }
 
-/// All rows in order. Merging them takes as long as writing them, so each may be done on a thread of its own.
+/// All rows, or all names, in order. Merging them takes as long as what is done with them, so each may be done on a thread of its own.
 pub struct SortedRows {
     sorted: Sorted,
 }
@@ -135,13 +135,22 @@ impl SortedRows {
         Ok(SortedRows { sorted })
     }
 
+    /// The names of several sorters.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn merge_names(names: Vec<Names>) -> Result<SortedRows> {
+        let sorted = Sorter::merge(names.into_iter().map(|names| names.0).collect())?;
+        Ok(SortedRows { sorted })
+    }
+
     /// The next rows; `None` behind the last.
     ///
     /// # Errors
     /// The disk fails.
     pub fn next_block(&mut self) -> Result<Option<RowBlock>> {
-        let mut block = RowBlock { bytes: Vec::with_capacity(BLOCK_SIZE), ends: Vec::new() };
-        while block.bytes.len() < BLOCK_SIZE {
+        let mut block = RowBlock { bytes: Vec::with_capacity(ROW_BLOCK_SIZE), ends: Vec::new() };
+        while block.bytes.len() < ROW_BLOCK_SIZE {
             let Some((key, value)) = self.sorted.next()? else { break };
             block.bytes.extend_from_slice(key);
             let key_end = block.bytes.len();
