@@ -47,27 +47,28 @@ struct Place {
     key_len: u8,
     /// Bytes of `differences` in use.
     used: u8,
-    /// How often other keys have to want the place before they get it.
-    strength: u8,
     key: [u8; KEY_MAX],
     differences: [u8; DIFFERENCES_SIZE],
 }
 
-const EMPTY: Place = Place {
-    first: 0,
-    last: 0,
-    key_len: 0,
-    used: 0,
-    strength: 0,
-    key: [0; KEY_MAX],
-    differences: [0; DIFFERENCES_SIZE],
-};
+const EMPTY: Place =
+    Place { first: 0, last: 0, key_len: 0, used: 0, key: [0; KEY_MAX], differences: [0; DIFFERENCES_SIZE] };
+
+/// What is to be known of all places of a set at once: keys that are not in the table, as most are that come once, cost no
+/// look at the places themselves.
+#[derive(Clone, Default)]
+struct Set {
+    /// A part of the hash of each place's key; 0 is no key.
+    tags: [u32; WAYS],
+    /// How often other keys have to want each place before they get it.
+    strengths: [u8; WAYS],
+}
 
 /// A table of frequent keys.
 pub(super) struct Gatherer {
+    sets: Vec<Set>,
+    /// [`WAYS`] for each set.
     places: Vec<Place>,
-    /// A part of the hash of each place's key; 0 is no key.
-    tags: Vec<[u32; WAYS]>,
     set_count_max: usize,
 }
 
@@ -76,7 +77,7 @@ impl Gatherer {
     pub(super) fn new(memory: usize) -> Gatherer {
         let sets = memory / (WAYS * size_of::<Place>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
-        Gatherer { places: Vec::new(), tags: Vec::new(), set_count_max }
+        Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
 
     /// Takes an id under a key. `out` gets what does not stay: a key and a block of ids.
@@ -89,38 +90,34 @@ impl Gatherer {
         if key.is_empty() || key.len() > KEY_MAX || self.set_count_max == 0 {
             return out(key, &id.to_be_bytes());
         }
-        if self.tags.is_empty() {
-            self.tags = vec![[0; WAYS]; self.set_count_max];
+        if self.sets.is_empty() {
+            self.sets = vec![Set::default(); self.set_count_max];
             self.places = vec![EMPTY; self.set_count_max * WAYS];
         }
-        let (set, tag) = self.hash(key);
-        let tags = &mut self.tags[set];
-        let places = &mut self.places[set * WAYS..][..WAYS];
-        for (place, _) in places.iter_mut().zip(&*tags).filter(|(_, other)| **other == tag) {
-            if place.key[..usize::from(place.key_len)] == *key {
-                place.strength = (place.strength + 1).min(STRENGTH_MAX);
+        let (number, tag) = self.hash(key);
+        let set = &mut self.sets[number];
+        let places = &mut self.places[number * WAYS..][..WAYS];
+        for (way, place) in places.iter_mut().enumerate() {
+            if set.tags[way] == tag && place.key[..usize::from(place.key_len)] == *key {
+                set.strengths[way] = (set.strengths[way] + 1).min(STRENGTH_MAX);
                 return place.add(id, out);
             }
         }
-        let weakest = places.iter_mut().zip(tags).min_by_key(|(place, _)| place.strength);
-        match weakest {
-            Some((place, other)) if place.strength <= 1 => {
-                place.flush(out)?;
-                *other = tag;
-                place.begin(key, id);
-                Ok(())
-            }
-            Some((place, _)) => {
-                place.strength -= 1;
-                out(key, &id.to_be_bytes())
-            }
-            None => Ok(()),
+        let weakest = (1..WAYS)
+            .fold(0, |weakest, way| if set.strengths[way] < set.strengths[weakest] { way } else { weakest });
+        if set.strengths[weakest] > 1 {
+            set.strengths[weakest] -= 1;
+            return out(key, &id.to_be_bytes());
         }
+        places[weakest].flush(out)?;
+        places[weakest].begin(key, id);
+        (set.tags[weakest], set.strengths[weakest]) = (tag, 1);
+        Ok(())
     }
 
     /// Hands out everything that is in the table, and its memory.
     pub(super) fn finish(&mut self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        self.tags = Vec::new();
+        self.sets = Vec::new();
         std::mem::take(&mut self.places).iter_mut().try_for_each(|place| place.flush(out))
     }
 
@@ -129,7 +126,7 @@ impl Gatherer {
         let mut hasher = FixedState::default().build_hasher();
         hasher.write(key);
         let hash = hasher.finish();
-        ((hash >> 32) as usize & (self.tags.len() - 1), hash as u32 | 1)
+        ((hash >> 32) as usize & (self.sets.len() - 1), hash as u32 | 1)
     }
 }
 
@@ -137,7 +134,7 @@ impl Place {
     fn begin(&mut self, key: &[u8], id: u64) {
         self.key[..key.len()].copy_from_slice(key);
         self.key_len = key.len() as u8;
-        (self.first, self.last, self.used, self.strength) = (id, id, 0, 1);
+        (self.first, self.last, self.used) = (id, id, 0);
     }
 
     #[inline]
