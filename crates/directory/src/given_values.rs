@@ -179,15 +179,32 @@ pub(crate) fn check_value(
     bytes: &[u8],
     normal: &mut Vec<u8>,
 ) -> Result<(), OperationError> {
+    check_syntax(schema, description, place, bytes)?;
+    append_normal(schema, schema.type_by_id(description.type_id), bytes, normal)
+        .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
+}
+
+/// As [`check_value`], for a value whose normal form surely exists and is not needed, or not yet.
+pub(crate) fn check_syntax(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    bytes: &[u8],
+) -> Result<(), OperationError> {
     let attribute_type = schema.type_by_id(description.type_id);
-    let invalid = |reason: String| {
-        let name = description.returned_name(schema);
-        let diagnostic = format!("{name}: value {place} is {reason}");
-        OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
-    };
-    schema.validate_value(attribute_type, bytes).map_err(|error| invalid(error.to_string()))?;
-    append_normal(schema, attribute_type, bytes, normal)
-        .map_err(|error| invalid(format!("not comparable: {error}")))
+    let checked = schema.validate_value(attribute_type, bytes);
+    checked.map_err(|error| invalid(schema, description, place, &error.to_string()))
+}
+
+fn invalid(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    reason: &str,
+) -> OperationError {
+    let name = description.returned_name(schema);
+    let diagnostic = format!("{name}: value {place} is {reason}");
+    OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
 }
 
 /// The normal form of a value that is not to be stored as a link.

@@ -47,6 +47,16 @@ fn plain_preparation(form: Form) -> Option<Preparation> {
     }
 }
 
+/// Whether a value has a key for sure: preparing ASCII never fails (RFC 4518 prohibits nothing there).
+pub(crate) fn surely_has_key(form: Form, value: &[u8]) -> bool {
+    match form {
+        Form::Text(_, Alphabet::Unicode | Alphabet::Ascii) => value.is_ascii(),
+        Form::List => value.is_ascii() && !value.contains(&b'\\'),
+        Form::Octets => true,
+        _ => false,
+    }
+}
+
 impl PlainPieces {
     /// For pieces as they occur in keys; `None` where keys have to be made.
     pub(crate) fn new(

@@ -143,6 +143,11 @@ impl MatchingRule {
         plain::has_key(self.form(), value, key)
     }
 
+    /// Whether a value has a key for sure, as can be said without making it. `false` says nothing.
+    pub fn surely_has_key(self, value: &[u8]) -> bool {
+        plain::surely_has_key(self.form(), value)
+    }
+
     pub(crate) fn error(self, fault: Fault) -> ValueError {
         ValueError { rule: self.name(), fault }
     }

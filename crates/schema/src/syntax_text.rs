@@ -32,7 +32,12 @@ fn is_printable(byte: u8) -> bool {
 }
 
 pub(crate) fn directory_string(value: &[u8]) -> Result<(), Fault> {
-    if value.is_empty() { Err(Fault::Empty) } else { text(value).map(drop) }
+    // Mostly ASCII, which is seen sooner than that it is UTF-8.
+    match value {
+        [] => Err(Fault::Empty),
+        ascii if ascii.is_ascii() => Ok(()),
+        other => text(other).map(drop),
+    }
 }
 
 pub(crate) fn ia5_string(value: &[u8]) -> Result<(), Fault> {

@@ -20,6 +20,8 @@ pub(super) struct DraftAttribute {
     /// Its place in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
+    /// Whether it has one value, whose normal form is not made yet.
+    lacks_normal: bool,
     /// Values whose rows are made already, because there are too many to hold.
     streamed_count: usize,
 }
@@ -64,7 +66,7 @@ impl Draft {
         let attribute = &mut self.attributes[self.count];
         attribute.known = known;
         attribute.values.clear();
-        attribute.streamed_count = 0;
+        (attribute.lacks_normal, attribute.streamed_count) = (false, 0);
         self.count += 1;
         self.count - 1
     }
@@ -85,6 +87,32 @@ impl Draft {
         Ok(())
     }
 
+    /// Adds the first value to the attribute of this number, without its normal form.
+    pub(super) fn add_alone(&mut self, number: usize, bytes: &[u8]) {
+        let _ = self.add(number, bytes, |_, _| Ok::<(), ()>(()));
+        self.attributes[number].lacks_normal = true;
+    }
+
+    /// Makes the normal form that the attribute of this number may lack.
+    pub(super) fn complete_normal<E>(
+        &mut self,
+        number: usize,
+        normalize: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Draft { bytes, normals, attributes, .. } = self;
+        let attribute = &mut attributes[number];
+        if !attribute.lacks_normal {
+            return Ok(());
+        }
+        let start = normals.len();
+        if let Some(value) = attribute.values.first_mut() {
+            normalize(&bytes[value.bytes.clone()], normals)?;
+            value.normal = start..normals.len();
+        }
+        attribute.lacks_normal = false;
+        Ok(())
+    }
+
     /// Puts other values in the place of those of the attribute of this number.
     pub(super) fn replace<E>(
         &mut self,
@@ -93,6 +121,7 @@ impl Draft {
         mut normalize: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.attributes[number].values.clear();
+        self.attributes[number].lacks_normal = false;
         values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
     }
 
@@ -107,7 +136,7 @@ impl Draft {
         attribute.values.len() + attribute.streamed_count
     }
 
-    /// The values of an attribute with their normal forms.
+    /// The values of an attribute with their normal forms; one that was added without has an empty one.
     pub(super) fn values<'d>(
         &'d self,
         attribute: &'d DraftAttribute,
@@ -155,6 +184,20 @@ mod tests {
             assert_eq!(draft.given_twice(&draft.attributes()[number]), Some(count + 1));
             assert_eq!(draft.value_count(number), count + 1);
         }
+    }
+
+    #[test]
+    fn a_normal_form_may_come_later() {
+        let mut draft = Draft::default();
+        let number = draft.attribute(4);
+        draft.add_alone(number, b"One");
+        assert!(draft.values(&draft.attributes()[number]).eq([(&b"One"[..], &b""[..])]));
+        for _ in 0..2 {
+            draft.complete_normal(number, lower).unwrap();
+            assert!(draft.values(&draft.attributes()[number]).eq([(&b"One"[..], &b"one"[..])]));
+        }
+        draft.add(number, b"oNE", lower).unwrap();
+        assert_eq!(draft.given_twice(&draft.attributes()[number]), Some(2));
     }
 
     #[test]

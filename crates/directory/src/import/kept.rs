@@ -1,7 +1,7 @@
 //! What the server keeps about an entry and the text does not bring: its UUID, who made it and when.
 //!
 //! Of the six values four are the same for all entries of a second. They are made, checked and normalised once a second, not
-//! once an entry.
+//! once an entry; of the other two, normal forms are made only if they are indexed.
 
 use std::fmt::Write as _;
 
@@ -57,6 +57,10 @@ impl Preparer<'_> {
             for ((value, place), brought) in kept.values.iter().zip(kept.places).zip(brought) {
                 let Some(place) = place.filter(|_| brought.is_none()) else { continue };
                 let number = self.draft.attribute(place);
+                if self.known.at(place).spares_normals() {
+                    self.draft.add_alone(number, value.text.as_bytes());
+                    continue;
+                }
                 self.draft.add(number, value.text.as_bytes(), |_, normal| {
                     normal.extend_from_slice(&value.normal);
                     Ok::<(), OperationError>(())
@@ -109,8 +113,12 @@ impl Kept {
         let text = &mut self.values[CSN_PLACE].text;
         text.clear();
         let _ = write!(text, "{csn}");
-        self.check(preparer, UUID_PLACE)?;
-        self.check(preparer, CSN_PLACE)
+        for place in [UUID_PLACE, CSN_PLACE] {
+            if !self.places[place].is_some_and(|known| preparer.known.at(known).spares_normals()) {
+                self.check(preparer, place)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks a value and makes its normal form.

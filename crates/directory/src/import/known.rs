@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use schema::AttributeDescription;
+use schema::{AttributeDescription, MatchingRule};
 
 use super::job::Job;
 use crate::OperationError;
@@ -35,8 +35,23 @@ pub(super) struct KnownAttribute {
     pub(super) is_user_password: bool,
     /// Whether normal values are indexed.
     pub(super) has_value_rows: bool,
+    /// The rule of normal forms that nobody needs unless an entry has several values: those of attributes that are no links and whose
+    /// normal values are not indexed.
+    spared_rule: Option<MatchingRule>,
     /// What else is indexed.
     pub(super) other_parts: IndexParts,
+}
+
+impl KnownAttribute {
+    /// Whether the normal form of an entry's only value is not needed, and surely exists.
+    pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
+        self.spared_rule.is_some_and(|rule| rule.surely_has_key(value))
+    }
+
+    /// Whether the normal form of an entry's only value is not needed.
+    pub(super) fn spares_normals(&self) -> bool {
+        self.spared_rule.is_some()
+    }
 }
 
 /// The attributes that one thread has met.
@@ -112,9 +127,12 @@ impl KnownAttributes {
         let attribute_type = job.schema.type_by_id(description.type_id);
         let parts = def.index.kept_parts();
         let other = |part: &IndexPart| *part != IndexPart::Values && parts.has(*part);
+        let has_value_rows = parts.has(IndexPart::Values);
+        let is_needed = has_value_rows || def.is_link;
         self.all.push(KnownAttribute {
             def,
-            has_value_rows: parts.has(IndexPart::Values),
+            has_value_rows,
+            spared_rule: attribute_type.equality.filter(|_| !is_needed),
             other_parts: IndexPart::ALL.into_iter().filter(other).fold(IndexParts::NONE, IndexParts::with),
             is_single_valued: attribute_type.single_value,
             is_user_password: is_user_password(&job.schema, description.type_id),

@@ -22,7 +22,7 @@ use crate::OperationError;
 use crate::add::{contradicts_name, naming_values};
 use crate::catalog::ClassSet;
 use crate::csn::Csn;
-use crate::given_values::{check_value, given_twice};
+use crate::given_values::{check_syntax, check_value, given_twice};
 use crate::limits::CLASS_SETS_CACHED_MAX;
 use crate::password::{StorageScheme, hash, is_hashed};
 use crate::quoted::Quoted;
@@ -339,11 +339,18 @@ impl<'j> Preparer<'j> {
             self.statistics.virtual_values += 1;
             return Ok(());
         };
-        let number = self.draft.attribute(place);
-        let count = self.draft.value_count(number);
-        let description = &self.known.at(place).def.description;
-        self.draft.add(number, value, |value, normal| {
-            check_value(&self.job.schema, description, count + 1, value, normal)
+        let Preparer { job, known, draft, .. } = self;
+        let number = draft.attribute(place);
+        let count = draft.value_count(number);
+        let description = &known.at(place).def.description;
+        if count == 0 && known.at(place).spares_normal(value) {
+            check_syntax(&job.schema, description, 1, value)?;
+            draft.add_alone(number, value);
+            return Ok(());
+        }
+        complete_normal(job, known, draft, number)?;
+        draft.add(number, value, |value, normal| {
+            check_value(&job.schema, description, count + 1, value, normal)
         })
     }
 
@@ -392,6 +399,7 @@ impl<'j> Preparer<'j> {
         for naming in naming_values(&self.job.schema, dn)? {
             let place = self.known.place(self.job, &naming.description)?;
             let number = self.draft.attribute(place);
+            complete_normal(self.job, &self.known, &mut self.draft, number)?;
             let attribute = &self.draft.attributes()[number];
             if self.draft.values(attribute).any(|(_, normal)| normal == naming.value.key) {
                 continue;
@@ -481,6 +489,17 @@ impl<'j> Preparer<'j> {
         }
         Ok(())
     }
+}
+
+/// Makes the normal form that the attribute of this number of a draft may lack: from here on its values are compared.
+fn complete_normal(
+    job: &Job,
+    known: &KnownAttributes,
+    draft: &mut Draft,
+    number: usize,
+) -> Result<(), OperationError> {
+    let description = &known.at(draft.attributes()[number].known).def.description;
+    draft.complete_normal(number, |value, normal| check_value(&job.schema, description, 1, value, normal))
 }
 
 fn fatal(error: crate::OpenError) -> OperationError {
