@@ -41,14 +41,36 @@ impl NormalName {
     pub fn of(dn: &Dn<'_>, schema: &Schema) -> NormalName {
         let mut name = NormalName { key: Vec::with_capacity(64), ends: Vec::with_capacity(8), failure: None };
         for rdn in dn.rdns().rev() {
-            if let Err(error) = schema.normalize_rdn(&rdn, &mut name.key) {
-                name.failure = Some(error);
-                name.key.truncate(name.ends.last().copied().unwrap_or(0));
+            name.push(&rdn, schema);
+            if name.failure.is_some() {
                 break;
             }
-            name.ends.push(name.key.len());
         }
         name
+    }
+
+    /// The normal form of the name that `rdn` makes below this one.
+    pub(crate) fn below(&self, rdn: &Rdn<'_, '_>, schema: &Schema) -> NormalName {
+        let mut name = NormalName {
+            key: Vec::with_capacity(self.key.len() + 64),
+            ends: Vec::with_capacity(self.ends.len() + 1),
+            failure: self.failure.clone(),
+        };
+        name.key.extend_from_slice(&self.key);
+        name.ends.extend_from_slice(&self.ends);
+        if name.failure.is_none() {
+            name.push(rdn, schema);
+        }
+        name
+    }
+
+    fn push(&mut self, rdn: &Rdn<'_, '_>, schema: &Schema) {
+        if let Err(error) = schema.normalize_rdn(rdn, &mut self.key) {
+            self.failure = Some(error);
+            self.key.truncate(self.ends.last().copied().unwrap_or(0));
+        } else {
+            self.ends.push(self.key.len());
+        }
     }
 
     /// Number of RDNs.

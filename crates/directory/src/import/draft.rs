@@ -27,18 +27,29 @@ pub(super) struct DraftAttribute {
 }
 
 /// The entry.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Draft {
     bytes: Vec<u8>,
     normals: Vec<u8>,
     attributes: Vec<DraftAttribute>,
+    /// The numbers of attributes by their place among the known ones, and which entry had them: counted, from 1.
+    numbers: Vec<(u64, usize)>,
+    entry: u64,
     /// How many of `attributes` belong to this entry; those behind only lend their room.
     count: usize,
+}
+
+impl Default for Draft {
+    fn default() -> Draft {
+        let (bytes, normals, attributes, numbers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Draft { bytes, normals, attributes, numbers, entry: 1, count: 0 }
+    }
 }
 
 impl Draft {
     /// Begins a new entry.
     pub(super) fn clear(&mut self) {
+        self.entry += 1;
         self.bytes.clear();
         self.normals.clear();
         self.count = 0;
@@ -51,15 +62,23 @@ impl Draft {
 
     /// The attribute at this place of the known ones, if the entry has it.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
-        self.attributes().iter().find(|attribute| attribute.known == known)
+        self.number(known).map(|number| &self.attributes[number])
+    }
+
+    fn number(&self, known: usize) -> Option<usize> {
+        let &(entry, number) = self.numbers.get(known)?;
+        (entry == self.entry).then_some(number)
     }
 
     /// The number of an attribute within the entry, which gets it if it does not have it yet.
     pub(super) fn attribute(&mut self, known: usize) -> usize {
-        // Lines of one attribute mostly stand together.
-        if let Some(place) = self.attributes().iter().rposition(|attribute| attribute.known == known) {
-            return place;
+        if let Some(number) = self.number(known) {
+            return number;
         }
+        if known >= self.numbers.len() {
+            self.numbers.resize(known + 1, (0, 0));
+        }
+        self.numbers[known] = (self.entry, self.count);
         if self.count == self.attributes.len() {
             self.attributes.push(DraftAttribute::default());
         }

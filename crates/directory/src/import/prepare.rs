@@ -151,6 +151,8 @@ pub struct Preparer<'j> {
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
     pub(super) present: Vec<Present>,
+    /// The text of the last entry's superior, and its normal form.
+    superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
     /// Sets of attributes that a set of classes was found to allow, see [`Preparer::check_attributes`].
@@ -196,6 +198,7 @@ impl<'j> Preparer<'j> {
             known: KnownAttributes::default(),
             draft: Draft::default(),
             present: Vec::new(),
+            superior: None,
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
             shapes: HashSet::new(),
@@ -358,7 +361,7 @@ impl<'j> Preparer<'j> {
     pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<Checked, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
-        let name = NormalName::of(&dn, &job.schema);
+        let name = self.name(&dn);
         if let Some(error) = &name.failure {
             let diagnostic = format!("{}: {error}", Quoted(dn.text()));
             return Err(OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic));
@@ -383,6 +386,22 @@ impl<'j> Preparer<'j> {
         self.hash_passwords()?;
         self.complete(id)?;
         Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
+    }
+
+    /// The normal form of a name. Neighbours in a text mostly have the same superior, whose normal form is kept.
+    fn name(&mut self, dn: &Dn<'_>) -> NormalName {
+        let schema = &self.job.schema;
+        let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
+        let text = dn.text_from(1);
+        match &self.superior {
+            Some((known, superior)) if known == text => superior.below(&rdn, schema),
+            _ => {
+                let superior = NormalName::of(&dn.ancestor(1), schema);
+                let name = superior.below(&rdn, schema);
+                self.superior = Some((text.to_owned(), superior));
+                name
+            }
+        }
     }
 
     fn check_repetitions(&self) -> Result<(), OperationError> {
