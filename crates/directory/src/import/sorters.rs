@@ -22,8 +22,8 @@ const COUNTERS: u8 = u8::MAX;
 /// Bytes of rows handed on at once.
 pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
-/// Share of a preparer's memory that goes to names: a quarter. An entry has one name and a handful of index rows.
-const NAMES_SHARE: usize = 4;
+/// Share of a preparer's memory that goes to names: a third. An entry has one name, and a few rows of indexes that are not gathered.
+const NAMES_SHARE: usize = 3;
 
 /// Share of the memory of rows that goes to the table of frequent keys: an eighth.
 const GATHERED_SHARE: usize = 8;
