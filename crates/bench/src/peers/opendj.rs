@@ -187,13 +187,17 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
         blocks.set(file, &format!("cn={logger},cn=Loggers,cn=config"), &[("ds-cfg-enabled", enabled)])?;
     }
     let scheme = if setup.passwords == Passwords::Clear { "Clear" } else { "Salted SHA-1" };
+    let scheme = format!("cn={scheme},cn=Password Storage Schemes,cn=config");
     blocks.set(
         file,
         "cn=Default Password Policy,cn=Password Policies,cn=config",
-        &[(
-            "ds-cfg-default-password-storage-scheme",
-            &format!("cn={scheme},cn=Password Storage Schemes,cn=config"),
-        )],
+        &[("ds-cfg-default-password-storage-scheme", &scheme)],
+    )?;
+    // The loader does not ask the policy.
+    blocks.set(
+        file,
+        "cn=Password Policy Import,cn=Plugins,cn=config",
+        &[("ds-cfg-default-user-password-storage-scheme", &scheme)],
     )?;
     blocks.set(
         file,
@@ -266,6 +270,7 @@ mod tests {
             "cn=File-Based Access Logger,cn=Loggers,cn=config",
             "cn=Json File-Based Access Logger,cn=Loggers,cn=config",
             "cn=Default Password Policy,cn=Password Policies,cn=config",
+            "cn=Password Policy Import,cn=Plugins,cn=config",
             BACKEND,
             &format!("cn=Index,{BACKEND}"),
             &format!("ds-cfg-attribute=aci,cn=Index,{BACKEND}"),
@@ -280,6 +285,9 @@ mod tests {
     fn the_configuration_is_changed_where_the_setup_says() {
         let indexes = vec!["cn:equality,presence".parse().unwrap(), "entryUUID".parse().unwrap()];
         let setup = Setup::new("dc=example,dc=com", indexes, 0);
+        let clear = Setup { passwords: Passwords::Clear, ..setup.clone() };
+        let text = configuration(&small_file(), Path::new("f"), &clear).unwrap();
+        assert!(text.contains("ds-cfg-default-user-password-storage-scheme: cn=Clear,"), "{text}");
         let text = configuration(&small_file(), Path::new("f"), &setup).unwrap();
         assert!(!text.contains("ds-cfg-attribute=mail"), "{text}");
         for part in [
