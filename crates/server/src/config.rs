@@ -12,9 +12,9 @@ use std::time::Duration;
 use directory::DirectorySettings;
 use ldap::ServerUrl;
 
-use crate::limits;
 use crate::node_file::NodeFile;
 use crate::values::{DnText, LogLevel};
+use crate::{limits, memory};
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
@@ -183,7 +183,7 @@ impl Config {
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
             read_ahead_threads: limits::READ_AHEAD_THREADS,
-            row_cache_bytes: limits::ROW_CACHE_BYTES,
+            row_cache_bytes: default_row_cache_bytes(),
             suffixes: Vec::new(),
             initial: None,
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
@@ -292,6 +292,14 @@ impl Config {
             .map(|(name, _, online)| (name, online))
             .collect()
     }
+}
+
+/// Memory for remembering rows where nothing is said.
+fn default_row_cache_bytes() -> usize {
+    let share = memory::available_bytes().map(|bytes| bytes / limits::ROW_CACHE_MEMORY_DIVISOR);
+    share
+        .and_then(|share| usize::try_from(share).ok())
+        .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
 }
 
 /// The administrator's password: from the file of the command line, the environment, or the file the node file names.

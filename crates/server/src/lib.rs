@@ -37,6 +37,7 @@ mod listener;
 pub mod load;
 pub mod log;
 mod mailbox;
+mod memory;
 mod monitor;
 mod node_file;
 mod operation_log;

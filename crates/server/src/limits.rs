@@ -13,6 +13,9 @@ pub const CONNECTIONS_MAX: usize = 100_000;
 /// indexed value need of some two million entries, taken only as they are asked for. See [`store::View::remember_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
+/// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth more.
+pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
+
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
 pub const OUTSTANDING_MAX: usize = 1_024;
 
