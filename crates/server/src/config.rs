@@ -182,7 +182,7 @@ impl Config {
             threads: cores,
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
-            read_ahead_threads: limits::READ_AHEAD_THREADS,
+            read_ahead_threads: default_read_ahead_threads(),
             row_cache_bytes: default_row_cache_bytes(),
             suffixes: Vec::new(),
             initial: None,
@@ -292,6 +292,13 @@ impl Config {
             .map(|(name, _, online)| (name, online))
             .collect()
     }
+}
+
+/// Threads that read ahead where nothing is said.
+fn default_read_ahead_threads() -> usize {
+    let fitting = memory::available_bytes().map(|bytes| bytes / limits::READ_AHEAD_MEMORY_PER_THREAD);
+    let fitting = fitting.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+    fitting.clamp(1, limits::READ_AHEAD_THREADS)
 }
 
 /// Memory for remembering rows where nothing is said.

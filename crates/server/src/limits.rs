@@ -75,6 +75,9 @@ pub const SCAN_NICENESS: i32 = 19;
 /// have.
 pub const READ_AHEAD_THREADS: usize = 64;
 
+/// Memory that there must be for each of them by default: a thread takes half a megabyte once it has worked.
+pub const READ_AHEAD_MEMORY_PER_THREAD: u64 = 16 << 20;
+
 /// Requests that one thread reads ahead in a row.
 pub const READ_AHEAD_MESSAGES: usize = 4;
 
