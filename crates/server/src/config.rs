@@ -113,7 +113,7 @@ pub struct Config {
     pub hash_threads: usize,
     /// Threads for long searches; with none, those run in slices on the event loops.
     pub scan_threads: usize,
-    /// Threads that wait for the disk where data is larger than memory; with none, event loops wait themselves.
+    /// Threads that wait for the disk where data is larger than memory, at most; with none, event loops wait themselves.
     pub read_ahead_threads: usize,
     /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
     pub row_cache_bytes: usize,
@@ -182,7 +182,7 @@ impl Config {
             threads: cores,
             hash_threads: (cores / 2).max(1),
             scan_threads: cores,
-            read_ahead_threads: default_read_ahead_threads(),
+            read_ahead_threads: limits::READ_AHEAD_THREADS,
             row_cache_bytes: default_row_cache_bytes(),
             suffixes: Vec::new(),
             initial: None,
@@ -292,13 +292,6 @@ impl Config {
             .map(|(name, _, online)| (name, online))
             .collect()
     }
-}
-
-/// Threads that read ahead where nothing is said.
-fn default_read_ahead_threads() -> usize {
-    let fitting = memory::available_bytes().map(|bytes| bytes / limits::READ_AHEAD_MEMORY_PER_THREAD);
-    let fitting = fitting.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
-    fitting.clamp(1, limits::READ_AHEAD_THREADS)
 }
 
 /// Memory for remembering rows where nothing is said.

@@ -71,11 +71,11 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
 
-/// Threads that read ahead where data is larger than memory, by default: as many pages asked of a disk at a time as it likes to
+/// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a time as it likes to
 /// have.
 pub const READ_AHEAD_THREADS: usize = 64;
 
-/// Memory that there must be for each of them by default: a thread takes half a megabyte once it has worked.
+/// Memory that there must be for each of them: a thread takes half a megabyte once it has worked.
 pub const READ_AHEAD_MEMORY_PER_THREAD: u64 = 16 << 20;
 
 /// Requests that one thread reads ahead in a row.

@@ -24,9 +24,11 @@ use directory::{Directory, Requester, Snapshot};
 use ldap::{DecodeLimits, Message};
 
 use crate::limits::{
-    COLD_FAULTS_MIN, COLD_TICK, COLD_TICKS, READ_AHEAD_MESSAGES, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
+    COLD_FAULTS_MIN, COLD_TICK, COLD_TICKS, READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES,
+    SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
 };
 use crate::mailbox::{Address, Letter, Mailbox};
+use crate::memory;
 use crate::process::major_faults;
 
 /// What is read of a search: its first slice on the event loop.
@@ -122,7 +124,8 @@ impl ReadAheadPool {
     /// Makes sure that there are threads. False where there cannot be any.
     pub(crate) fn start(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        while threads.len() < self.threads_max {
+        let wanted = threads_for(memory::available_bytes()).min(self.threads_max);
+        while threads.len() < wanted {
             match self.start_one(threads.len()) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -196,6 +199,12 @@ impl Queue {
             state.waiting_threads -= 1;
         }
     }
+}
+
+/// Threads that there is memory for. Asked when they are wanted first: a process may be put under a limit after its start.
+fn threads_for(memory_bytes: Option<u64>) -> usize {
+    let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
+    count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
 }
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
@@ -365,6 +374,13 @@ mod tests {
             assert!(!coldness.count(0) && coldness.is_cold());
         }
         assert!(!coldness.count(0) && !coldness.is_cold());
+    }
+
+    #[test]
+    fn threads_are_as_many_as_fit() {
+        assert_eq!(threads_for(None), usize::MAX);
+        assert_eq!(threads_for(Some(1 << 20)), 1);
+        assert_eq!(threads_for(Some(64 << 20)), 4);
     }
 
     #[test]
