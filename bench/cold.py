@@ -25,16 +25,6 @@ import servers  # noqa: E402
 
 PANDO = "target/release/pando"
 PAGE = 4096
-HEAD = """title = "Data larger than memory"
-
-[data]
-template = "people"
-rdn = "uid"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-
-[needs]
-indexes = ["uid:equality"]
-"""
 COLD = """
 [[job]]
 clients = 64
@@ -106,16 +96,10 @@ def probe(file, seconds):
     return json.loads(said)["jobs"][0]["read"]["iops"]
 
 
-def run(server, name, text, arguments):
-    workload, output = arguments.folder / f"{name}.toml", arguments.folder / f"{name}.json"
-    workload.write_text(HEAD + text.replace("SHARE", str(500 / arguments.entries)))
-    command = [PANDO, "bench", "run", "--workload", str(workload), "--no-limit", "--no-check", "--target", server.uri]
-    command += ["-D", server.admin, "-w", servers.PASSWORD, "--entries", str(arguments.entries), "--load-cpus", "1"]
-    command += ["--server-pid", str(server.process.pid), "--duration", f"{arguments.seconds}s", "--warmup", "5s", "-o", str(output)]
-    finished = subprocess.run(command, capture_output=True, text=True)
-    if finished.returncode:
-        sys.exit(f"{server.name}, {name}: {finished.stdout[-1000:]} {finished.stderr[-1000:]}")
-    return json.loads(output.read_text())["workloads"][0]
+def run(server, name, jobs, arguments):
+    file, output = arguments.folder / f"{name}.toml", arguments.folder / f"{name}.json"
+    jobs = jobs.replace("SHARE", str(500 / arguments.entries))
+    return servers.run_load(server, f"Data larger than memory: {name}", jobs, file, f"{arguments.seconds}s", "5s", output)
 
 
 def measure(kind, data, arguments):
@@ -163,7 +147,7 @@ def main():
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     arguments.folder = arguments.folder.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    data = servers.Data("people", "people", arguments.entries, "dc=example,dc=com", ("uid:equality",), "password")
+    data = servers.people(arguments.entries)
     results = [measure(kind, data, arguments) for kind in (servers.Pando, servers.Slapd)]
     for r in results:
         share = r["reads_per_second"] / r["probe_reads_per_second"]

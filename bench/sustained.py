@@ -10,11 +10,9 @@ the whole time), private memory flat (the last quarter at most 5% above the seco
 """
 
 import argparse
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -22,16 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "goals"))
 import servers  # noqa: E402
 
 PANDO = "target/release/pando"
-WORKLOAD = """title = "Searches, modifies, adds and deletes for long"
-
-[data]
-template = "people"
-rdn = "uid"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-
-[needs]
-indexes = ["uid:equality"]
-
+JOBS = """
 [[job]]
 clients = 48
 
@@ -111,22 +100,18 @@ def main():
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     output = (arguments.output or folder / "result.json").resolve()
-    (folder / "workload.toml").write_text(WORKLOAD)
-    data = servers.Data("people", "people", arguments.entries, "dc=example,dc=com", ("uid:equality",), "password")
-    server = servers.Pando(PANDO, str(folder), data, "0")
+    server = servers.Pando(PANDO, str(folder), servers.people(arguments.entries), "0")
     server.load(lambda text: print(text, file=sys.stderr))
     server.start()
-    command = [PANDO, "bench", "run", "--workload", str(folder / "workload.toml"), "--no-limit", "--target", server.uri]
-    command += ["-D", server.admin, "-w", servers.PASSWORD, "--entries", str(arguments.entries), "--load-cpus", "1"]
-    command += ["--server-pid", str(server.process.pid), "--duration", arguments.duration, "--warmup", "10s", "-o", str(output)]
+    title = "Searches, modifies, adds and deletes for long"
     try:
-        code = subprocess.run(command).returncode
+        result = servers.run_load(server, title, JOBS, folder / "workload.toml", arguments.duration, "10s", output)
     finally:
         server.stop()
-    figures = judge(json.loads(output.read_text())["workloads"][0]["seconds"])
+    figures = judge(result["seconds"])
     for name, figure, is_reached in figures:
         print(f"{name:66} {figure:>12} {'' if is_reached else 'missed'}")
-    sys.exit(code or (0 if all(is_reached for _, _, is_reached in figures) else 7))
+    sys.exit(0 if all(is_reached for _, _, is_reached in figures) else 7)
 
 
 if __name__ == "__main__":

@@ -185,6 +185,38 @@ class Null(Server):
         return [self.pando, "bench", "limit", "--listen", self.uri.removeprefix("ldap://")]
 
 
+# A workload over `pando generate people`: its title and its jobs are still to come.
+PEOPLE_WORKLOAD = """title = "{title}"
+
+[data]
+template = "people"
+rdn = "uid"
+dn = "uid=user.{{n}},ou=people,dc=example,dc=com"
+first = 0
+
+[needs]
+indexes = ["uid:equality"]
+{jobs}"""
+
+
+def people(entries):
+    """The data of such a workload."""
+    return Data("people", "people", entries, "dc=example,dc=com", ("uid:equality",), "password")
+
+
+def run_load(server, title, jobs, file, duration, warmup, output):
+    """Loads a server with a workload over people from processor 1; the result's only workload."""
+    with open(file, "w") as workload:
+        workload.write(PEOPLE_WORKLOAD.format(title=title, jobs=jobs))
+    command = [server.pando, "bench", "run", "--workload", str(file), "--no-limit", "--target", server.uri]
+    command += ["-D", server.admin, "-w", PASSWORD, "--entries", str(server.data.entries), "--load-cpus", "1"]
+    command += ["--server-pid", str(server.process.pid), "--duration", duration, "--warmup", warmup, "-o", str(output)]
+    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        raise Failed(f"{server.name}, {title}: the load found faults, said above")
+    with open(output) as result:
+        return json.load(result)["workloads"][0]
+
+
 KINDS = {kind.name: kind for kind in (Pando, Slapd, Null)}
 
 
