@@ -1,4 +1,4 @@
-//! The data of a comparison: generated once, as a file that every server's own loader reads.
+//! The data of a comparison: generated once, as a file that every server's own loader reads, and on the disk before the first does.
 //!
 //! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every server
 //! verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
@@ -98,10 +98,13 @@ impl Data {
         let parsed = Template::read(template, parameters)?;
         let count = parsed.entry_count();
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
-        let mut filter = Filter::new(file, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
+        let file = File::create(path).map_err(io)?;
+        let out = BufWriter::with_capacity(1 << 20, &file);
+        let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
+        // Otherwise the system writes the file out while a loader is measured, and the more of it the longer that takes.
+        file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
             template: template.to_owned(),
