@@ -94,14 +94,15 @@ impl<'a> Groups<'a> {
             servers.iter().position(|server| server.identity == identity).unwrap_or_default()
         };
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
-        // What a server cannot do was not measured, so it has no load: it goes to the group of those who can.
-        let (unsupported, measured): (Vec<_>, Vec<_>) = results()
+        // What was not measured has no load: it goes to the group of those who could.
+        let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
-            .partition(|result| result.unsupported.is_some());
-        for result in measured.into_iter().chain(unsupported) {
+            .partition(|result| not_begun(result).is_some());
+        for result in measured.into_iter().chain(idle) {
             let shape = Shape::of(result);
-            let place = groups.iter().position(|(other, _)| {
-                if result.unsupported.is_none() { *other == shape } else { other.is_like(&shape) }
+            let place = groups.iter().position(|(other, _)| match not_begun(result) {
+                None => *other == shape,
+                Some(_) => other.is_like(&shape),
             });
             let place = place.unwrap_or_else(|| {
                 groups.push((shape, Group::new(result)));
@@ -126,6 +127,23 @@ fn is_load_only(result: &WorkloadResult) -> bool {
         && result.unsupported.is_none()
         && result.failures.is_empty()
         && result.server.bulk_load.is_some()
+}
+
+/// Why a workload was never under load.
+pub(crate) enum NotBegun<'a> {
+    /// The server cannot do it.
+    Unsupported(&'a str),
+    /// Something failed before the first request, such as making the connections.
+    Failed(&'a str),
+}
+
+/// Why nothing was asked, if that is so.
+fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
+    if let Some(reason) = &result.unsupported {
+        return Some(NotBegun::Unsupported(reason));
+    }
+    let never_asked = result.parameters.connections == 0 && result.operations.is_empty();
+    result.failures.first().filter(|_| never_asked).map(|failure| NotBegun::Failed(failure))
 }
 
 impl Shape<'_> {
@@ -197,7 +215,7 @@ impl<'a> Group<'a> {
 
     /// The load that was measured, if anybody could do it.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
-        let measured = self.rows.iter().find(|row| row.unsupported().is_none());
+        let measured = self.rows.iter().find(|row| row.not_begun().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]
     }
 
@@ -245,6 +263,13 @@ impl<'a> Row<'a> {
 
     pub(crate) fn unsupported(&self) -> Option<&'a str> {
         self.rounds.iter().find_map(|round| round.unsupported.as_deref())
+    }
+
+    /// Why there is no figure of any round.
+    pub(crate) fn not_begun(&self) -> Option<NotBegun<'a>> {
+        let mut reasons: Vec<_> = self.rounds.iter().map(|round| not_begun(round)).collect();
+        let all = reasons.iter().all(Option::is_some);
+        reasons.swap_remove(0).filter(|_| all)
     }
 
     /// Whether its figures can be compared: measured, to the end, every answer right.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::groups::{Group, Groups, Row};
+use super::groups::{Group, Groups, NotBegun, Row};
 use super::text::{self, NOTHING};
 use super::verdict;
 use super::view::anchor;
@@ -48,8 +48,25 @@ pub(crate) struct Cell {
     cpu: Option<String>,
     /// The first server's CPU time a request as a part of this one's.
     cpu_ratio: Option<String>,
-    pub(crate) cannot: Option<String>,
+    pub(crate) lack: Option<Lack>,
     is_flagged: bool,
+}
+
+/// Why there is no figure.
+#[derive(Debug, Serialize)]
+pub(crate) struct Lack {
+    /// In a word: "cannot" or "failed".
+    pub(crate) word: &'static str,
+    pub(crate) reason: String,
+}
+
+impl Lack {
+    fn of(not_begun: &NotBegun<'_>) -> Lack {
+        match not_begun {
+            NotBegun::Unsupported(reason) => Lack { word: "cannot", reason: (*reason).to_owned() },
+            NotBegun::Failed(reason) => Lack { word: "failed", reason: (*reason).to_owned() },
+        }
+    }
 }
 
 /// The table, where there is enough to compare.
@@ -93,8 +110,8 @@ fn round_size(entries: u64) -> u64 {
 fn cell(group: &Group<'_>, server: usize) -> Cell {
     let row_of = |server: usize| group.rows.iter().find(|row| row.server == server);
     let Some(row) = row_of(server) else { return Cell::default() };
-    if let Some(reason) = row.unsupported() {
-        return Cell { cannot: Some(reason.to_owned()), ..Cell::default() };
+    if let Some(not_begun) = row.not_begun() {
+        return Cell { lack: Some(Lack::of(&not_begun)), ..Cell::default() };
     }
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let compared = row_of(0).filter(|first| server > 0 && first.is_clean() && row.is_clean());
@@ -111,7 +128,7 @@ fn cell(group: &Group<'_>, server: usize) -> Cell {
         },
         cpu: cost(row).filter(|cost| *cost > 0.0).map(text::micros),
         cpu_ratio: costs.map(|(mine, theirs)| text::ratio(mine / theirs)),
-        cannot: None,
+        lack: None,
         is_flagged: !row.is_clean(),
     }
 }
@@ -130,7 +147,7 @@ pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Resul
     let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for line in overview.parts.iter().flat_map(|part| &part.lines) {
         for (server, cell) in overview.servers.iter().zip(&line.cells) {
-            let Some(reason) = &cell.cannot else { continue };
+            let Some(Lack { reason, .. }) = &cell.lack else { continue };
             match reasons.iter_mut().find(|(of, other, _)| of == server && other == reason) {
                 Some((_, _, names)) => names.push(&line.name),
                 None => reasons.push((server, reason, vec![&line.name])),
@@ -154,13 +171,13 @@ fn table(overview: &Overview, sink: &mut impl Write, figure: &dyn Fn(&Cell) -> F
     for part in &overview.parts {
         writeln!(sink, "| **{}** |{}", part.title, " |".repeat(overview.servers.len()))?;
         for line in &part.lines {
-            let cells = line.cells.iter().map(|cell| match figure(cell) {
-                _ if cell.cannot.is_some() => "cannot".to_owned(),
-                (Some(figure), ratio) => {
+            let cells = line.cells.iter().map(|cell| match (&cell.lack, figure(cell)) {
+                (Some(lack), _) => lack.word.to_owned(),
+                (None, (Some(figure), ratio)) => {
                     let mark = if cell.is_flagged { " ⚠" } else { "" };
                     format!("{figure}{mark}{}", ratio.map(|ratio| format!(" ({ratio})")).unwrap_or_default())
                 }
-                (None, _) => NOTHING.to_owned(),
+                (None, (None, _)) => NOTHING.to_owned(),
             });
             writeln!(sink, "| `{}` | {} |", line.name, cells.collect::<Vec<_>>().join(" | "))?;
         }

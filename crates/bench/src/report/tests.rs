@@ -68,6 +68,27 @@ fn many_workloads_have_a_table_of_all_before_them() {
 }
 
 #[test]
+fn a_run_that_never_began_stands_beside_those_that_did() {
+    let mut run = comparison();
+    let is_one = |result: &&mut WorkloadResult| {
+        result.workload == "m-vault-bind-scram" && result.server.product.starts_with("389")
+    };
+    for failed in run.workloads.iter_mut().filter(is_one) {
+        (failed.parameters, failed.per_second) = (result::Parameters::default(), 0.0);
+        failed.operations.clear();
+        failed.complete = false;
+        failed.failures = vec!["5053 connections were not made within 60 s".to_owned()];
+    }
+    let count = Groups::new(&[comparison()], None).groups.len();
+    let runs = [run.clone()];
+    assert_eq!(Groups::new(&runs, None).groups.len(), count);
+    let mut text = Vec::new();
+    Report::new(vec![run]).write_markdown(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("| failed |") && text.contains("5053 connections were not made"), "{text}");
+}
+
+#[test]
 fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
     let mut run = comparison();
     let server = run.workloads[0].server.clone();
