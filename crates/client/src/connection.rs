@@ -5,8 +5,8 @@ use crate::{ClientError, Outcome, Received, Reply, Tls};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
     Control, Controls, ControlsBuf, DeleteRequest, ExtendedRequest, FilterBuf, Message, MessageId,
-    ModifyDnRequest, ModifyRequest, Request, Response, Scope, SearchEntry, SearchRequest, SelectionBuf,
-    ServerUrl,
+    ModifyDnRequest, ModifyRequest, PagedResults, Request, Response, Scope, SearchEntry, SearchRequest,
+    SelectionBuf, ServerUrl,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -256,6 +256,21 @@ impl Connection {
         let selection = SelectionBuf::from_iter(attributes);
         let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
         self.request(Request::Search(request), controls)
+    }
+
+    /// One page of the same (RFC 2696); [`Reply::page`] tells where the next one begins.
+    pub fn search_page(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+        page: PagedResults<'_>,
+    ) -> Result<Reply, ClientError> {
+        let value = page.encode();
+        let control = Control { oid: ldap::oids::PAGED_RESULTS, critical: true, value: Some(&value) };
+        let controls = ControlsBuf::from_iter([control]);
+        self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
     /// Search whose entries are looked at one by one, as they come, and not kept. While `each` works, nothing is read.

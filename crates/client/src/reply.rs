@@ -1,6 +1,8 @@
 //! What comes back, owned.
 
-use ldap::{DecodeLimits, MessageId, ReceivedResult, Response, ResponseMessage, ResultCode};
+use ldap::{
+    DecodeLimits, MessageId, PagedResults, ReceivedResult, Response, ResponseMessage, ResultCode, oids,
+};
 
 /// What a client accepts from a server: everything but absurd sizes.
 pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
@@ -162,6 +164,14 @@ impl Reply {
             outcome,
             last: None,
         }
+    }
+
+    /// What the server says of the page that it sent (RFC 2696): an estimate of all entries, and the cookie of the next
+    /// page, empty behind the last one; `None` where it says nothing.
+    pub fn page(&self) -> Option<(u32, Vec<u8>)> {
+        let control = self.last.as_ref()?.message().controls.find(oids::PAGED_RESULTS)?;
+        let page = PagedResults::decode(control.value?)?;
+        Some((page.size, page.cookie.to_vec()))
     }
 
     /// Puts the messages that came for one request together; the last ends the operation.

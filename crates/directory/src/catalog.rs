@@ -167,6 +167,7 @@ pub struct Catalog {
 pub(crate) const META_FORMAT: &[u8] = b"format";
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
+/// 16 random octets. They leave the directory nowhere: cookies of paged searches are sealed with them.
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
@@ -642,6 +643,15 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     let Some(bytes) = read.get(META, META_LAST_ENTRY)? else { return Ok(EntryId::ROOT) };
     let id = bytes.try_into().map(u64::from_be_bytes);
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
+}
+
+/// What tells this data directory from every other, also from one made anew in its place.
+///
+/// # Errors
+/// The row is damaged.
+pub(crate) fn generation(read: &Read) -> Result<[u8; 16], OperationError> {
+    let generation = read.get(META, META_GENERATION)?.and_then(|bytes| bytes.try_into().ok());
+    generation.ok_or_else(|| OperationError::Damaged("generation".to_owned()))
 }
 
 /// The version of the indexes in the rows: see [`Catalog::index_version`].

@@ -4,10 +4,11 @@
 //! control that is unknown, or does not fit the operation, is refused where it is critical and ignored where it is not.
 
 use ber::{Reader, Tag};
-use ldap::{Control, Controls, Request, ResultCode};
+use ldap::{Control, Controls, PagedResults, Request, ResultCode, oids};
 
 use crate::Outcome;
 use crate::bind::ExternalIdentity;
+use crate::search::PageRequest;
 
 /// OID of ManageDsaIT (RFC 3296 section 3).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
@@ -92,6 +93,12 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_subentries,
     },
     SupportedControl {
+        oid: oids::PAGED_RESULTS,
+        name: "paged results",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_paged_results,
+    },
+    SupportedControl {
         oid: EXPLAIN,
         name: "explain",
         contexts: &[ControlContext::Search],
@@ -109,6 +116,8 @@ pub struct RequestControls {
     pub subentries: Option<bool>,
     /// The searchResDone says how the search was carried out.
     pub explain: bool,
+    /// The search returns one page of its results (RFC 2696).
+    pub page: Option<PageRequest>,
     /// Whom SASL EXTERNAL finds at the other end of the connection. Set by the server: no control says this.
     pub external: ExternalIdentity,
 }
@@ -164,6 +173,13 @@ impl RequestControls {
         self.subentries = Some(visible != [0]);
         Ok(())
     }
+
+    fn read_paged_results(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
+        let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
+        self.page = Some(PageRequest::of(asked));
+        Ok(())
+    }
 }
 
 fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outcome {
@@ -207,6 +223,9 @@ mod tests {
         let subentries = |visible| RequestControls { subentries: Some(visible), ..none };
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0xff]))], Search), Ok(subentries(true)));
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0]))], Search), Ok(subentries(false)));
+        let page = PagedResults { size: 100, cookie: b"abc" };
+        let paged = RequestControls { page: Some(PageRequest::of(page)), ..none };
+        assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 
     #[test]
@@ -226,6 +245,11 @@ mod tests {
         check(&[(MANAGE_DSA_IT, true, Some(b"x"))], Search, 2, "control ManageDsaIT takes no value");
         check(&[(EXPLAIN, true, Some(b"x"))], Search, 2, "control explain takes no value");
         check(&[(MANAGE_DSA_IT, true, None); 2], Search, 2, "control ManageDsaIT is given twice");
+        for value in [None, Some(&b""[..]), Some(&[0x30, 5, 2, 1, 0xff, 4, 0])] {
+            let text =
+                "control paged results takes a page size from 0 to 2147483647 and a cookie as its value";
+            check(&[(oids::PAGED_RESULTS, false, value)], Search, 2, text);
+        }
         for value in [None, Some(&b""[..]), Some(&[1, 1]), Some(&[1, 2, 0, 0]), Some(&[1, 1, 0, 0])] {
             check(
                 &[(SUBENTRIES, false, value)],

@@ -27,6 +27,7 @@ use crate::limits::LOG_TRIM_SLICE;
 use crate::name_cache::NameCache;
 use crate::record::{Change, Record};
 use crate::rows::{MAPS, META, NODES};
+use crate::search::PageKey;
 use crate::settings::{self, Difference, SettingsError, SettingsRecord, change_entries};
 use crate::tree::State;
 use crate::virtual_entries::MonitorSource;
@@ -163,6 +164,7 @@ pub struct Directory {
     pub(crate) vendor_version: String,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
+    pub(crate) page_key: PageKey,
 }
 
 impl Directory {
@@ -179,6 +181,9 @@ impl Directory {
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);
         prepare(&mut store_writer, &mut catalog, &options, is_new)?;
+        let view = store.view()?;
+        let generation = catalog::generation(&view)?;
+        drop(view);
         let directory = Arc::new(Directory {
             store,
             settings: ArcSwap::from_pointee(Settings::of(&options.node, &catalog.settings.general)),
@@ -187,6 +192,7 @@ impl Directory {
             monitor: options.monitor,
             vendor_version: options.vendor_version,
             streams: AtomicUsize::new(0),
+            page_key: PageKey::new(generation),
         });
         let writer = Writer { directory: directory.clone(), store: store_writer, catalog };
         Ok((directory, writer))

@@ -18,6 +18,7 @@
 //! - `explain`: the plan, for a person
 //! - `scope`: which of them the search is about, and their DNs
 //! - `selection`, `result`, `stream`: what is returned of them
+//! - `paging`: one page of them at a time
 //! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
 
 mod base;
@@ -26,6 +27,7 @@ mod evaluate;
 mod explain;
 mod filter;
 mod outside;
+mod paging;
 mod parts;
 mod pieces;
 mod plan;
@@ -41,13 +43,17 @@ mod tests;
 mod tree_search;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
-use ldap::{Control, Controls, ControlsBuf, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{
+    Control, ControlsBuf, DerefAliases, MessageId, PagedResults, ResultCode, Scope, SearchRequest, oids,
+};
 
 pub(crate) use base::{Finding, find_entry};
 pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
 pub(crate) use outside::entries as entries_outside;
+pub(crate) use paging::PageKey;
+pub use paging::PageRequest;
 pub use parts::{PartScanner, Piece, PieceEnd};
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
@@ -56,8 +62,9 @@ pub(crate) use selection::Selection;
 use crate::access::{Access, Requester};
 use crate::controls::{EXPLAIN, RequestControls};
 use crate::rows::EntryId;
-use crate::tree::{NormalName, parse_dn};
+use crate::tree::{NormalName, State, parse_dn};
 use crate::{OperationError, Outcome, Snapshot};
+use paging::Paging;
 use tree_search::TreeSearch;
 
 /// Keys of an index that are gone through for the work that one candidate costs.
@@ -92,6 +99,8 @@ pub struct Search {
     time_limit_seconds: u32,
     result_code: Option<ResultCode>,
     work: Work,
+    /// The page that it returns, where it is one of several.
+    paging: Option<Box<Paging>>,
 }
 
 enum Work {
@@ -106,7 +115,9 @@ struct Results {
     messages: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
-    /// How many of them may be sent; 0 is all.
+    /// How many of them are on earlier pages.
+    passed_over: usize,
+    /// How many of the others may be sent; 0 is all.
     size_limit: u32,
     entries_sent: u64,
 }
@@ -152,13 +163,39 @@ impl Search {
             }
             None => Search::find_base(snapshot, access, id, request, controls)?,
         };
-        Ok(Search {
+        let mut search = Search {
             id,
             time_limit_seconds: access
                 .limit_of(request.time_limit_seconds, state.settings.time_limit_seconds),
             result_code: None,
             work,
-        })
+            paging: None,
+        };
+        if let Some(page) = &controls.page {
+            let key = &snapshot.directory().page_key;
+            let paging = Paging::begin(key, requester, request, controls, page)?;
+            search.turn_to(paging, state, access)?;
+        }
+        Ok(search)
+    }
+
+    /// Makes it the search for a page.
+    fn turn_to(&mut self, paging: Paging, state: State<'_>, access: Access) -> Result<(), OperationError> {
+        // What the settings allow is a matter of each page: of all of them together a client gets as many as it asks for.
+        let room = access.limit_of(paging.room(), state.settings.size_limit);
+        if paging.is_abandoned() {
+            self.work = Work::Made(Results::default());
+        }
+        match &mut self.work {
+            Work::Made(results) => {
+                results.passed_over =
+                    usize::try_from(paging.from).unwrap_or(usize::MAX).min(results.ends.len());
+                results.size_limit = room;
+            }
+            Work::Tree(search) => search.turn_to(paging.from, room, state)?,
+        }
+        self.paging = Some(Box::new(paging));
+        Ok(())
     }
 
     /// The base, where the snapshot remembers it and it is an ordinary entry to this request.
@@ -231,11 +268,13 @@ impl Search {
         let outcome = match &mut self.work {
             Work::Made(results) => {
                 let limit = if results.size_limit == 0 { usize::MAX } else { results.size_limit as usize };
-                let count = results.ends.len().min(limit);
-                let end = count.checked_sub(1).map_or(0, |last| results.ends[last]);
-                out.extend_from_slice(&results.messages[..end]);
+                let left = results.ends.len() - results.passed_over;
+                let count = left.min(limit);
+                let end_of = |count: usize| count.checked_sub(1).map_or(0, |last| results.ends[last]);
+                let (start, end) = (end_of(results.passed_over), end_of(results.passed_over + count));
+                out.extend_from_slice(&results.messages[start..end]);
                 results.entries_sent = count as u64;
-                let is_cut = count < results.ends.len();
+                let is_cut = count < left;
                 Ok(Some(if is_cut { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }))
             }
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
@@ -253,7 +292,8 @@ impl Search {
         }
     }
 
-    /// How many candidates are left to look at, at most, as far as the plan knows; `None` where that is not known (yet).
+    /// How many candidates are left to look at, as far as the plan knows, or until the limit on results is likely to be
+    /// reached; `None` where that is not known (yet).
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -293,11 +333,18 @@ impl Search {
             self.result_code = Some(ResultCode::OTHER);
             return Step::Broken;
         }
-        let outcome = match outcome {
+        let mut outcome = match outcome {
             Ok(None) => return Step::More,
             Ok(Some(code)) => Outcome::code(code),
             Err(error) => Outcome::from(error),
         };
+        let mut controls = self.explanation_control(snapshot);
+        if let Some(paging) = &self.paging {
+            let estimate = self.estimate(snapshot);
+            let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
+            outcome.code = code;
+            controls.push(page_control(&value));
+        }
         self.result_code = Some(outcome.code);
         let result = LdapResult {
             code: outcome.code,
@@ -305,7 +352,6 @@ impl Search {
             diagnostic: &outcome.diagnostic,
             referrals: &outcome.referrals,
         };
-        let controls = self.response_controls(snapshot);
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
         Step::Done
     }
@@ -343,8 +389,24 @@ impl Search {
         }
     }
 
+    /// Where the first entry is for which there was no room.
+    fn next(&self) -> u64 {
+        match &self.work {
+            Work::Made(results) => results.passed_over as u64 + results.entries_sent,
+            Work::Tree(search) => search.next_id,
+        }
+    }
+
+    /// How many entries all pages have together, where that is easily told; else 0.
+    fn estimate(&self, snapshot: &Snapshot) -> u64 {
+        match &self.work {
+            Work::Made(results) => results.ends.len() as u64,
+            Work::Tree(search) => search.estimate(snapshot).unwrap_or(0),
+        }
+    }
+
     /// The control with the explanation, if the request asks for one.
-    fn response_controls(&self, snapshot: &Snapshot) -> ControlsBuf {
+    fn explanation_control(&self, snapshot: &Snapshot) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         if self.explains()
             && let Ok(Some(explanation)) = self.explanation(snapshot)
@@ -357,7 +419,13 @@ impl Search {
 
     /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
     pub fn stop(self, out: &mut Vec<u8>, code: ResultCode) {
-        encode_result(out, self.id, ResponseOp::SearchDone, &LdapResult::new(code, ""), Controls::NONE);
+        let mut controls = ControlsBuf::new();
+        if self.paging.is_some() {
+            // The sequence of pages is over.
+            controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
+        }
+        let result = LdapResult::new(code, "");
+        encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
     }
 
     /// Seconds that the search may take; 0 for any time.
@@ -390,6 +458,10 @@ impl Search {
     pub fn result_code(&self) -> Option<ResultCode> {
         self.result_code
     }
+}
+
+fn page_control(value: &[u8]) -> Control<'_> {
+    Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(value) }
 }
 
 /// How the base of a search is to be found.

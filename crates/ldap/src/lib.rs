@@ -24,6 +24,7 @@ pub mod ldif;
 mod limits;
 mod message;
 pub mod oids;
+mod paged_results;
 mod request;
 mod request_encode;
 pub mod response;
@@ -45,6 +46,7 @@ pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, Sub
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};
 pub use limits::*;
 pub use message::{Message, MessageId};
+pub use paged_results::PagedResults;
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,

@@ -41,6 +41,7 @@ pub struct Piece {
 /// A result in a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
+    pub(super) id: EntryId,
     /// Where its message ends.
     pub(super) end: usize,
     /// Candidates of the piece rejected before it.
@@ -86,7 +87,7 @@ impl PartScanner {
             Reached::Giant(id) => PieceEnd::Cut(id.0 + 1),
             Reached::Budget(next) => PieceEnd::Cut(next),
             Reached::RangeEnd(next) => PieceEnd::Complete(next),
-            Reached::End | Reached::Full => PieceEnd::Last,
+            Reached::End | Reached::Full(_) => PieceEnd::Last,
         });
         piece
     }
@@ -147,7 +148,7 @@ impl Sink for Piece {
         true
     }
 
-    fn written(&mut self, end: usize) {
-        self.marks.push(Mark { end, rejected_before: self.rejected_count });
+    fn written(&mut self, id: EntryId, end: usize) {
+        self.marks.push(Mark { id, end, rejected_before: self.rejected_count });
     }
 }

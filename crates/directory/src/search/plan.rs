@@ -20,7 +20,8 @@ use crate::attribute_index::IndexPart;
 use crate::catalog::AttributeDef;
 use crate::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
-    NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
+    NAME_KEY_MAX, PAGE_SCAN_SHARE_MIN, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX,
+    SUBTREE_WALKED_MAX,
 };
 use crate::operational::{VirtualAttribute, member_attributes};
 use crate::rows::{
@@ -183,6 +184,19 @@ impl Plan {
             is_by_place: self.is_by_place,
             chosen_terms: self.chosen_terms,
         }
+    }
+
+    /// Scans instead of gathering ids, where a page of `size` entries takes less of that: ids are gathered anew for every
+    /// page, and a scan goes on behind the last page. Whether it is so.
+    pub(crate) fn scan_for_page(&mut self, size: u64, entry_count: u64) -> bool {
+        let is_dense = self.candidate_count.saturating_mul(PAGE_SCAN_SHARE_MIN) >= entry_count;
+        let is_better = self.gathering.is_some()
+            && is_dense
+            && size.saturating_mul(PAGE_SCAN_SHARE_MIN) < self.candidate_count;
+        if is_better {
+            *self = Plan::scan(entry_count);
+        }
+        is_better
     }
 
     /// The candidate that is looked at first, where they are few and known.

@@ -55,7 +55,7 @@ pub(super) trait Sink {
     fn accepts(&mut self) -> bool;
 
     /// The result is written; the output ends there.
-    fn written(&mut self, end: usize);
+    fn written(&mut self, id: EntryId, end: usize);
 }
 
 /// Why [`Scanner::examine`] returned.
@@ -67,8 +67,8 @@ pub(super) enum Reached {
     RangeEnd(u64),
     /// There are no more candidates, here or behind.
     End,
-    /// The sink took no more.
-    Full,
+    /// The sink took no more: not the result of this id.
+    Full(u64),
     /// A result that is too large to be put together in memory; candidates behind it were not looked at.
     Giant(EntryId),
 }
@@ -193,12 +193,12 @@ impl Scanner {
                 continue;
             }
             if !sink.accepts() {
-                return Ok(Reached::Full);
+                return Ok(Reached::Full(id.0));
             }
             if !self.writer.put_entry(out, state, names, &candidate)? {
                 return Ok(Reached::Giant(id));
             }
-            sink.written(out.len());
+            sink.written(id, out.len());
         }
         Ok(Reached::End)
     }

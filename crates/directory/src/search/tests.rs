@@ -5,6 +5,7 @@ mod explained;
 mod filters;
 mod large;
 mod monitor;
+mod pages;
 mod parts;
 mod plans;
 mod results;
@@ -14,6 +15,7 @@ mod slices;
 use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{Budget, Search, Step};
+use crate::Outcome;
 use crate::controls::RequestControls;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
@@ -61,6 +63,20 @@ impl<'a> Question<'a> {
     }
 
     fn ask_once(&self, directory: &TestDirectory, ignores_indexes: bool) -> Found {
+        match self.answer(directory, ignores_indexes) {
+            Ok(messages) => received(&messages),
+            Err(outcome) => Found {
+                code: outcome.code,
+                matched_dn: outcome.matched_dn,
+                diagnostic: outcome.diagnostic,
+                entries: Vec::new(),
+                references: outcome.referrals,
+            },
+        }
+    }
+
+    /// The messages of the answer, or why there is none.
+    fn answer(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Vec<u8>, Outcome> {
         let filter = FilterBuf::parse(self.filter).unwrap();
         let mut selection = SelectionBuf::new();
         self.attributes.iter().for_each(|attribute| selection.push(attribute));
@@ -75,25 +91,14 @@ impl<'a> Question<'a> {
             attributes: selection.as_selection(),
         };
         let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-        let mut search = match Search::start(snapshot, requester, MessageId(3), &request, &self.controls) {
-            Ok(search) => search,
-            Err(outcome) => {
-                return Found {
-                    code: outcome.code,
-                    matched_dn: outcome.matched_dn,
-                    diagnostic: outcome.diagnostic,
-                    entries: Vec::new(),
-                    references: outcome.referrals,
-                };
-            }
-        };
+        let mut search = Search::start(snapshot, requester, MessageId(3), &request, &self.controls)?;
         if ignores_indexes {
             search.ignore_indexes();
         }
         let mut out = Vec::new();
         let budget = Budget { entries_examined_max: 3, out_bytes_max: 500 };
         while search.run(snapshot, &mut out, &budget) == Step::More {}
-        received(&out)
+        Ok(out)
     }
 }
 

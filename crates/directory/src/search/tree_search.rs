@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::controls::RequestControls;
 use crate::limits::STREAMED_PER_ENTRY;
 use crate::name_cache::NameCache;
-use crate::rows::{EntryId, NODES};
+use crate::rows::{EntryId, NODES, children_counter, subtree_counter};
 use crate::tree::{State, node};
 use crate::{OperationError, Snapshot};
 
@@ -26,8 +26,8 @@ pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
     /// Referral entries in scope, to be sent before the entries; the next one last.
     referrals: Vec<EntryId>,
-    /// The lowest id not looked at.
-    next_id: u64,
+    /// The lowest id not looked at; at the end of a search for which there was no more room, the first id left out.
+    pub(super) next_id: u64,
     /// Whether the candidates are looked at in parts, which others bring.
     is_split: bool,
     /// A result that is sent as a stream, before anything else goes on.
@@ -114,6 +114,40 @@ impl TreeSearch {
         })
     }
 
+    /// Makes it the search for a page: from the id `from` on, and of up to `room` entries. References to other servers come
+    /// with the first page.
+    pub(super) fn turn_to(&mut self, from: u64, room: u32, state: State<'_>) -> Result<(), OperationError> {
+        self.next_id = from;
+        if from > 0 {
+            self.referrals.clear();
+        }
+        self.tally.size_limit = room;
+        if self.scanner.plan.scan_for_page(u64::from(room), state.read.row_count(NODES)?) {
+            // This is instead of gathering as many ids, which no limit stands against.
+            self.tally.rejected_max = u64::MAX;
+        }
+        Ok(())
+    }
+
+    /// How many entries the search has in all, where its plan leads to nothing but results, save for those that scope and
+    /// kind of entry leave out; else 0.
+    pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
+        let Scanner { filter, plan, scope, .. } = &self.scanner;
+        if explain::is_unindexed(filter, plan) || scope.vertices.len() > 1 || !scope.extras.is_empty() {
+            return Ok(0);
+        }
+        let count = |counter: &[u8]| Ok::<_, OperationError>(snapshot.state().read.count(counter)? as u64);
+        let in_scope = match scope.kind {
+            Scope::BaseObject => 1,
+            Scope::SingleLevel => count(&children_counter(scope.base))?,
+            Scope::Subordinate => count(&subtree_counter(scope.base))?,
+            Scope::WholeSubtree => {
+                count(&subtree_counter(scope.base))? + u64::from(scope.base != EntryId::ROOT)
+            }
+        };
+        Ok(in_scope.min(plan.candidate_count))
+    }
+
     fn now(&self) -> u64 {
         self.clock.as_ref().map_or(0, |clock| clock())
     }
@@ -181,7 +215,10 @@ impl TreeSearch {
                 None
             }
             Reached::End => Some(ResultCode::SUCCESS),
-            Reached::Full => Some(ResultCode::SIZE_LIMIT_EXCEEDED),
+            Reached::Full(next_id) => {
+                self.next_id = next_id;
+                Some(ResultCode::SIZE_LIMIT_EXCEEDED)
+            }
         })
     }
 
@@ -199,12 +236,18 @@ impl TreeSearch {
         self.stream.as_ref().is_some_and(|stream| stream.is_begun)
     }
 
-    /// How many candidates are left at most, as the plan estimates; `None` while they are not known.
+    /// How many candidates are left, as the plan estimates; fewer where the limit on results will be reached before, if it
+    /// goes on as until now. `None` while they are not known.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready =
             self.referrals.is_empty() && self.scanner.plan.gathering.is_none() && self.stream.is_none();
-        let estimate = self.scanner.plan.candidate_count;
-        is_ready.then(|| estimate.saturating_sub(self.tally.examined_count))
+        let Tally { size_limit, entries_sent, examined_count, .. } = self.tally;
+        let left = self.scanner.plan.candidate_count.saturating_sub(examined_count);
+        let wanted = (u64::from(size_limit) + 1).saturating_sub(entries_sent);
+        is_ready.then(|| match (size_limit, entries_sent) {
+            (0, _) | (_, 0) => left,
+            (_, sent) => left.min(wanted.saturating_mul(examined_count) / sent),
+        })
     }
 
     /// Leaves the rest of the candidates to others; the first id they have to look at.
@@ -238,6 +281,7 @@ impl TreeSearch {
         out.extend_from_slice(&piece.results[..end]);
         tally.entries_sent += count as u64;
         if count < affordable {
+            self.next_id = piece.marks[count].id.0;
             tally.examined_count += count as u64 + piece.marks[count].rejected_before + 1;
             return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
         }
@@ -250,6 +294,7 @@ impl TreeSearch {
         tally.rejected_count += piece.rejected_count;
         if let Some(giant) = piece.giant {
             if count as u64 == room {
+                self.next_id = giant.0;
                 return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
             }
             self.begin_stream(snapshot, giant)?;
@@ -296,7 +341,7 @@ impl Sink for Tally {
         self.size_limit == 0 || self.entries_sent < u64::from(self.size_limit)
     }
 
-    fn written(&mut self, _: usize) {
+    fn written(&mut self, _: EntryId, _: usize) {
         self.entries_sent += 1;
     }
 }

@@ -86,6 +86,13 @@ writer = ldap3.Writer.from_cursor(reader)
 writer[0].title = "Architect"
 assert writer.commit(), connection.result
 
+# In pages of two: every entry once.
+everything = ("dc=example,dc=com", "(objectClass=*)")
+connection.search(*everything)
+names = sorted(entry.entry_dn for entry in connection.entries)
+paged = connection.extend.standard.paged_search(*everything, paged_size=2, paged_criticality=True, generator=False)
+assert len(names) > 4 and sorted(entry["dn"] for entry in paged) == names, paged
+
 # A person binds, and sees who that is.
 own = ldap3.Connection(server, dn, "three-secret", auto_bind=True, receive_timeout=60)
 assert own.extend.standard.who_am_i() == f"dn:{dn}", own.extend.standard.who_am_i()

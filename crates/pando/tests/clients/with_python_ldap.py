@@ -9,6 +9,7 @@ import ldap
 import ldap.filter
 import ldap.modlist
 import ldap.schema
+from ldap.controls.libldap import SimplePagedResultsControl
 from ldap.controls.simple import ManageDSAITControl
 
 url, admin_dn, password = sys.argv[1:4]
@@ -83,6 +84,21 @@ searches = [connection.search(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=pyldap)", ["cn"
 for search in reversed(searches):
     _, entries = connection.result(search)
     assert len(entries) == 1
+
+# In pages of two: every entry once, and on the last page how many there are.
+everything = ("dc=example,dc=com", ldap.SCOPE_SUBTREE, "(objectClass=*)", ["1.1"])
+names = [name for name, _ in connection.search_s(*everything)]
+control, paged = SimplePagedResultsControl(criticality=True, size=2, cookie=""), []
+while True:
+    search = connection.search_ext(*everything, serverctrls=[control])
+    _, entries, _, controls = connection.result3(search)
+    paged += [name for name, _ in entries]
+    (answer,) = [control for control in controls if control.controlType == SimplePagedResultsControl.controlType]
+    if not answer.cookie:
+        break
+    control.cookie = answer.cookie
+assert len(names) > 4 and sorted(paged) == sorted(names), paged
+assert answer.size == len(names), answer.size
 
 # Rename with a control, then delete.
 connection.rename_s(dn, "uid=pyldap2", serverctrls=[ManageDSAITControl(criticality=True)])

@@ -14,7 +14,7 @@ const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 const GHOSTS: usize = 6_000;
 
 /// The sample with a group whose member values do not fit into one result, some links, most of them text.
-fn with_large_group() -> TestDirectory {
+pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
     let ghosts =
         (0..GHOSTS).map(|number| format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"));

@@ -1,10 +1,10 @@
 //! Long searches in parts: the same answers as by oneself, also while entries change under it.
 
-use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
+use ldap::{FilterBuf, MessageId, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::add;
 use crate::controls::RequestControls;
-use crate::search::{Budget, PartScanner, Piece, PieceEnd, Search, Step};
+use crate::search::{Budget, PageRequest, PartScanner, Piece, PieceEnd, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 use crate::{Requester, Settings};
 
@@ -46,17 +46,30 @@ fn people(settings: Settings) -> TestDirectory {
     directory
 }
 
-fn start(directory: &TestDirectory, filter: &str, size_limit: u32) -> Search {
+/// How many results are wanted.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    /// So many and no more; 0 for all.
+    Limit(u32),
+    /// A page of so many.
+    Page(u32),
+}
+
+fn start(directory: &TestDirectory, filter: &str, wanted: Wanted) -> Search {
     let filter = FilterBuf::parse(filter).unwrap();
     let selection = SelectionBuf::from_iter(["uid", "description"]);
     let plain = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let (size_limit, page) = match wanted {
+        Wanted::Limit(limit) => (limit, None),
+        Wanted::Page(size) => (0, Some(PageRequest::of(PagedResults { size, cookie: b"" }))),
+    };
     let request = SearchRequest { size_limit, ..plain };
-    let controls = RequestControls::default();
+    let controls = RequestControls { page, ..RequestControls::default() };
     Search::start(&directory.snapshot, &directory.requester, MessageId(3), &request, &controls).unwrap()
 }
 
-fn alone(directory: &TestDirectory, filter: &str, size_limit: u32) -> (Vec<u8>, u64) {
-    let mut search = start(directory, filter, size_limit);
+fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u64) {
+    let mut search = start(directory, filter, wanted);
     let mut out = Vec::new();
     let budget = Budget { entries_examined_max: 5, out_bytes_max: 700 };
     while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
@@ -115,10 +128,10 @@ impl Threads {
 /// A search in parts from the first candidate on, or after a slice by itself; `change` is called between pieces.
 fn in_parts(
     directory: &mut TestDirectory,
-    (filter, size_limit, seed): (&str, u32, u64),
+    (filter, wanted, seed): (&str, Wanted, u64),
     mut change: impl FnMut(&mut TestDirectory, &mut fastrand::Rng),
 ) -> (Vec<u8>, u64) {
-    let mut search = start(directory, filter, size_limit);
+    let mut search = start(directory, filter, wanted);
     let mut out = Vec::new();
     if seed.is_multiple_of(2) {
         let budget = Budget { entries_examined_max: 4, out_bytes_max: 1 << 20 };
@@ -154,12 +167,14 @@ fn in_parts(
 fn parts_give_the_bytes_of_the_whole() {
     let mut directory = people(Settings::default());
     for filter in FILTERS {
-        for size_limit in [0, 1, 7, 30, 31, 40, 41] {
-            let expected = alone(&directory, filter, size_limit);
+        // Of a page the cookie has to be the same, too, which says where it ended.
+        let limits = [0, 1, 7, 30, 31, 40, 41].map(Wanted::Limit);
+        for wanted in limits.into_iter().chain([1, 7, 30, 31, 40].map(Wanted::Page)) {
+            let expected = alone(&directory, filter, wanted);
             for seed in 0..12 {
-                let found = in_parts(&mut directory, (filter, size_limit, seed), |_, _| {});
-                assert!(found.0 == expected.0, "{filter}, limit {size_limit}, seed {seed}");
-                assert_eq!(found.1, expected.1, "{filter}, limit {size_limit}, seed {seed}");
+                let found = in_parts(&mut directory, (filter, wanted, seed), |_, _| {});
+                assert!(found.0 == expected.0, "{filter}, {wanted:?}, seed {seed}");
+                assert_eq!(found.1, expected.1, "{filter}, {wanted:?}, seed {seed}");
             }
         }
     }
@@ -173,9 +188,9 @@ fn the_limit_on_entries_looked_at_cuts_at_the_same_place() {
         directory.requester = Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
         // Neither names a missing index, so both are refused on the way only.
         for filter in ["(|(employeeNumber<=0)(cn:dn:=keeper))", "(!(description=*keep*))"] {
-            let expected = alone(&directory, filter, 0);
+            let expected = alone(&directory, filter, Wanted::Limit(0));
             for seed in 0..12 {
-                let found = in_parts(&mut directory, (filter, 0, seed), |_, _| {});
+                let found = in_parts(&mut directory, (filter, Wanted::Limit(0), seed), |_, _| {});
                 assert!(found.0 == expected.0, "{filter}, max {max}, seed {seed}: {:?}", received(&found.0));
                 assert_eq!(found.1, expected.1, "{filter}, max {max}, seed {seed}");
             }
@@ -214,10 +229,12 @@ fn what_matches_throughout_comes_exactly_once_whatever_changes() {
             let stays = |uid: &String| {
                 uid.strip_prefix('p').is_some_and(|number| number.parse::<usize>().unwrap() < PEOPLE / 3)
             };
-            let before: Vec<String> =
-                uids(&received(&alone(&directory, filter, 0).0)).into_iter().filter(stays).collect();
+            let before: Vec<String> = uids(&received(&alone(&directory, filter, Wanted::Limit(0)).0))
+                .into_iter()
+                .filter(stays)
+                .collect();
             assert!(before.len() > 5, "{filter}");
-            let (out, _) = in_parts(&mut directory, (filter, 0, seed), change);
+            let (out, _) = in_parts(&mut directory, (filter, Wanted::Limit(0), seed), change);
             let found = received(&out);
             assert_eq!(found.code, ResultCode::SUCCESS);
             let mut all = uids(&found);
@@ -236,9 +253,9 @@ fn what_matches_throughout_comes_exactly_once_whatever_changes() {
 fn an_index_dropped_meanwhile_costs_nothing_but_time() {
     for seed in 0..4 {
         let mut directory = people(Settings::default());
-        let expected = alone(&directory, "(sn=kept)", 0);
+        let expected = alone(&directory, "(sn=kept)", Wanted::Limit(0));
         let mut pieces = 0;
-        let (out, _) = in_parts(&mut directory, ("(sn=kept)", 0, seed), |directory, _| {
+        let (out, _) = in_parts(&mut directory, ("(sn=kept)", Wanted::Limit(0), seed), |directory, _| {
             pieces += 1;
             if pieces == 2 {
                 directory.define_index("sn", "none");

@@ -1,0 +1,88 @@
+//! The value of the simple paged results control (RFC 2696 section 2), which is the same in request and response.
+
+use ber::{Reader, Tag, Writer};
+
+/// The largest page size and estimate (maxInt of RFC 4511 section 4.1.1).
+const SIZE_MAX: u32 = i32::MAX as u32;
+
+/// What a client asks of a page, or a server says of the page it sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagedResults<'a> {
+    /// In a request the most entries wanted; 0 ends the sequence of pages. In a response how many entries all pages have
+    /// together, as an estimate; 0 where that is not known. At most 2147483647.
+    pub size: u32,
+    /// In a request where the page begins: empty for the first one, then what the last response gave. In a response empty
+    /// on the last page.
+    pub cookie: &'a [u8],
+}
+
+impl<'a> PagedResults<'a> {
+    /// Takes a control's value apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<PagedResults<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let size = fields.integer().ok()?;
+        let cookie = fields.octet_string().ok()?;
+        let size = u32::try_from(size).ok().filter(|size| *size <= SIZE_MAX)?;
+        (reader.is_empty() && fields.is_empty()).then_some(PagedResults { size, cookie })
+    }
+
+    /// The value, to put into a control. A size that is too large becomes the largest.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.cookie.len() + 16);
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        writer.integer(i64::from(self.size.min(SIZE_MAX)));
+        writer.octet_string(self.cookie);
+        writer.end(fields);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_on_the_wire() {
+        let long = [7; 300];
+        let cases: [(u32, &[u8], &[u8]); 4] = [
+            (0, b"", &[0x30, 5, 2, 1, 0, 4, 0]),
+            (100, b"ab", &[0x30, 7, 2, 1, 100, 4, 2, b'a', b'b']),
+            (1_000, b"", &[0x30, 6, 2, 2, 3, 0xe8, 4, 0]),
+            (SIZE_MAX, b"", &[0x30, 8, 2, 4, 0x7f, 0xff, 0xff, 0xff, 4, 0]),
+        ];
+        for (size, cookie, encoded) in cases {
+            let value = PagedResults { size, cookie };
+            assert_eq!(value.encode(), encoded, "{value:?}");
+            assert_eq!(PagedResults::decode(encoded), Some(value));
+        }
+        let value = PagedResults { size: 1, cookie: &long };
+        assert_eq!(PagedResults::decode(&value.encode()), Some(value));
+        let largest = PagedResults { size: u32::MAX, cookie: b"" }.encode();
+        assert_eq!(PagedResults::decode(&largest), Some(PagedResults { size: SIZE_MAX, cookie: b"" }));
+    }
+
+    #[test]
+    fn what_is_no_value() {
+        let cases: [&[u8]; 11] = [
+            b"",
+            &[0x30, 0],
+            // No cookie, no size, in the wrong order.
+            &[0x30, 3, 2, 1, 1],
+            &[0x30, 2, 4, 0],
+            &[0x30, 5, 4, 0, 2, 1, 1],
+            // A size of -1, of 2^31, of nine octets.
+            &[0x30, 5, 2, 1, 0xff, 4, 0],
+            &[0x30, 9, 2, 5, 0, 0x80, 0, 0, 0, 4, 0],
+            &[0x30, 13, 2, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0],
+            // Something behind the cookie, and behind everything; a cookie cut short.
+            &[0x30, 7, 2, 1, 1, 4, 0, 5, 0],
+            &[0x30, 5, 2, 1, 1, 4, 0, 0],
+            &[0x30, 5, 2, 1, 1, 4, 1],
+        ];
+        for value in cases {
+            assert_eq!(PagedResults::decode(value), None, "{value:02x?}");
+        }
+    }
+}
