@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::process::Command;
 use std::time::Duration;
 use support::slapd::Slapd;
-use support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const PEOPLE: u64 = 100;
 
@@ -49,7 +49,7 @@ fn completed(connection: &mut Connection, kind: &str) -> u64 {
 }
 
 /// An open loop sends just as many as it says, all of which are counted.
-fn run(name: &str, address: SocketAddr) -> WorkloadResult {
+fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
     let options = Options {
         entries: Some(PEOPLE),
         clients: Some(5),
@@ -62,8 +62,8 @@ fn run(name: &str, address: SocketAddr) -> WorkloadResult {
         ..Options::default()
     };
     let targets = Targets::resolve(&[format!("ldap://{address}")]).unwrap();
-    let result = driver::run(&workload::shipped(name).unwrap(), &targets, &options).unwrap();
-    assert!(result.is_clean(), "{name}: {:?} {:?}", result.failures, result.operations);
+    let result = driver::run(workload, &targets, &options).unwrap();
+    assert!(result.is_clean(), "{}: {:?} {:?}", workload.name, result.failures, result.operations);
     result
 }
 
@@ -82,7 +82,7 @@ fn the_driver_counts_what_slapd_counts() {
         ("people-bind-new-connection", OperationKind::ConnectBind, "Bind"),
     ] {
         let before = completed(&mut connection, operation);
-        let result = run(workload, slapd.address());
+        let result = run(&workload::shipped(workload).unwrap(), slapd.address());
         // Besides the workload there are the bind and the search of the driver's look at the root DSE, and our reading of the figure
         // before, which was completed only after it.
         let own = match operation {
@@ -95,6 +95,22 @@ fn the_driver_counts_what_slapd_counts() {
         assert_eq!((totals.operations, counted), (400, 400), "{workload}");
         let entries = if kind == OperationKind::Search { 400 } else { 0 };
         assert_eq!(totals.entries, entries, "{workload}");
+    }
+}
+
+#[test]
+fn pages_are_turned_to_the_end() {
+    let scratch = Scratch::new("bench-pages");
+    let (slapd, pando) = (Slapd::start(&scratch, ""), Pando::start(&scratch));
+    let search = "kind = 'search'\nbase = 'ou=people,dc=example,dc=com'\nscope = 'one'\npage = 30";
+    let workload = Workload::parse("pages.toml", &job(search)).unwrap();
+    for address in [slapd.address(), pando.address()] {
+        add_people(&mut bound(address));
+        let result = run(&workload, address);
+        let totals = &result.operations[&OperationKind::Search];
+        assert_eq!(totals.operations, 400, "each page is an operation");
+        // 30, 30, 30 and 10 each time, but for the last time of each client.
+        assert!((9_500..=10_800).contains(&totals.entries), "{} entries", totals.entries);
     }
 }
 
@@ -134,6 +150,9 @@ fn what_is_wrong_with_a_workload_file_is_said_with_its_line() {
         (&job("kind = 'modify'\ndn = 'uid={n}'\nchanges = ['set a: b']"), 10, "replace NAME: VALUE"),
         (&job("kind = 'search'\nbase = 'dc=x'\nexpect_entries = 'many'"), 10, "many"),
         (&job("kind = 'search'\nbase = 'dc=x'\nshare = 2.0"), 8, "share"),
+        (&job("kind = 'search'\nbase = 'dc=x'\npage = 0"), 10, "nonzero"),
+        (&job("kind = 'search'\nbase = 'dc=x'\npage = 9\nfilter = '(cn={random:hex:2})'"), 8, "random"),
+        (&job("kind = 'authentication'\nbase = 'dc=x'\npage = 9"), 8, "searches"),
         (&job("kind = 'delete'\ndn = 'uid={n}'\nkeys = 'added'"), 8, "add operation"),
     ] {
         let error = Workload::parse("w.toml", text).unwrap_err();

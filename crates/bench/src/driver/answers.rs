@@ -2,6 +2,9 @@
 
 use ber::{BerError, Reader, Tag};
 use ldap::response::response_tag;
+use ldap::{PagedResults, oids};
+
+use super::request::CONTROLS;
 
 /// A whole message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +12,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) id: i32,
     pub(crate) tag: u8,
     content: &'a [u8],
+    /// What is behind the operation: the controls, if there are any.
+    behind: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
@@ -33,7 +38,8 @@ impl<'a> Answer<'a> {
         let mut envelope = Reader::new(envelope);
         let id = envelope.integer()?;
         let (tag, content) = envelope.any()?;
-        Ok(Some((Answer { id: i32::try_from(id).unwrap_or(-1), tag: tag.0, content }, len)))
+        let id = i32::try_from(id).unwrap_or(-1);
+        Ok(Some((Answer { id, tag: tag.0, content, behind: envelope.remaining() }, len)))
     }
 
     pub(crate) fn is_entry(&self) -> bool {
@@ -79,6 +85,20 @@ impl<'a> Answer<'a> {
         Ok((u32::try_from(code).unwrap_or(u32::MAX), result.octet_string()?))
     }
 
+    /// Where the next page of a search begins: empty on the last page, `None` where the answer is no page (RFC 2696).
+    pub(crate) fn cookie(&self) -> Option<&'a [u8]> {
+        let mut controls = Reader::new(self.behind).sequence(CONTROLS).ok()?;
+        while let Ok(mut control) = controls.sequence(Tag::SEQUENCE) {
+            let is_page = control.octet_string().ok()? == oids::PAGED_RESULTS.as_bytes();
+            control.optional(Tag::BOOLEAN).ok()?;
+            if is_page {
+                let value = control.octet_string().ok()?;
+                return PagedResults::decode(value).map(|page| page.cookie);
+            }
+        }
+        None
+    }
+
     /// The server's part of a SASL exchange, in the answer to a bind (RFC 4511 section 4.2.2).
     pub(crate) fn sasl_credentials(&self) -> Option<&'a [u8]> {
         let mut result = Reader::new(self.content);
@@ -121,7 +141,7 @@ pub(crate) fn is_same_dn(left: &[u8], right: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldap::{Controls, LdapResult, MessageId, ResponseOp, ResultCode, response};
+    use ldap::{Control, Controls, ControlsBuf, LdapResult, MessageId, ResponseOp, ResultCode, response};
 
     #[test]
     fn answers_are_read() {
@@ -159,6 +179,27 @@ mod tests {
         assert_eq!(bind.sasl_credentials(), Some(&b"challenge"[..]));
         assert!(Answer::read(b"\x16\x03\x01").is_err());
         assert!(Answer::read(b"\x30\x03\x02\x01\x01").is_err());
+    }
+
+    #[test]
+    fn pages_tell_where_the_next_one_begins() {
+        let cookie_in = |controls: &[(&str, &[u8])]| {
+            let controls =
+                controls.iter().map(|&(oid, value)| Control { oid, critical: false, value: Some(value) });
+            let controls = ControlsBuf::from_iter(controls);
+            let mut octets = Vec::new();
+            let (op, result) = (ResponseOp::SearchDone, LdapResult::SUCCESS);
+            response::encode_result(&mut octets, MessageId(7), op, &result, controls.as_controls());
+            let (answer, _) = Answer::read(&octets).unwrap().unwrap();
+            assert_eq!(answer.result(), Ok((0, &b""[..])));
+            answer.cookie().map(<[u8]>::to_vec)
+        };
+        let value = |cookie: &[u8]| PagedResults { size: 7, cookie }.encode();
+        assert_eq!(cookie_in(&[]), None);
+        assert_eq!(cookie_in(&[("1.2", b"x")]), None);
+        assert_eq!(cookie_in(&[(oids::PAGED_RESULTS, b"x")]), None);
+        assert_eq!(cookie_in(&[("1.2", b"x"), (oids::PAGED_RESULTS, &value(b"abc"))]), Some(b"abc".to_vec()));
+        assert_eq!(cookie_in(&[(oids::PAGED_RESULTS, &value(b""))]), Some(Vec::new()));
     }
 
     #[test]

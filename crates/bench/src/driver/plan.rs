@@ -1,5 +1,6 @@
 //! A workload made ready to run: requests as templates, answers as what to expect, keys as sequences.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -101,6 +102,8 @@ pub(crate) struct PlannedStep {
     pub(crate) expected: Expected,
     /// The operation's tag in the final answer.
     pub(crate) answer: u8,
+    /// Entries a page of a search that comes in pages.
+    pub(crate) page: Option<NonZeroU32>,
 }
 
 /// Where the octets of a request come from.
@@ -254,6 +257,7 @@ fn expect_canned(step: &mut PlannedStep) {
     let canned = Places::new(&mut columns).pattern(CANNED_DN).ok();
     step.expected.dn = step.expected.dn.take().and(canned);
     step.expected.attribute = None;
+    step.page = None;
     if step.answer == ldap::response::response_tag::SEARCH_DONE.0 {
         step.expected.entries = ExpectedEntries::Exactly(1);
     }
@@ -315,7 +319,7 @@ fn step(
     expected: Expected,
 ) -> PlannedStep {
     let request = Requests::Template(RequestTemplate::new(request, places));
-    PlannedStep { request, on: On::Main, expected, answer: answer.tag().0 }
+    PlannedStep { request, on: On::Main, expected, answer: answer.tag().0, page: None }
 }
 
 fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
@@ -353,7 +357,25 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     let is_one = expected.dn.is_some() || expected.attribute.is_some();
     let default = if is_one { ExpectedEntries::Exactly(1) } else { ExpectedEntries::Any };
     expected.entries = operation.expect_entries.unwrap_or(default);
-    Ok(step(request, places, ldap::ResponseOp::SearchDone, expected))
+    let step = step(request, places, ldap::ResponseOp::SearchDone, expected);
+    Ok(PlannedStep { page: page(operation)?, ..step })
+}
+
+/// The size of a search's pages, for each of which the request has to be the same.
+fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
+    let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));
+    if operation.page.is_none() {
+        return Ok(None);
+    }
+    if *operation.kind.get_ref() != OperationName::Search {
+        return wrong("`page` is for searches");
+    }
+    let is_random =
+        |text: &Option<Text>| text.as_ref().is_some_and(|text| text.get_ref().contains("{random:"));
+    if is_random(&operation.base) || is_random(&operation.filter) {
+        return wrong("with `page`, base and filter are the same for all pages and have nothing random");
+    }
+    Ok(operation.page)
 }
 
 fn listed(operation: &Operation, places: &Places<'_>) -> At<PlannedStep> {
@@ -377,6 +399,7 @@ fn listed(operation: &Operation, places: &Places<'_>) -> At<PlannedStep> {
         on: On::Main,
         expected,
         answer: ldap::ResponseOp::SearchDone.tag().0,
+        page: None,
     })
 }
 
@@ -412,6 +435,7 @@ fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> 
         on: bind_connection(operation),
         expected: expected(ResultCode::SUCCESS, operation),
         answer: ldap::ResponseOp::Bind.tag().0,
+        page: None,
     })
 }
 

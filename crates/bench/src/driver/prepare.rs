@@ -227,7 +227,7 @@ fn change_all(
             take(&mut connection, &mut outstanding)?;
         }
         scratch.clear();
-        template.write(id, &Number(number), &mut random, &mut scratch);
+        template.write(id, &Number(number), &[], &mut random, &mut scratch);
         connection.send_bytes(scratch.written()).map_err(failed)?;
         outstanding.push_back(ldap::MessageId(id));
     }

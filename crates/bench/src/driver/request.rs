@@ -4,10 +4,13 @@
 //! long its content is has just been seen. What has no place in it is copied as one piece.
 
 use ber::{Reader, Tag};
-use ldap::{Controls, Message, MessageId, Request};
+use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
 
 use super::pattern::{Key, Pattern, Places};
 use crate::Seeded;
+
+/// The tag of a message's controls (RFC 4511 section 4.1.1).
+pub(crate) const CONTROLS: Tag = Tag::context_constructed(0);
 
 /// A request without its message id.
 #[derive(Clone, Debug)]
@@ -44,9 +47,20 @@ impl RequestTemplate {
         RequestTemplate { steps: steps.into() }
     }
 
-    /// Writes the message for a key before what is in `out`.
-    pub(crate) fn write(&self, id: i32, key: &impl Key, random: &mut Seeded, out: &mut Backward) {
+    /// Writes the message for a key before what is in `out`. `controls` is the message's last component, or nothing.
+    pub(crate) fn write(
+        &self,
+        id: i32,
+        key: &impl Key,
+        controls: &[u8],
+        random: &mut Seeded,
+        out: &mut Backward,
+    ) {
         let message_end = out.position();
+        if !controls.is_empty() {
+            out.put(controls);
+        }
+        let operation_end = out.position();
         for step in &self.steps {
             match step {
                 Step::Literal(octets) => out.put(octets),
@@ -60,7 +74,7 @@ impl RequestTemplate {
                 }
                 Step::End => out.ends.push(out.position()),
                 Step::Begin(tag) => {
-                    let end = out.ends.pop().unwrap_or(message_end);
+                    let end = out.ends.pop().unwrap_or(operation_end);
                     out.put_header(*tag, out.position() - end);
                 }
             }
@@ -68,6 +82,16 @@ impl RequestTemplate {
         out.put_id(id);
         out.put_header(Tag::SEQUENCE, out.position() - message_end);
     }
+}
+
+/// The controls of a request for a page (RFC 2696).
+pub(crate) fn page_controls(size: u32, cookie: &[u8]) -> Vec<u8> {
+    let value = PagedResults { size, cookie }.encode();
+    let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
+    let controls = ControlsBuf::from_iter([control]);
+    let mut out = Vec::new();
+    ber::put_element(&mut out, CONTROLS, controls.as_controls().as_bytes());
+    out
 }
 
 /// Appends the steps that write a series of elements, the last first.
@@ -170,12 +194,19 @@ mod tests {
         let mut out = Backward::default();
         for id in [1, 127, 128, 40_000, i32::MAX] {
             out.clear();
-            template.write(id, key, &mut Seeded::new(1), &mut out);
+            template.write(id, key, &[], &mut Seeded::new(1), &mut out);
             let mut encoded = Vec::new();
             let message = Message { id: MessageId(id), request: expected, controls: Controls::NONE };
             message.encode(&mut encoded);
             assert_eq!(out.written(), encoded, "{expected:?}");
             assert_eq!(Message::decode(out.written(), &DecodeLimits::AUTHENTICATED), Ok(message));
+            out.clear();
+            template.write(id, key, &page_controls(100, b"cookie"), &mut Seeded::new(1), &mut out);
+            let paged = Message::decode(out.written(), &DecodeLimits::AUTHENTICATED).unwrap();
+            assert_eq!((paged.id, paged.request), (message.id, expected));
+            let control = paged.controls.find(oids::PAGED_RESULTS).unwrap();
+            let page = PagedResults { size: 100, cookie: b"cookie" };
+            assert_eq!(control.value.and_then(PagedResults::decode), Some(page));
         }
     }
 

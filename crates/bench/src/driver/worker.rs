@@ -129,6 +129,8 @@ struct Slot {
     intended: u64,
     entries: u32,
     is_found: bool,
+    /// Where the next page of a search begins; empty where there is none.
+    cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
 }
 
@@ -283,6 +285,7 @@ impl<'a> Worker<'a> {
             intended: 0,
             entries: 0,
             is_found: false,
+            cookie: Vec::new(),
             exchange: None,
         }));
         self.jobs[job_index].free.extend(slots..slots + slot_count);

@@ -211,6 +211,9 @@ pub struct Operation {
     /// Attributes that a search returns; none for all, `1.1` for the DN alone.
     #[serde(default)]
     pub attributes: Vec<Text>,
+    /// A search comes in pages of so many entries (RFC 2696): all of them, one after the other, each an operation.
+    #[serde(default)]
+    pub page: Option<std::num::NonZeroU32>,
     /// The entry that is bound as, compared with, added, changed or deleted; of a search, the one that must be among its results.
     #[serde(default)]
     pub dn: Option<Text>,

@@ -183,9 +183,19 @@ impl Worker<'_> {
             && !exchange.is_proven(answer.sasl_credentials())
         {
             Ending::Wrong("the server has not proven that it knows the password")
+        } else if step.page.is_some() && answer.cookie().is_none() {
+            Ending::Wrong("a page without a cookie")
         } else {
             Ending::Right
         };
+        if step.page.is_some() {
+            // Nobody turns pages when time is up.
+            let goes_on = matches!(ending, Ending::Right) && !self.is_draining && self.schedule.is_open(now);
+            let cookie = answer.cookie().filter(|_| goes_on).unwrap_or_default();
+            let kept = &mut self.slots[slot].cookie;
+            kept.clear();
+            kept.extend_from_slice(cookie);
+        }
         self.end_step(index, slot, operation, code, &ending, now);
         Ok(())
     }
@@ -206,7 +216,8 @@ impl Worker<'_> {
         state.line = None;
         state.exchange = None;
         let step = &operation.steps[state.step];
-        let is_last = state.step + 1 == operation.steps.len() || !is_right;
+        let next = if state.cookie.is_empty() { state.step + 1 } else { state.step };
+        let is_last = next == operation.steps.len() || !is_right;
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
@@ -231,7 +242,7 @@ impl Worker<'_> {
             }
         }
         let state = &mut self.slots[slot];
-        state.step = if is_last { 0 } else { state.step + 1 };
+        state.step = if is_last { 0 } else { next };
         let goes_on = !is_last && (operation.is_one || !is_open_loop);
         if goes_on {
             if !operation.is_one {
@@ -295,6 +306,7 @@ impl Worker<'_> {
             self.tally.unanswered += u64::from(counts);
             state.line = None;
             state.step = 0;
+            state.cookie.clear();
             state.exchange = None;
             self.clients[client].parked.push(slot);
         }

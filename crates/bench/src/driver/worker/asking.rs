@@ -6,10 +6,11 @@ use super::{DRAWS_MAX, Worker};
 use crate::driver::keys::{DataKey, KeyStream};
 use crate::driver::pattern::Key;
 use crate::driver::plan::{On, Plan, PlannedKeys, PlannedOperation, Requests};
+use crate::driver::request::page_controls;
 use crate::driver::sasl::Exchange;
 
 impl Worker<'_> {
-    /// Starts an operation, or the next step of one.
+    /// Starts an operation, or the next step or page of one.
     pub(super) fn start(&mut self, slot: usize, intended: u64) {
         let client = self.slots[slot].client;
         if !self.is_ready(client) {
@@ -17,7 +18,7 @@ impl Worker<'_> {
             return;
         }
         let job = self.clients[client].job;
-        if self.slots[slot].step == 0 {
+        if self.slots[slot].step == 0 && self.slots[slot].cookie.is_empty() {
             let Some((operation, key)) = self.draw(job) else {
                 // There is nothing left to do.
                 self.jobs[job].free.push_back(slot);
@@ -104,16 +105,19 @@ impl Worker<'_> {
         let plan = self.shared.plan;
         let operation = &plan.jobs[self.clients[state.client].job].operations[state.operation];
         let key = SlotKey::new(plan, operation, state.key);
-        match &operation.steps[state.step].request {
+        let step = &operation.steps[state.step];
+        match &step.request {
             Requests::Template(template) => {
+                let controls = step.page.map(|size| page_controls(size.get(), &state.cookie));
                 self.scratch.clear();
-                template.write(id, &key, &mut self.random, &mut self.scratch);
+                let controls = controls.as_deref().unwrap_or_default();
+                template.write(id, &key, controls, &mut self.random, &mut self.scratch);
                 self.lines[index].push(self.scratch.written());
             }
             Requests::Listed(list) => {
                 if let Some(template) = list.get(state.key as usize) {
                     self.scratch.clear();
-                    template.write(id, &key, &mut self.random, &mut self.scratch);
+                    template.write(id, &key, &[], &mut self.random, &mut self.scratch);
                     self.lines[index].push(self.scratch.written());
                 }
             }
