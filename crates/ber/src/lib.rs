@@ -23,7 +23,7 @@ pub use reader::{Reader, integer_content};
 pub use tag::Tag;
 pub use writer::{
     Mark, Writer, element_len, header_len, integer_len, put_boolean, put_element, put_header, put_integer,
-    put_integer_content,
+    put_integer_content, set_content_len,
 };
 
 /// The longest content an element may announce: 2^31 - 1 octets, LDAP's `maxInt`. Longer lengths are refused while

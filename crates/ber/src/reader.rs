@@ -225,6 +225,10 @@ impl Header {
 /// # Errors
 /// [`BerError::BadInteger`].
 pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
+    // Most numbers of most messages.
+    if let [only] = content {
+        return Ok(i64::from(*only as i8));
+    }
     let (&first, rest) = content.split_first().ok_or(BerError::BadInteger)?;
     let redundant = rest
         .first()

@@ -47,6 +47,19 @@ pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     out.extend_from_slice(octets.get(octets.len() - length_octet_count..).unwrap_or_default());
 }
 
+/// Writes another length into the header that `element` begins with. It takes as many octets as the one that is there.
+#[inline]
+pub fn set_content_len(element: &mut [u8], content_len: usize) {
+    let octets = (content_len as u32).to_be_bytes();
+    let length_octet_count = header_len(content_len) - 2;
+    // A short length stands where a long one says how many octets it has.
+    let start = if length_octet_count == 0 { 1 } else { 2 };
+    let significant = octets.get(octets.len() - length_octet_count.max(1)..).unwrap_or_default();
+    if let Some(place) = element.get_mut(start..start + significant.len()) {
+        place.copy_from_slice(significant);
+    }
+}
+
 /// Appends an element with this content.
 #[inline]
 pub fn put_element(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
@@ -169,6 +182,17 @@ mod tests {
             out.resize(out.len() + content_len, b'x');
             assert_eq!(out.len(), element_len(content_len));
             assert_eq!(Reader::new(&out).octet_string().map(<[u8]>::len), Ok(content_len));
+        }
+    }
+
+    #[test]
+    fn a_length_can_be_set_afterwards() {
+        for (before, after) in [(0, 0x7f), (0x7f, 5), (0x80, 0xff), (0x100, 0xfedc), (0x1_0000, 0x12_3456)] {
+            let (mut expected, mut found) = (Vec::new(), Vec::new());
+            put_header(&mut expected, Tag::SEQUENCE, after);
+            put_header(&mut found, Tag::SEQUENCE, before);
+            set_content_len(&mut found, after);
+            assert_eq!(found, expected, "{before} {after}");
         }
     }
 

@@ -160,7 +160,7 @@ fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify:
     let Some(entry) = load_older(batch, modify.id, position)? else { return Ok(()) };
     let row = node(batch, modify.id)?.ok_or_else(|| damaged_row("nodes", modify.id))?;
     if row.class_set != modify.class_set || row.flags != modify.flags {
-        let old = OldNode::of(&row);
+        let old = OldNode::of(modify.id, &row)?;
         let (parent, rdn) = (old.parent, old.rdn.clone());
         let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
         let name = normal_rdn(catalog, parent, &rdn)?;
@@ -173,7 +173,7 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
     let Some(entry) = load_older(batch, rename.id, position)? else { return Ok(()) };
     let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
     let (class_set, flags) = (row.class_set, row.flags);
-    let old = OldNode::of(&row);
+    let old = OldNode::of(rename.id, &row)?;
     let place = Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
     let name = normal_rdn(catalog, rename.parent, &rename.rdn)?;
     put_node(batch, catalog, rename.id, Some(old), &place, &name)?;
@@ -239,8 +239,9 @@ struct OldNode {
 }
 
 impl OldNode {
-    fn of(row: &NodeRow<'_>) -> OldNode {
-        OldNode { parent: row.parent, rdn: row.rdn.to_owned(), class_set: row.class_set }
+    fn of(id: EntryId, row: &NodeRow<'_>) -> Result<OldNode> {
+        let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+        Ok(OldNode { parent: row.parent, rdn: rdn.to_owned(), class_set: row.class_set })
     }
 }
 
@@ -275,8 +276,12 @@ fn put_node(
         }
         count_below(batch, place.parent, 1, size)?;
     }
-    let row =
-        NodeRow { parent: place.parent, class_set: place.class_set, flags: place.flags, rdn: place.rdn };
+    let row = NodeRow {
+        parent: place.parent,
+        class_set: place.class_set,
+        flags: place.flags,
+        rdn: place.rdn.as_bytes(),
+    };
     batch.put(NODES, &id_key(id), &row.encode())?;
     Ok(())
 }
@@ -284,7 +289,8 @@ fn put_node(
 fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<()> {
     let Some(row) = node(batch, id)? else { return Ok(()) };
     let (parent, class_set) = (row.parent, row.class_set);
-    let name = normal_rdn(catalog, parent, row.rdn)?;
+    let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+    let name = normal_rdn(catalog, parent, rdn)?;
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
     let size = batch.count(&subtree_counter(id))? + 1;

@@ -11,8 +11,10 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
 use store::Read;
 
+use crate::attribute_head::AttributeHead;
 use crate::attribute_index::definition::IndexRow;
 use crate::attribute_index::{AttributeIndex, IndexKinds};
+use crate::attribute_numbers::AttributeNumbers;
 use crate::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::csn::Csn;
 use crate::entry::EntryRow;
@@ -74,8 +76,6 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
-    /// For the administrator alone, see [`crate::access`].
-    pub is_secret: bool,
 }
 
 /// What every filter on an attribute type and every value that is to be stored wants to know of the type.
@@ -89,21 +89,24 @@ pub(crate) struct TypeFacts {
     pub(crate) virtual_attribute: Option<VirtualAttribute>,
     /// Values of the type or of one of its subtypes are links, or made from links and names.
     pub(crate) names_entries: bool,
+    /// Values of the type or of one of its subtypes are made on demand.
+    pub(crate) has_virtual: bool,
 }
 
 impl TypeFacts {
     fn of(schema: &Schema, type_id: TypeId) -> TypeFacts {
         let attribute_type = schema.type_by_id(type_id);
         let virtual_attribute = VirtualAttribute::of(attribute_type);
-        let mut types = schema.subtypes(type_id).iter().map(|id| schema.type_by_id(*id));
+        let types = || schema.subtypes(type_id).iter().map(|id| schema.type_by_id(*id));
         TypeFacts {
             is_object_class: attribute_type.oid == "2.5.4.0",
             is_link: is_link_type(attribute_type),
             virtual_attribute,
-            names_entries: types.any(is_link_type)
+            names_entries: types().any(is_link_type)
                 || virtual_attribute.is_some_and(|attribute| {
                     attribute.is_membership() || attribute == VirtualAttribute::EntryDn
                 }),
+            has_virtual: types().any(|subtype| VirtualAttribute::of(subtype).is_some()),
         }
     }
 }
@@ -142,10 +145,16 @@ pub struct Catalog {
     /// By number of the type.
     type_facts: Arc<[TypeFacts]>,
     attributes: Vec<AttributeDef>,
+    /// By number of the attribute.
+    heads: Vec<AttributeHead>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// By number of the type: every value of a change asks here, and hashing would be most of the answer.
     by_type: Vec<Vec<AttrId>>,
+    /// By number of the type: the attributes of it and its subtypes, with any options.
+    answering: Vec<AttributeNumbers>,
     class_sets: Vec<ClassSet>,
+    /// What some class set makes of an entry.
+    class_set_flags: NodeFlags,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
     /// Naming contexts by number; none lies below another.
     pub suffixes: Vec<Suffix>,
@@ -278,10 +287,13 @@ impl Catalog {
         Catalog {
             type_facts: facts.collect(),
             by_type: vec![Vec::new(); schema.attribute_types().len()],
+            answering: vec![AttributeNumbers::default(); schema.attribute_types().len()],
             schema,
             attributes: Vec::new(),
+            heads: Vec::new(),
             by_description: HashMap::new(),
             class_sets: Vec::new(),
+            class_set_flags: NodeFlags::default(),
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             settings: StoredSettings::default(),
@@ -361,20 +373,28 @@ impl Catalog {
             _ => allocation.id,
         };
         let name = description.returned_name(&self.schema).into_owned();
+        let encoded_name = octet_string(&name);
+        let is_operational = attribute_type.is_operational();
+        let is_secret = crate::access::is_secret(&self.schema, type_id);
+        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret));
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
-            encoded_name: octet_string(&name),
+            encoded_name,
             name,
             is_link: is_link_type(attribute_type),
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
-            is_operational: attribute_type.is_operational(),
-            is_secret: crate::access::is_secret(&self.schema, type_id),
+            is_operational,
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);
         self.by_type[type_id.0 as usize].push(allocation.id);
+        let mut answers_to = Some(type_id);
+        while let Some(type_id) = answers_to {
+            self.answering[type_id.0 as usize].push(allocation.id);
+            answers_to = self.schema.type_by_id(type_id).sup;
+        }
         Ok(())
     }
 
@@ -394,6 +414,7 @@ impl Catalog {
             classes.push(class.id);
         }
         let class_set = ClassSet::of(classes, &self.schema);
+        self.class_set_flags.0 |= class_set.flags.0;
         self.class_set_ids.insert(class_set.classes.clone(), allocation.id);
         self.class_sets.push(class_set);
         Ok(())
@@ -525,6 +546,15 @@ impl Catalog {
         &self.attributes[id.0 as usize]
     }
 
+    /// What results say of the attribute of this number.
+    ///
+    /// # Panics
+    /// As [`attribute`](Catalog::attribute).
+    #[inline]
+    pub(crate) fn head(&self, id: AttrId) -> &AttributeHead {
+        &self.heads[id.0 as usize]
+    }
+
     /// Every attribute ever used, by number.
     pub fn attributes(&self) -> &[AttributeDef] {
         &self.attributes
@@ -555,10 +585,13 @@ impl Catalog {
 
     /// The numbers of everything that answers to `requested`: the type and its subtypes, with at least the
     /// options asked for (RFC 4512 section 2.5).
-    pub fn matching_attributes(&self, requested: &AttributeDescription) -> Vec<AttrId> {
-        let types = self.schema.subtypes(requested.type_id);
-        let all = types.iter().flat_map(|type_id| self.attributes_of_type(*type_id)).copied();
-        all.filter(|id| self.attribute(*id).description.is_subtype_of(&self.schema, requested)).collect()
+    pub(crate) fn matching_attributes(&self, requested: &AttributeDescription) -> AttributeNumbers {
+        let all = &self.answering[requested.type_id.0 as usize];
+        if requested.options.is_empty() {
+            return all.clone();
+        }
+        let has_options = |id: &AttrId| self.attribute(*id).description.has_options_of(requested);
+        all.iter().copied().filter(has_options).collect()
     }
 
     /// What filters and values want to know of a type of the schema.
@@ -573,6 +606,11 @@ impl Catalog {
     /// The number was never given: rows refer only to numbers of this catalogue.
     pub fn class_set(&self, id: ClassSetId) -> &ClassSet {
         &self.class_sets[id.0 as usize]
+    }
+
+    /// Everything that class sets make of entries: without the flag here no entry has it.
+    pub(crate) fn class_set_flags(&self) -> NodeFlags {
+        self.class_set_flags
     }
 
     /// Every class set ever used, by number.

@@ -9,8 +9,7 @@ use schema::{AttributeDescription, MatchingRule};
 use crate::access::{Access, Requester, is_user_password};
 use crate::bind::stored_passwords;
 use crate::controls::RequestControls;
-use crate::operational::VirtualAttribute;
-use crate::rows::NodeFlags;
+use crate::rows::{ENTRIES, NodeFlags};
 use crate::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
 use crate::target::locate_name;
 use crate::tree::{NormalName, State, damaged_row, node, parse_dn};
@@ -56,17 +55,18 @@ fn try_compare(
     let state = snapshot.state();
     let access = Access::of(requester, state.settings);
     let is_plain = |flags: NodeFlags| !flags.is_referral() || controls.manage_dsa_it;
-    let target = match snapshot.known_entry(request.entry)? {
+    let (target, row) = match snapshot.known_entry(request.entry)? {
         Some((id, row)) if is_plain(row.flags) => {
             access.check_read_tree()?;
-            id
+            state.read.expect(ENTRIES, id.0);
+            (id, Some(row))
         }
         _ => {
             let dn = parse_dn(request.entry)?;
             let known = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags));
             if let Some((id, _)) = known {
                 access.check_read_tree()?;
-                id
+                (id, None)
             } else {
                 let name = NormalName::of(&dn, &state.catalog.schema);
                 if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
@@ -79,13 +79,16 @@ fn try_compare(
                 access.check_read_tree()?;
                 let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
                 snapshot.keep_entry(&dn, target.id)?;
-                target.id
+                (target.id, None)
             }
         }
     };
     let description = described(state, request.description)?;
     access.check_compare(&state.catalog.schema, description.type_id)?;
-    let row = node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?;
+    let row = match row {
+        Some(row) => row,
+        None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
+    };
     let candidate = Candidate::new(target, row);
     if !has_attribute(state, &candidate, &description)? {
         return Err(no_such_attribute(request.description));
@@ -136,7 +139,8 @@ fn assertion(
         let diagnostic = format!("{} has no equality matching rule", attribute_type.name());
         return Err(OperationError::refused(ResultCode::INAPPROPRIATE_MATCHING, diagnostic));
     };
-    let term = Compiler { catalog: state.catalog, access }.equality_of(description, rule, value);
+    let compiler = Compiler { catalog: state.catalog, access, known: None };
+    let term = compiler.equality_of(description, rule, value);
     term.ok_or_else(|| bad_value(state, attribute_type.name(), rule, value))
 }
 
@@ -161,12 +165,11 @@ fn has_attribute<'s>(
     candidate: &Candidate<'s>,
     description: &AttributeDescription,
 ) -> Result<bool, OperationError> {
-    let attribute_type = state.catalog.schema.type_by_id(description.type_id);
-    if let Some(attribute) = VirtualAttribute::of(attribute_type) {
+    if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
         return attribute.is_present(state, candidate.id, &candidate.node);
     }
     let numbers = state.catalog.matching_attributes(description);
-    Ok(candidate.entry(state)?.attributes().any(|row| numbers.contains(&row.id)))
+    Ok(candidate.entry(state)?.attributes().next_of(&numbers).is_some())
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::decide::decide;
 use crate::known_names::KnownNames;
 use crate::limits::LOG_TRIM_SLICE;
 use crate::name_cache::NameCache;
+use crate::names_clock::{NamesClock, changes_names};
 use crate::record::{Change, Record};
 use crate::rows::{MAPS, META, NODES};
 use crate::search::PageKey;
@@ -162,6 +163,7 @@ pub struct Directory {
     node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
+    names_clock: NamesClock,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
     pub(crate) page_key: PageKey,
@@ -191,6 +193,7 @@ impl Directory {
             node: Mutex::new(options.node),
             monitor: options.monitor,
             vendor_version: options.vendor_version,
+            names_clock: NamesClock::default(),
             streams: AtomicUsize::new(0),
             page_key: PageKey::new(generation),
         });
@@ -410,8 +413,11 @@ impl Snapshot {
     /// # Errors
     /// The engine failed; the snapshot is parked then.
     pub fn renew(&mut self) -> Result<(), StoreError> {
-        let version = self.view.version();
+        let (version, settled) = (self.view.version(), self.directory.names_clock.settled());
         self.view.renew()?;
+        if self.view.version() != version {
+            self.names.get_mut().moved(settled, self.directory.names_clock.begun());
+        }
         // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of indexes
         // it may know too much: one that it says is complete may be so only in a later view.
         let published = self.directory.catalog.load();
@@ -442,11 +448,10 @@ impl Snapshot {
         self.view.park();
     }
 
-    /// Names kept at this version.
+    /// What is remembered of names.
+    #[inline]
     pub(crate) fn names(&self) -> RefMut<'_, NameCache> {
-        let mut names = self.names.borrow_mut();
-        names.catch_up(self.version());
-        names
+        self.names.borrow_mut()
     }
 
     /// A number that changes exactly when the snapshot moves. Costs nothing.
@@ -504,12 +509,15 @@ impl Writer {
             committed: &mut self.catalog,
             settings,
             full,
+            changes_names: false,
             failure: None,
         })
     }
 
     /// Begins a batch of plain rows, for repairs: no record is made of it.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
+        // Which rows these will be, and when they are there, is not known here: nothing that is remembered outlives a commit any more.
+        self.directory.names_clock.begin();
         Ok(self.store.begin()?)
     }
 
@@ -602,6 +610,8 @@ pub struct WriteBatch<'w> {
     settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
+    /// Whether [`NamesClock`] is to be told of the commit.
+    changes_names: bool,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
     failure: Option<BatchFailure>,
 }
@@ -730,6 +740,7 @@ impl WriteBatch<'_> {
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
+        self.changes_names = self.changes_names || changes_names(self.state(), &record.change)?;
         let written = match self.batch.append_record(&record.encode()) {
             Ok(position) => apply(&mut self.batch, &mut self.catalog, position, record),
             Err(error) => Err(error.into()),
@@ -764,7 +775,10 @@ impl WriteBatch<'_> {
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
-        if let Err(error) = self.batch.commit() {
+        let clock = &self.directory.names_clock;
+        let committed =
+            if self.changes_names { clock.during(|| self.batch.commit()) } else { self.batch.commit() };
+        if let Err(error) = committed {
             // Settings that are not there must not be seen any longer.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());

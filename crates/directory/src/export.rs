@@ -116,8 +116,8 @@ impl<'s, 'o> Export<'s, 'o> {
     ) -> Result<Export<'s, 'o>> {
         let requester = Requester::Administrator { dn: state.settings.admin_dn.clone() };
         let access = Access::of(&requester, state.settings);
-        let mut filter =
-            request.filter.map(|filter| Compiler { catalog: state.catalog, access }.compile(filter));
+        let compiler = Compiler { catalog: state.catalog, access, known: None };
+        let mut filter = request.filter.map(|filter| compiler.compile(filter));
         if let Some(filter) = &mut filter {
             filter.find_targets_in(state)?;
         }
@@ -125,8 +125,8 @@ impl<'s, 'o> Export<'s, 'o> {
             None => None,
             Some(base) => Some(SearchScope {
                 kind: Scope::WholeSubtree,
-                base: EntryId::ROOT,
-                vertices: vec![find_base(state, base)?],
+                base: find_base(state, base)?,
+                aliased: Vec::new(),
                 extras: Vec::new(),
                 follows_aliases: false,
                 manages: true,
@@ -257,11 +257,11 @@ impl<'s, 'o> Export<'s, 'o> {
     }
 
     /// The DN of an entry, left in `dn`.
-    fn put_name(&mut self, parent: EntryId, rdn: &str) -> Result<()> {
+    fn put_name(&mut self, parent: EntryId, rdn: &[u8]) -> Result<()> {
         let container = self.names.container(self.state, parent)?;
         let above = self.names.dn(container);
         self.dn.clear();
-        self.dn.extend_from_slice(rdn.as_bytes());
+        self.dn.extend_from_slice(rdn);
         if !above.is_empty() {
             self.dn.push(b',');
             self.dn.extend_from_slice(above);

@@ -118,11 +118,12 @@ impl Snapshot {
         let hash = names.known.hash(dn);
         for (nth, id) in names.known.find(hash).enumerate() {
             let Some(row) = node(state.read, id)? else { continue };
-            let Some(above) = dn.strip_prefix(row.rdn) else { continue };
+            let Some(above) = dn.as_bytes().strip_prefix(row.rdn) else { continue };
             let container = names.container(state, row.parent)?;
-            let is_its_name = match names.dn(container) {
-                [] => above.is_empty(),
-                container => above.strip_prefix(',').is_some_and(|above| above.as_bytes() == container),
+            let is_its_name = match (names.dn(container), above) {
+                ([], above) => above.is_empty(),
+                (container, [b',', above @ ..]) => above == container,
+                _ => false,
             };
             if is_its_name {
                 if nth > 0 {

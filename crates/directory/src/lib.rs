@@ -50,6 +50,8 @@ pub mod virtual_entries;
 
 mod add;
 mod allocations;
+mod attribute_head;
+mod attribute_numbers;
 mod codec;
 mod database;
 mod delete;
@@ -58,6 +60,7 @@ mod known_names;
 mod modify;
 mod modify_dn;
 mod name_cache;
+mod names_clock;
 mod quoted;
 mod read_only;
 mod referral;

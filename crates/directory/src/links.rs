@@ -26,7 +26,7 @@ use crate::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
 };
 use crate::stored_values::table_values;
-use crate::tree::{Found, NormalName, child, dn_of, find, node};
+use crate::tree::{Found, NormalName, child, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -197,7 +197,8 @@ pub(crate) fn attach(
 /// In a replay an entry can be there again whose name belongs to another by now.
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
-    let normal_rdn = crate::apply::normal_rdn(catalog, row.parent, row.rdn)?;
+    let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+    let normal_rdn = crate::apply::normal_rdn(catalog, row.parent, rdn)?;
     Ok(child(batch, row.parent, &normal_rdn)?.is_some_and(|(owner, _)| owner == id))
 }
 

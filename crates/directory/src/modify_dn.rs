@@ -64,7 +64,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     if let Some(own) = new_rdn.rdn() {
         render_rdn(schema, &own, &mut rdn);
     }
-    if parent == node.parent && rdn == node.rdn && !entry.is_changed() {
+    if parent == node.parent && rdn.as_bytes() == node.rdn && !entry.is_changed() {
         return Ok(None);
     }
     deciding.stamp_change(&mut entry)?;

@@ -1,8 +1,10 @@
 //! Names that searches need again and again: the DNs of containers, and the entries that search bases mean.
 //!
 //! Most results lie below a few containers and most searches start at a few bases, so each [`Snapshot`](crate::Snapshot)
-//! keeps these, for as long as it does not move: with them, a search by an indexed value costs two look-ups in the store
-//! instead of five. Bounded; a snapshot that moves starts anew.
+//! keeps these: with them, a search by an indexed value costs two look-ups in the store instead of five. Bounded. A snapshot that moves starts anew
+//! where names may have changed, which [`NamesClock`] tells; entries that are added and values that are modified change nothing here.
+//!
+//! [`NamesClock`]: crate::names_clock::NamesClock
 
 use std::collections::HashMap;
 
@@ -32,30 +34,32 @@ pub(crate) struct Container {
 const ROOT: Container =
     Container { parent: EntryId::ROOT, flags: NodeFlags(0), highest: EntryId::ROOT, start: 0, end: 0 };
 
-/// What is known at one version of a snapshot.
+/// What is known of names as a snapshot has them.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache {
-    version: u64,
+    /// The changes of names that it was sure to see when it last moved.
+    settled: Option<u64>,
     containers: HashMap<EntryId, Container, RandomState>,
     last: Option<(EntryId, Container)>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
     /// The administrator's DN and the entry that has it, once that was looked for.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
-    /// Which entry a DN was found to name, at any version.
+    /// Which entry a DN was found to name, however long ago.
     pub(crate) known: KnownNames,
 }
 
 impl NameCache {
-    /// Forgets everything if the snapshot has moved.
-    #[inline]
-    pub(crate) fn catch_up(&mut self, version: u64) {
-        if self.version != version {
-            self.version = version;
+    /// The snapshot has moved. Before, changes of names up to `settled` were sure to be seen; after, up to `begun` may have been.
+    pub(crate) fn moved(&mut self, settled: Option<u64>, begun: u64) {
+        // An entry that is added can have a name that nobody had.
+        self.administrator.take_if(|(_, entry)| entry.is_none());
+        if self.settled != Some(begun) {
             self.bases.clear();
             self.administrator = None;
             self.forget_containers();
         }
+        self.settled = settled;
     }
 
     fn forget_containers(&mut self) {
@@ -99,7 +103,7 @@ impl NameCache {
         let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
         let parent = self.look_up(state, row.parent, depth + 1)?;
         let start = self.texts.len();
-        self.texts.extend_from_slice(row.rdn.as_bytes());
+        self.texts.extend_from_slice(row.rdn);
         if parent.start < parent.end {
             self.texts.push(b',');
             self.texts.extend_from_within(parent.start..parent.end);

@@ -169,7 +169,7 @@ fn context_csn<'a>(state: State<'a>, node: &NodeRow<'_>) -> Result<Option<&'a [u
     // The RDN of a suffix entry is the suffix's DN, both rendered by the same function.
     let suffix = match state.catalog.suffixes.as_slice() {
         [suffix] => Some(suffix),
-        suffixes => suffixes.iter().find(|suffix| suffix.dn.eq_ignore_ascii_case(node.rdn)),
+        suffixes => suffixes.iter().find(|suffix| suffix.dn.as_bytes().eq_ignore_ascii_case(node.rdn)),
     };
     let Some(suffix) = suffix else { return Ok(None) };
     Ok(state.read.get(META, &meta_key(META_CONTEXT_CSN, suffix.number))?)

@@ -102,8 +102,8 @@ pub struct NodeRow<'a> {
     pub class_set: ClassSetId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// RDN as rendered in DNs; all RDNs of the suffix for a suffix entry.
-    pub rdn: &'a str,
+    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Octets, because most readers only copy or compare it.
+    pub rdn: &'a [u8],
 }
 
 impl<'a> NodeRow<'a> {
@@ -113,7 +113,7 @@ impl<'a> NodeRow<'a> {
         out.extend_from_slice(&self.parent.0.to_be_bytes());
         out.extend_from_slice(&self.class_set.0.to_be_bytes());
         out.push(self.flags.0);
-        out.extend_from_slice(self.rdn.as_bytes());
+        out.extend_from_slice(self.rdn);
         out
     }
 
@@ -124,8 +124,13 @@ impl<'a> NodeRow<'a> {
             parent: EntryId(u64::from_be_bytes(head[..8].try_into().ok()?)),
             class_set: ClassSetId(u32::from_be_bytes(head[8..12].try_into().ok()?)),
             flags: NodeFlags(head[12]),
-            rdn: std::str::from_utf8(rdn).ok()?,
+            rdn,
         })
+    }
+
+    /// The RDN as text; `None` when it is damaged.
+    pub fn rdn_text(&self) -> Option<&'a str> {
+        std::str::from_utf8(self.rdn).ok()
     }
 }
 
@@ -256,9 +261,15 @@ mod tests {
 
     #[test]
     fn node_rows_go_both_ways() {
-        let row =
-            NodeRow { parent: EntryId(7), class_set: ClassSetId(3), flags: NodeFlags(2), rdn: "cn=Ærø" };
+        let row = NodeRow {
+            parent: EntryId(7),
+            class_set: ClassSetId(3),
+            flags: NodeFlags(2),
+            rdn: "cn=Ærø".as_bytes(),
+        };
         assert_eq!(NodeRow::decode(&row.encode()), Some(row));
+        assert_eq!(row.rdn_text(), Some("cn=Ærø"));
+        assert_eq!(NodeRow { rdn: b"cn=\xff", ..row }.rdn_text(), None);
         assert_eq!(NodeRow::decode(&[0; 12]), None);
         let name = encode_name_row(EntryId(9), NodeFlags(1));
         assert_eq!(decode_name_row(&name), Some((EntryId(9), NodeFlags(1))));

@@ -238,7 +238,7 @@ impl Search {
                     EntryId::ROOT
                 } else {
                     let found = find_entry(state, &dn, &name, finding)?;
-                    let has_aliases = state.catalog.class_sets().iter().any(|set| set.flags.is_alias());
+                    let has_aliases = state.catalog.class_set_flags().is_alias();
                     if !(finding.follows_aliases && has_aliases) {
                         snapshot.keep_entry(&dn, found.0)?;
                         // A base for one entry is rarely one for many.

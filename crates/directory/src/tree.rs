@@ -212,7 +212,7 @@ pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError>
         if !dn.is_empty() {
             dn.push(',');
         }
-        dn.push_str(row.rdn);
+        dn.push_str(row.rdn_text().ok_or_else(|| damaged_row("nodes", at))?);
         at = row.parent;
     }
     Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))

@@ -131,6 +131,13 @@ impl<'a> LdapResult<'a> {
         LdapResult { code, matched_dn: "", diagnostic, referrals: &[] }
     }
 
+    /// The code, if it takes one octet and there is nothing else.
+    fn bare_code(&self) -> Option<u8> {
+        let says_nothing =
+            self.matched_dn.is_empty() && self.diagnostic.is_empty() && self.referrals.is_empty();
+        u8::try_from(self.code.0).ok().filter(|code| says_nothing && *code < 0x80)
+    }
+
     fn content_len(&self) -> usize {
         let referral_len = if self.referrals.is_empty() { 0 } else { element_len(uris_len(self.referrals)) };
         element_len(integer_len(i64::from(self.code.0)))
@@ -245,6 +252,9 @@ pub struct SearchEntryLens {
 }
 
 impl SearchEntryLens {
+    /// Octets by which three lengths can grow.
+    const GROWTH_MAX: usize = 12;
+
     #[inline]
     const fn content_len(self) -> usize {
         element_len(self.dn_len) + element_len(self.attributes_len)
@@ -263,6 +273,41 @@ pub const fn search_entry_len(id: MessageId, entry: SearchEntryLens) -> usize {
 pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEntryLens) {
     put_envelope(out, id, response_tag::SEARCH_ENTRY, entry.content_len(), entry.controls_len);
     put_header(out, Tag::OCTET_STRING, entry.dn_len);
+}
+
+/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, where the length of the attributes was guessed.
+/// What follows the head is moved only where a length takes another number of octets than guessed.
+pub fn correct_search_entry(
+    out: &mut Vec<u8>,
+    start: usize,
+    id: MessageId,
+    guessed: SearchEntryLens,
+    attributes_len: usize,
+) {
+    let lens = SearchEntryLens { attributes_len, ..guessed };
+    let lengths = |lens: SearchEntryLens| {
+        let content_len = lens.content_len();
+        [envelope_len(id, content_len, 0), content_len, lens.attributes_len]
+    };
+    let (before, after) = (lengths(guessed), lengths(lens));
+    // What stands between one of the headers and the next.
+    let between = [element_len(integer_len(i64::from(id.0))), element_len(guessed.dn_len), 0];
+    if before.map(header_len) == after.map(header_len) {
+        let mut place = start;
+        for ((len, behind), before) in after.into_iter().zip(between).zip(before) {
+            ber::set_content_len(out.get_mut(place..).unwrap_or_default(), len);
+            place += header_len(before) + behind;
+        }
+        return;
+    }
+    let head_len: usize = before.map(header_len).into_iter().chain(between).sum();
+    let (end, attributes_header_len) = (start + head_len, header_len(guessed.attributes_len));
+    let dn_end = end - attributes_header_len;
+    let mut head = Vec::with_capacity(head_len + SearchEntryLens::GROWTH_MAX);
+    put_search_entry_header(&mut head, id, lens);
+    head.extend_from_slice(out.get(dn_end - guessed.dn_len..dn_end).unwrap_or_default());
+    put_attributes_header(&mut head, attributes_len);
+    out.splice(start..end, head);
 }
 
 /// Appends the header of a search entry's attributes, which are `attributes_len` octets together.
@@ -356,11 +401,27 @@ fn put_result_message(
     parts: OptionalParts<'_>,
     controls: Controls<'_>,
 ) {
+    if let (Some(code), [None, None], true) = (result.bare_code(), parts, controls.is_empty()) {
+        return put_bare_result(out, id, tag, code);
+    }
     let content_len = result.content_len() + optional_len(parts);
     put_envelope(out, id, tag, content_len, controls.as_bytes().len());
     result.put(out);
     put_optional(out, parts);
     put_controls(out, controls);
+}
+
+/// Appends the final response of an operation that ended with this code and nothing to say, as most do.
+fn put_bare_result(out: &mut Vec<u8>, id: MessageId, tag: Tag, code: u8) {
+    const STRING: u8 = Tag::OCTET_STRING.0;
+    // Seven octets: the code, an empty matched DN, an empty diagnostic.
+    let end = [tag.0, 7, Tag::ENUMERATED.0, 1, code, STRING, 0, STRING, 0];
+    let id_octets = id.0.to_be_bytes();
+    let id_octets = id_octets.get(id_octets.len() - integer_len(i64::from(id.0))..).unwrap_or_default();
+    let message_len = 2 + id_octets.len() + end.len();
+    out.extend_from_slice(&[Tag::SEQUENCE.0, message_len as u8, Tag::INTEGER.0, id_octets.len() as u8]);
+    out.extend_from_slice(id_octets);
+    out.extend_from_slice(&end);
 }
 
 fn optional_len(parts: OptionalParts<'_>) -> usize {
@@ -377,4 +438,52 @@ fn uris_len(uris: &[String]) -> usize {
 
 fn put_uris(out: &mut Vec<u8>, uris: &[String]) {
     uris.iter().for_each(|uri| put_element(out, Tag::OCTET_STRING, uri.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_results_are_encoded_like_others() {
+        for id in [0, 1, 127, 128, 255, 256, 32_767, 32_768, 8_388_607, 8_388_608, i32::MAX].map(MessageId) {
+            for code in [0, 3, 32, 80, 127, 128, 4096].map(ResultCode) {
+                let result = LdapResult::new(code, "");
+                let (mut found, mut expected) = (Vec::new(), Vec::new());
+                encode_result(&mut found, id, ResponseOp::SearchDone, &result, Controls::NONE);
+                put_envelope(&mut expected, id, response_tag::SEARCH_DONE, result.content_len(), 0);
+                result.put(&mut expected);
+                assert_eq!(found, expected, "{id} {code}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_guessed_length_is_corrected() {
+        let ids = [1, 127, 128, 70_000, i32::MAX].map(MessageId);
+        let lens = [0, 1, 50, 90, 127, 128, 200, 255, 256, 700, 65_535, 65_536];
+        for (id, dn_len) in ids.into_iter().flat_map(|id| [0, 20, 127, 200].map(|dn_len| (id, dn_len))) {
+            let message = |attributes_len, said_len| {
+                let mut out = b"before".to_vec();
+                put_search_entry_header(
+                    &mut out,
+                    id,
+                    SearchEntryLens { dn_len, attributes_len: said_len, controls_len: 0 },
+                );
+                out.extend(std::iter::repeat_n(b'd', dn_len));
+                put_attributes_header(&mut out, said_len);
+                out.extend(std::iter::repeat_n(b'a', attributes_len));
+                out
+            };
+            for attributes_len in lens {
+                let expected = message(attributes_len, attributes_len);
+                for guess in lens {
+                    let mut found = message(attributes_len, guess);
+                    let guessed = SearchEntryLens { dn_len, attributes_len: guess, controls_len: 0 };
+                    correct_search_entry(&mut found, "before".len(), id, guessed, attributes_len);
+                    assert!(found == expected, "id {id}, DN of {dn_len}, {guess} for {attributes_len}");
+                }
+            }
+        }
+    }
 }

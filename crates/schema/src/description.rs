@@ -72,8 +72,8 @@ impl Schema {
     /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is one
     /// but the schema has no such type.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
-        let (name, options) = match description.split_once(';') {
-            Some((name, options)) => (name, Some(options)),
+        let (name, options) = match description.bytes().position(|byte| byte == b';') {
+            Some(place) => (&description[..place], Some(&description[place + 1..])),
             None => (description, None),
         };
         let attribute_type = self.attribute_type(name).ok_or_else(|| unknown_type(description, name))?;

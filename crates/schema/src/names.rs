@@ -34,7 +34,8 @@ impl NameTable {
         let mut slot = hash(name.as_bytes()) as usize & mask;
         loop {
             let (text, index) = &self.entries[(self.slots[slot] as usize).checked_sub(1)?];
-            if text.eq_ignore_ascii_case(name) {
+            // Most clients spell names as the schema does.
+            if **text == *name || text.eq_ignore_ascii_case(name) {
                 return Some(*index);
             }
             slot = (slot + 1) & mask;
@@ -65,7 +66,7 @@ fn hash(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
-        let word = chunk.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+        let word = chunk.try_into().map_or(0, u64::from_le_bytes);
         state = (state.rotate_left(5) ^ (word | FOLD)).wrapping_mul(FACTOR);
     }
     let tail = chunks.remainder().iter().fold(0u64, |word, &byte| word << 8 | u64::from(byte | 0x20));

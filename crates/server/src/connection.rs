@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use ldap::{ResultCode, response};
 use rustix::buffer::spare_capacity;
+use rustix::net::RecvFlags;
 
 use crate::buffers::Buffers;
 use crate::context::Context;
@@ -293,12 +294,13 @@ impl Connection {
     /// One read. `Some` when the connection is at its end.
     fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
         let room = input.capacity() - input.len();
-        match rustix::io::read(&self.stream, spare_capacity(input)) {
-            Ok(0) => {
+        // Not `read`, which asks what only files have before it comes to the socket.
+        match rustix::net::recv(&self.stream, spare_capacity(input), RecvFlags::empty()) {
+            Ok((0, _)) => {
                 self.readable = false;
                 Some(Reading::Ended)
             }
-            Ok(count) => {
+            Ok((count, _)) => {
                 self.last_progress = context.now;
                 context.counters.bytes_in.add(count as u64);
                 // A short read emptied the socket; what comes later is told again. The end of the stream is not, when it

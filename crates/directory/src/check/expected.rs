@@ -177,9 +177,11 @@ impl<'s> Derivation<'s> {
             let fix = Fix::Put(NODES, id_key(id).to_vec(), right.encode());
             report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
         }
-        let Ok(normal) = crate::apply::normal_rdn(catalog, node.parent, node.rdn) else {
+        let normal = node.rdn_text().map(|rdn| crate::apply::normal_rdn(catalog, node.parent, rdn));
+        let Some(Ok(normal)) = normal else {
             report.lost_nodes = true;
-            return report.unreadable(id, &format!("its RDN {:?} is damaged", node.rdn));
+            let rdn = String::from_utf8_lossy(node.rdn);
+            return report.unreadable(id, &format!("its RDN {rdn:?} is damaged"));
         };
         self.expect(NAMES, &name_key(node.parent, &normal), &encode_name_row(id, class_set.flags))?;
         self.expect_id(CLASSES, &class_key(node.class_set), id.0, REQUIRED)?;

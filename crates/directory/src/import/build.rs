@@ -138,7 +138,8 @@ impl Builder {
             let outcome = row.and_then(|(_, outcome)| Outcome::decode(outcome));
             match outcome.ok_or(ImportError::Damaged("outcomes"))? {
                 Outcome::Parent(parent) => {
-                    let row = NodeRow { parent, class_set: node.class_set, flags: node.flags, rdn: node.rdn };
+                    let rdn = node.rdn.as_bytes();
+                    let row = NodeRow { parent, class_set: node.class_set, flags: node.flags, rdn };
                     self.store.append(NODES, &key, &row.encode())?;
                 }
                 refused => {

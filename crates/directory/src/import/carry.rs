@@ -107,11 +107,12 @@ impl Carry<'_> {
             let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
             let normal =
                 normal_dn_of(self.old, &self.job.schema, id)?.ok_or_else(|| damaged_row("nodes", id))?;
-            let own = crate::apply::normal_rdn(&self.job.catalog(), node.parent, node.rdn)?;
+            let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+            let own = crate::apply::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
             self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len())?;
             let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
             item.clear();
-            let NodeRow { class_set, flags, rdn, .. } = node;
+            let NodeRow { class_set, flags, .. } = node;
             NodeItem { id, class_set, flags, rdn, place: Place::default() }.encode(&mut item);
             put(id, entry, &item)?;
         }

@@ -158,12 +158,14 @@ impl Evaluator {
                 Ok(state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
             (Content::Links, Test::Equal(_, key)) => {
-                if let Some(Target { entry: Some(target), .. }) = item.target
+                if let Some(Target { entry: Some(target), .. }) = item.target.as_deref()
                     && state.read.contains_id(LINKS, &link_key(id, row.id), target.0)?
                 {
                     return Ok(true);
                 }
-                Ok(state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
+                // The name of an entry is no text.
+                let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
+                Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
             (Content::Table | Content::Links, test) => {
                 let key = &mut self.key;

@@ -10,11 +10,12 @@ use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema,
 
 use crate::access::Access;
 use crate::attribute_index::matches_by_sound;
+use crate::attribute_numbers::AttributeNumbers;
 use crate::catalog::Catalog;
-use crate::links::name_in;
+use crate::links::{has_uid, name_in};
 use crate::operational::VirtualAttribute;
 use crate::password::verify_auth_password;
-use crate::rows::{AttrId, EntryId};
+use crate::rows::EntryId;
 use crate::tree::{NormalName, State};
 use crate::{OperationError, Snapshot};
 
@@ -56,7 +57,7 @@ pub(crate) enum Term {
     Class(ClassId),
     /// The entry's most derived structural class is this one.
     StructuralClass(ClassId),
-    Item(Box<Item>),
+    Item(Item),
 }
 
 /// A test of the values of some attributes.
@@ -68,10 +69,10 @@ pub(crate) struct Item {
     pub(crate) test: Test,
     /// Whether the values in the entry's DN count too (RFC 4511 section 4.5.1.7.7).
     pub(crate) dn_attributes: bool,
-    /// Where the asserted value is a name: the name, and the entry that has it.
-    pub(crate) target: Option<Target>,
+    /// Where the asserted value is a name: the name, and the entry that has it. Where that has no normal form, the test has no key either.
+    pub(crate) target: Option<Box<Target>>,
     /// The numbers under which entries have the subject; grows with the catalogue.
-    pub(crate) attributes: Vec<AttrId>,
+    pub(crate) attributes: AttributeNumbers,
 }
 
 #[derive(Clone, Debug)]
@@ -91,8 +92,8 @@ pub(crate) enum Test {
     Equal(MatchingRule, Vec<u8>),
     AtLeast(MatchingRule, Vec<u8>),
     AtMost(MatchingRule, Vec<u8>),
-    Substring(MatchingRule, SubstringAssertion),
-    Extensible(MatchingRule, RuleAssertion),
+    Substring(MatchingRule, Box<SubstringAssertion>),
+    Extensible(MatchingRule, Box<RuleAssertion>),
     /// One value has words that sound like all of these (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
 }
@@ -101,7 +102,8 @@ pub(crate) enum Test {
 pub(crate) struct Target {
     /// As it was asserted.
     text: Box<str>,
-    pub(crate) name: NormalName,
+    /// `None` where the text is known as the DN of `entry` and the test is about links only, which lead to the entry whatever its name.
+    pub(crate) name: Option<NormalName>,
     pub(crate) entry: Option<EntryId>,
 }
 
@@ -155,6 +157,8 @@ impl Test {
 pub(crate) struct Compiler<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) access: Access,
+    /// What knows DNs that were asked for before, where the filter is for entries of the tree.
+    pub(crate) known: Option<&'a Snapshot>,
 }
 
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
@@ -207,21 +211,52 @@ impl Compiler<'_> {
         let target = if facts.names_entries { Target::of(schema, value) } else { None };
         let key = match &target {
             // The key of a name that an entry can have is its normal form.
-            Some(target) if rule.oid() == DISTINGUISHED_NAME_MATCH => target.name.key.clone(),
+            Some(Target { name: Some(name), .. }) if rule.oid() == DISTINGUISHED_NAME_MATCH => {
+                name.key.clone()
+            }
             _ => {
                 let mut key = Vec::with_capacity(value.len() + KEY_OVERHEAD);
                 rule.normalize_assertion(schema, value, &mut key).ok()?;
                 key
             }
         };
+        let target = target.map(Box::new);
         let item = Item { target, ..self.item(description, Test::Equal(rule, key)) };
-        Some(Term::Item(Box::new(item)))
+        Some(Term::Item(item))
     }
 
     fn equality(&self, assertion: &Assertion<'_>) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
-        let rule = self.catalog.schema.type_by_id(description.type_id).equality;
-        rule.and_then(|rule| self.equality_of(description, rule, assertion.value)).unwrap_or(UNDEFINED)
+        let Some(rule) = self.catalog.schema.type_by_id(description.type_id).equality else {
+            return UNDEFINED;
+        };
+        self.known_link(&description, rule, assertion.value)
+            .or_else(|| self.equality_of(description, rule, assertion.value))
+            .unwrap_or(UNDEFINED)
+    }
+
+    /// An equality test of links with the DN of an entry, where that is known by its spelling. Normal forms are for text, and the name of an
+    /// entry is no text in a link attribute: it became a link when the entry appeared.
+    fn known_link(
+        &self,
+        description: &AttributeDescription,
+        rule: MatchingRule,
+        value: &[u8],
+    ) -> Option<Term> {
+        let snapshot = self.known?;
+        if !self.catalog.type_facts(description.type_id).names_entries {
+            return None;
+        }
+        let item = self.item(description.clone(), Test::Equal(rule, Vec::new()));
+        let is_virtual = matches!(item.subject, Subject::Virtual(_));
+        let mut defs = item.attributes.iter().map(|id| self.catalog.attribute(*id));
+        if !is_virtual && (item.attributes.is_empty() || !defs.all(|def| def.is_link)) {
+            return None;
+        }
+        let text = std::str::from_utf8(value).ok().filter(|text| !has_uid(text))?;
+        let (id, _) = snapshot.known_entry(text).ok()??;
+        let target = Target { text: text.into(), name: None, entry: Some(id) };
+        Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
 
     /// Approximate matching (RFC 4511 section 4.5.1.7.6) is by sound for text in a natural language, and equality for
@@ -235,7 +270,7 @@ impl Compiler<'_> {
         if is_virtual || codes.is_empty() || !matches_by_sound(&self.catalog.schema, attribute_type) {
             return self.equality(assertion);
         }
-        Term::Item(Box::new(self.item(description, Test::Sounds(codes))))
+        Term::Item(self.item(description, Test::Sounds(codes)))
     }
 
     fn ordering(&self, assertion: &Assertion<'_>, test: fn(MatchingRule, Vec<u8>) -> Test) -> Term {
@@ -244,7 +279,7 @@ impl Compiler<'_> {
         let Some(rule) = schema.type_by_id(description.type_id).ordering else { return UNDEFINED };
         let mut key = Vec::new();
         match rule.normalize_assertion(schema, assertion.value, &mut key) {
-            Ok(()) => Term::Item(Box::new(self.item(description, test(rule, key)))),
+            Ok(()) => Term::Item(self.item(description, test(rule, key))),
             Err(_) => UNDEFINED,
         }
     }
@@ -257,7 +292,7 @@ impl Compiler<'_> {
         let assertion =
             SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_);
         match assertion {
-            Ok(assertion) => Term::Item(Box::new(self.item(description, Test::Substring(rule, assertion)))),
+            Ok(assertion) => Term::Item(self.item(description, Test::Substring(rule, Box::new(assertion)))),
             Err(_) => UNDEFINED,
         }
     }
@@ -268,7 +303,7 @@ impl Compiler<'_> {
             // Every entry has it: `(objectClass=*)` costs nothing.
             return Term::Constant(Truth::True);
         }
-        Term::Item(Box::new(self.item(description, Test::Present)))
+        Term::Item(self.item(description, Test::Present))
     }
 
     fn extensible(&self, extensible: &ExtensibleMatch<'_>) -> Term {
@@ -282,10 +317,10 @@ impl Compiler<'_> {
             // The decoder has seen to it that there is one of the two.
             let Some(rule) = rule else { return UNDEFINED };
             let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
-            let mut item = Item::new(Subject::Any, Test::Extensible(rule, assertion));
+            let mut item = Item::new(Subject::Any, Test::Extensible(rule, Box::new(assertion)));
             item.attributes = self.attributes_fitting(rule);
             item.dn_attributes = extensible.dn_attributes;
-            return Term::Item(Box::new(item));
+            return Term::Item(item);
         };
         let Some(description) = self.readable(description) else { return UNDEFINED };
         let attribute_type = schema.type_by_id(description.type_id);
@@ -297,7 +332,7 @@ impl Compiler<'_> {
                 let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else {
                     return UNDEFINED;
                 };
-                Term::Item(Box::new(self.item(description, Test::Extensible(rule, assertion))))
+                Term::Item(self.item(description, Test::Extensible(rule, Box::new(assertion))))
             }
             _ => {
                 let equality = attribute_type.equality;
@@ -329,7 +364,7 @@ impl Compiler<'_> {
         self.access.may_read_attribute(&self.catalog.schema, description.type_id).then_some(description)
     }
 
-    fn attributes_fitting(&self, rule: MatchingRule) -> Vec<AttrId> {
+    fn attributes_fitting(&self, rule: MatchingRule) -> AttributeNumbers {
         let schema = &self.catalog.schema;
         let fits = |type_id| {
             schema.rule_applies(rule, schema.type_by_id(type_id))
@@ -369,7 +404,7 @@ const KEY_OVERHEAD: usize = 8;
 
 impl Item {
     fn new(subject: Subject, test: Test) -> Item {
-        Item { subject, test, dn_attributes: false, target: None, attributes: Vec::new() }
+        Item { subject, test, dn_attributes: false, target: None, attributes: AttributeNumbers::default() }
     }
 }
 
@@ -377,32 +412,44 @@ impl Target {
     /// The name in an asserted value, if there is one that an entry can have.
     fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
         let text = std::str::from_utf8(value).ok()?;
-        Some(Target { text: text.into(), name: name_in(schema, value)?, entry: None })
+        Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })
+    }
+
+    /// Finds the entry that has the name.
+    fn find(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        if let Some((id, _)) = snapshot.known_entry(&self.text)? {
+            self.entry = Some(id);
+            return Ok(());
+        }
+        self.entry = snapshot.state().entry_of(name)?;
+        if let Some(id) = self.entry {
+            snapshot.keep_name(&self.text, id);
+        }
+        Ok(())
     }
 }
 
 impl Term {
-    /// Finds the entries that the asserted names mean. To be called once before use and whenever the snapshot has moved.
+    /// Finds the entries that the asserted names mean. To be called once before use, on the snapshot for which the filter was compiled.
     pub(crate) fn find_targets(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot)))
+    }
+
+    /// The same whenever the snapshot has moved.
+    pub(crate) fn find_targets_anew(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        let schema = &snapshot.state().catalog.schema;
         self.for_each_item(&mut |item| {
-            let Some(target) = &mut item.target else { return Ok(()) };
-            if let Some((id, _)) = snapshot.known_entry(&target.text)? {
-                target.entry = Some(id);
-                return Ok(());
-            }
-            target.entry = snapshot.state().entry_of(&target.name)?;
-            if let Some(id) = target.entry {
-                snapshot.keep_name(&target.text, id);
-            }
-            Ok(())
+            item.make_name(schema);
+            item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot))
         })
     }
 
     /// The same without anything that a snapshot remembers.
     pub(crate) fn find_targets_in(&mut self, state: State<'_>) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
-            if let Some(target) = &mut item.target {
-                target.entry = state.entry_of(&target.name)?;
+            if let Some(Target { name: Some(name), entry, .. }) = item.target.as_deref_mut() {
+                *entry = state.entry_of(name)?;
             }
             Ok(())
         })
@@ -445,13 +492,27 @@ impl Term {
 }
 
 impl Item {
+    /// Makes the normal form of a name that was known without: the entry may have another name by now.
+    fn make_name(&mut self, schema: &Schema) {
+        if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
+            && target.name.is_none()
+        {
+            let text = target.text.as_bytes();
+            target.name = name_in(schema, text);
+            target.entry = None;
+            key.clear();
+            // It was the name of an entry, so it has a normal form.
+            let _ = rule.normalize_assertion(schema, text, key);
+        }
+    }
+
     fn find_attributes(&mut self, catalog: &Catalog, access: Access) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), _) => {
                 self.attributes = catalog.matching_attributes(description)
             }
             (Subject::Any, Test::Extensible(rule, _)) => {
-                self.attributes = Compiler { catalog, access }.attributes_fitting(*rule);
+                self.attributes = Compiler { catalog, access, known: None }.attributes_fitting(*rule);
             }
             _ => {}
         }

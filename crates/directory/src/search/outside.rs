@@ -87,7 +87,7 @@ pub(super) fn start(
     }
     let Some(entries) = entries(snapshot, access, dn, name, external)? else { return Ok(None) };
     let catalog = snapshot.state().catalog;
-    let filter = Compiler { catalog, access }.compile(request.filter);
+    let filter = Compiler { catalog, access, known: None }.compile(request.filter);
     let selection = Selection::of(request.attributes, catalog, access);
     let writer = ResultWriter::new(id, request.types_only, selection);
     let mut evaluator = Evaluator::new(access);

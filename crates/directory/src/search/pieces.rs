@@ -32,13 +32,13 @@ impl Planner<'_> {
         match needed_grams(assertion.pieces()) {
             NeededGrams::Nothing => return Ok(None),
             NeededGrams::Beginning(head) => {
-                for base in bases {
+                for &base in bases.iter() {
                     self.add_posting(&mut all, PIECES, &IndexPart::Grams.key_prefix(base))?;
                     self.add_range(&mut all, limit, || KeyRange::of_gram(base, &head))?;
                 }
             }
             NeededGrams::All(grams) => {
-                for base in bases {
+                for &base in bases.iter() {
                     self.add_all_of(&mut all, IndexPart::Grams, base, &grams)?;
                 }
             }
@@ -58,7 +58,7 @@ impl Planner<'_> {
         };
         let codes: Vec<Vec<u8>> = codes.iter().map(|code| code.as_bytes().to_vec()).collect();
         let mut all = Narrowed::default();
-        for base in bases {
+        for &base in bases.iter() {
             self.add_all_of(&mut all, IndexPart::Sounds, base, &codes)?;
         }
         Ok(all.within(limit))
@@ -75,7 +75,7 @@ impl Planner<'_> {
             return Ok(None);
         };
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
-        for base in bases {
+        for &base in bases.iter() {
             self.add_posting(&mut all, PIECES, &IndexPart::Presence.key_prefix(base))?;
         }
         Ok(all.within(limit))

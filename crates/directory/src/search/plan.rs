@@ -17,6 +17,7 @@ use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
 use crate::OperationError;
 use crate::attribute_index::IndexPart;
+use crate::attribute_numbers::AttributeNumbers;
 use crate::catalog::AttributeDef;
 use crate::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
@@ -142,8 +143,10 @@ impl Plan {
         let Narrowed { mut ids, postings, ranges, count: candidate_count, .. } = narrowed;
         let mut gathering = None;
         if ranges.is_empty() {
-            ids.sort_unstable();
-            ids.dedup();
+            if ids.len() > 1 {
+                ids.sort_unstable();
+                ids.dedup();
+            }
         } else {
             gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
         }
@@ -199,12 +202,12 @@ impl Plan {
         is_better
     }
 
-    /// The candidate that is looked at first, where they are few and known.
+    /// The candidates that are looked at first, as far as they are known.
     #[inline]
-    pub(crate) fn first_of_few(&self) -> Option<u64> {
+    pub(crate) fn first_few(&self) -> &[u64] {
         match &self.source {
-            Source::Indexed { ids, postings } if postings.is_empty() => ids.first().copied(),
-            _ => None,
+            Source::Indexed { ids, postings } if postings.is_empty() => &ids[..ids.len().min(FEW as usize)],
+            _ => &[],
         }
     }
 
@@ -270,7 +273,7 @@ impl Planner<'_> {
             let Test::AtLeast(rule, low_key) = &low.test else { continue };
             for (high_place, high) in items() {
                 let Test::AtMost(_, high_key) = &high.test else { continue };
-                if low.attributes != high.attributes || !self.has_single_value(low) {
+                if *low.attributes != *high.attributes || !self.has_single_value(low) {
                     continue;
                 }
                 let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
@@ -290,7 +293,7 @@ impl Planner<'_> {
 
     /// Whether an entry has at most one value that the item is about: no subtypes and no options, one value by schema.
     fn has_single_value(&self, item: &Item) -> bool {
-        let [only] = item.attributes.as_slice() else { return false };
+        let [only] = &*item.attributes else { return false };
         let def = self.state.catalog.attribute(*only);
         def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
     }
@@ -484,7 +487,7 @@ impl Planner<'_> {
         // A posting holds the entries that have the value under any options.
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
-        for base in bases {
+        for &base in bases.iter() {
             self.add_posting(&mut all, INDEX, &index_key(base, key))?;
         }
         Ok(all.within(limit))
@@ -496,13 +499,15 @@ impl Planner<'_> {
         if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
             return Ok(None);
         }
-        let is_exact = target.name.key.len() <= NAME_KEY_MAX;
+        let is_exact = target.name.as_ref().is_none_or(|name| name.key.len() <= NAME_KEY_MAX);
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
-        for attribute in &item.attributes {
+        for attribute in item.attributes.iter() {
             if let Some(target) = target.entry {
                 self.add_posting(&mut all, LINKED, &link_key(target, *attribute))?;
             }
-            self.add_posting(&mut all, DANGLING, &dangling_key(*attribute, &target.name.key))?;
+            if let Some(name) = &target.name {
+                self.add_posting(&mut all, DANGLING, &dangling_key(*attribute, &name.key))?;
+            }
         }
         Ok(all.within(limit))
     }
@@ -522,7 +527,7 @@ impl Planner<'_> {
             return Ok(None);
         }
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
-        for base in bases {
+        for &base in bases.iter() {
             self.add_range(&mut all, limit, || range(base))?;
         }
         Ok(all.within(limit))
@@ -559,7 +564,7 @@ impl Planner<'_> {
     }
 
     /// The attributes without options that an item is about, if their values are indexed by the keys of `rule`.
-    fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<Vec<AttrId>> {
+    fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<AttributeNumbers> {
         self.bases(item, |def| {
             let shares_keys =
                 rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
@@ -572,18 +577,21 @@ impl Planner<'_> {
         &self,
         item: &Item,
         is_indexed: impl Fn(&AttributeDef) -> bool,
-    ) -> Option<Vec<AttrId>> {
+    ) -> Option<AttributeNumbers> {
         let mut bases = Vec::new();
-        for id in &item.attributes {
+        for id in item.attributes.iter() {
             let def = self.state.catalog.attribute(*id);
             if !is_indexed(def) {
                 return None;
+            }
+            if item.attributes.len() == 1 {
+                return Some(AttributeNumbers::One([def.base]));
             }
             if !bases.contains(&def.base) {
                 bases.push(def.base);
             }
         }
-        Some(bases)
+        Some(AttributeNumbers::Several(bases))
     }
 
     pub(super) fn add_posting(&self, all: &mut Narrowed, map: MapId, key: &[u8]) -> Result<()> {
@@ -593,6 +601,9 @@ impl Planner<'_> {
         if count > SHORT_POSTING {
             all.postings.push(Posting { map, key: key.to_vec() });
         } else if count > 0 {
+            if all.ids.is_empty() {
+                all.ids = Vec::with_capacity(count as usize);
+            }
             cursor.next_block(&mut all.ids, count as usize)?;
         }
         Ok(())
@@ -602,7 +613,7 @@ impl Planner<'_> {
     fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
-            _ if scope.vertices.len() > 1 || scope.base == EntryId::ROOT => return Ok(None),
+            _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
             // Walked at once: between slices a branch could move from where it is still to be seen.
             _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };

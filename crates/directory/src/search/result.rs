@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 
 use ldap::MessageId;
 use ldap::response::{
-    SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_encoded_attribute,
-    put_search_entry_header, put_value, value_len,
+    SearchEntryLens, attribute_len, correct_search_entry, put_attribute_header, put_attributes_header,
+    put_encoded_attribute, put_search_entry_header, put_value, value_len,
 };
 use schema::AttributeDescription;
 
@@ -71,7 +71,11 @@ impl ResultWriter {
         }
         match self.put_attributes(out, state, names, candidate, row) {
             Ok(true) => {
-                self.correct_head(out, head, guess);
+                let attributes_len = out.len() - head.end;
+                self.last_len = Some(attributes_len);
+                if attributes_len != guess {
+                    correct_search_entry(out, start, self.id, head.lens, attributes_len);
+                }
                 Ok(true)
             }
             other => {
@@ -92,43 +96,17 @@ impl ResultWriter {
     ) -> Result<Head, OperationError> {
         let container = names.container(state, candidate.node.parent)?;
         let above = names.dn(container);
-        let rdn = candidate.node.rdn.as_bytes();
+        let rdn = candidate.node.rdn;
         let dn_len = rdn.len() + if above.is_empty() { 0 } else { 1 + above.len() };
         let lens = SearchEntryLens { dn_len, attributes_len, controls_len: 0 };
-        let start = out.len();
         put_search_entry_header(out, self.id, lens);
-        let dn_start = out.len();
         out.extend_from_slice(rdn);
         if !above.is_empty() {
             out.push(b',');
             out.extend_from_slice(above);
         }
         put_attributes_header(out, attributes_len);
-        Ok(Head { start, dn_start, dn_len, end: out.len() })
-    }
-
-    /// Puts the true length of what was appended behind the head into it.
-    fn correct_head(&mut self, out: &mut Vec<u8>, head: Head, guess: usize) {
-        let attributes_len = out.len() - head.end;
-        self.last_len = Some(attributes_len);
-        if attributes_len == guess {
-            return;
-        }
-        let Head { start, dn_start, dn_len, end } = head;
-        let corrected = &mut self.gathered;
-        corrected.clear();
-        put_search_entry_header(
-            corrected,
-            self.id,
-            SearchEntryLens { dn_len, attributes_len, controls_len: 0 },
-        );
-        corrected.extend_from_slice(&out[dn_start..dn_start + dn_len]);
-        put_attributes_header(corrected, attributes_len);
-        if corrected.len() == end - start {
-            out[start..end].copy_from_slice(corrected);
-        } else {
-            out.splice(start..end, corrected.drain(..));
-        }
+        Ok(Head { lens, end: out.len() })
     }
 
     /// Appends the attributes. False if there are too many values to gather.
@@ -146,21 +124,18 @@ impl ResultWriter {
                 if !self.selection.decide(state.catalog, attribute.id) {
                     continue;
                 }
-                let values = match copied(&attribute) {
-                    _ if self.types_only => &[],
-                    Some(values) => values.bytes,
-                    None => {
-                        self.gathered.clear();
-                        gather_values(state, names, candidate.id, &attribute, &mut self.gathered)?;
-                        gathered_len += self.gathered.len();
-                        if gathered_len > GATHERED_MAX {
-                            self.gathered = Vec::new();
-                            return Ok(false);
-                        }
-                        &self.gathered
-                    }
-                };
-                put_encoded_attribute(out, &state.catalog.attribute(attribute.id).encoded_name, values);
+                // Most attributes: short, and copied.
+                if let Content::Inline(InlineValues { is_mixed: false, bytes, .. }) = attribute.content
+                    && !self.types_only
+                    && state.catalog.head(attribute.id).put(out, bytes)
+                {
+                    continue;
+                }
+                gathered_len += self.put_attribute(out, state, names, candidate.id, &attribute)?;
+                if gathered_len > GATHERED_MAX {
+                    self.gathered = Vec::new();
+                    return Ok(false);
+                }
             }
         }
         for (attribute, type_id) in &self.selection.made {
@@ -178,6 +153,29 @@ impl ResultWriter {
             }
         }
         Ok(true)
+    }
+
+    /// Appends an attribute of any kind. Returns how many octets of values had to be gathered.
+    #[inline(never)]
+    fn put_attribute(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+        attribute: &AttributeRow<'_>,
+    ) -> Result<usize, OperationError> {
+        self.gathered.clear();
+        let values = match copied(attribute) {
+            _ if self.types_only => &[],
+            Some(values) => values.bytes,
+            None => {
+                gather_values(state, names, id, attribute, &mut self.gathered)?;
+                &self.gathered
+            }
+        };
+        put_encoded_attribute(out, &state.catalog.attribute(attribute.id).encoded_name, values);
+        Ok(self.gathered.len())
     }
 
     /// Appends the message of an entry that is not in the tree.
@@ -205,12 +203,12 @@ impl ResultWriter {
     }
 }
 
-/// Where the parts of a message lie that come before the attributes.
+/// The part of a message that comes before the attributes.
 #[derive(Clone, Copy)]
 struct Head {
-    start: usize,
-    dn_start: usize,
-    dn_len: usize,
+    /// What it says, guesses included.
+    lens: SearchEntryLens,
+    /// Where it ends.
     end: usize,
 }
 
@@ -274,7 +272,7 @@ pub(super) fn for_each_target(
             let container = names.container(state, row.parent)?;
             let above = names.dn(container);
             let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
-            if each([row.rdn.as_bytes(), separator, above]).is_break() {
+            if each([row.rdn, separator, above]).is_break() {
                 return Ok(ControlFlow::Break(target.0));
             }
         }

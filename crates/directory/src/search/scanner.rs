@@ -241,7 +241,7 @@ impl Scanner {
         self.version = snapshot.version();
         let state = snapshot.state();
         self.scope.last = None;
-        self.filter.find_targets(snapshot)?;
+        self.filter.find_targets_anew(snapshot)?;
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
             self.filter.find_attributes(state.catalog, self.access)?;

@@ -17,8 +17,8 @@ pub(crate) struct SearchScope {
     pub(crate) kind: Scope,
     /// The base object; [`EntryId::ROOT`] for the empty DN.
     pub(crate) base: EntryId,
-    /// Roots of the subtrees in scope: the base and, where aliases are followed, what they lead to.
-    pub(crate) vertices: Vec<EntryId>,
+    /// Roots of further subtrees in scope: what aliases lead to, where they are followed.
+    pub(crate) aliased: Vec<EntryId>,
     /// Single entries in scope besides, to which aliases lead.
     pub(crate) extras: Vec<EntryId>,
     /// Whether aliases below the base are followed, so that they are not results themselves.
@@ -44,9 +44,15 @@ impl SearchScope {
         Ok(match self.kind {
             Scope::BaseObject => id == self.base,
             Scope::SingleLevel => row.parent == self.base || self.extras.contains(&id),
-            Scope::WholeSubtree => self.vertices.contains(&id) || self.is_inside(state, names, row.parent)?,
+            Scope::WholeSubtree => self.is_root(id) || self.is_inside(state, names, row.parent)?,
             Scope::Subordinate => self.extras.contains(&id) || self.is_inside(state, names, row.parent)?,
         })
+    }
+
+    /// Whether a subtree in scope begins here.
+    #[inline]
+    fn is_root(&self, id: EntryId) -> bool {
+        id == self.base || self.aliased.contains(&id)
     }
 
     /// Whether what is below `container` is in one of the subtrees.
@@ -75,7 +81,7 @@ impl SearchScope {
     ) -> Result<bool, OperationError> {
         let mut at = container;
         for _ in 0..TREE_DEPTH_MAX {
-            if self.vertices.contains(&at) {
+            if self.is_root(at) {
                 return Ok(true);
             }
             if at == EntryId::ROOT {
@@ -160,19 +166,13 @@ impl SearchScope {
     }
 
     fn add_target(&mut self, target: EntryId) {
-        let list = match self.kind {
-            Scope::BaseObject => return,
-            Scope::SingleLevel => &mut self.extras,
-            Scope::WholeSubtree => &mut self.vertices,
-            Scope::Subordinate => {
-                if !self.extras.contains(&target) {
-                    self.extras.push(target);
-                }
-                &mut self.vertices
-            }
-        };
-        if !list.contains(&target) {
-            list.push(target);
+        let is_single = matches!(self.kind, Scope::SingleLevel | Scope::Subordinate);
+        if is_single && !self.extras.contains(&target) {
+            self.extras.push(target);
+        }
+        let is_subtree = matches!(self.kind, Scope::WholeSubtree | Scope::Subordinate);
+        if is_subtree && !self.is_root(target) {
+            self.aliased.push(target);
         }
     }
 }
@@ -184,6 +184,9 @@ fn ids_with_flag(
     what: &str,
     count_max: usize,
 ) -> Result<Vec<EntryId>, OperationError> {
+    if !has_flag(state.catalog.class_set_flags()) {
+        return Ok(Vec::new());
+    }
     let mut ids = Vec::new();
     for (number, _) in state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_flag(set.flags)) {
         let key = class_key(ClassSetId(number as u32));

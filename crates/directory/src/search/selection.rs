@@ -1,7 +1,7 @@
 //! Which attributes a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
 //!
-//! Decided once per attribute number, when it is met for the first time, not per entry. A name asks for its subtypes and for any further options, each
-//! returned under its own name; names that the schema does not know ask for nothing.
+//! What the catalogue's numbers stand for is looked up once a search, not once an entry, and not at all where every user attribute is asked for. A name
+//! asks for its subtypes and for any further options, each returned under its own name; names that the schema does not know ask for nothing.
 
 use ldap::AttributeSelection;
 use schema::{AttributeDescription, Schema, TypeId};
@@ -29,8 +29,10 @@ pub(crate) struct Selection {
     named: Vec<AttributeDescription>,
     /// Names that the schema does not know, in lower case; entries outside the tree can have such attributes.
     unknown: Vec<String>,
-    /// By attribute number; `None` where no entry has had the attribute so far.
-    decided: Vec<Option<bool>>,
+    /// A bit for each attribute number, set where `named` asks for it.
+    numbers: Vec<u64>,
+    /// How many attributes the catalogue had when `numbers` was made.
+    attribute_count: usize,
     /// Virtual attributes to make, with their types.
     pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
 }
@@ -44,13 +46,15 @@ impl Selection {
             all_operational: false,
             named: Vec::new(),
             unknown: Vec::new(),
-            decided: Vec::new(),
+            numbers: Vec::new(),
+            attribute_count: 0,
             made: Vec::new(),
         };
         for selector in list.iter() {
             selection.add(selector, &catalog.schema);
         }
-        if selection.all_operational || !selection.named.is_empty() {
+        let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
+        if selection.all_operational || selection.named.iter().any(may_be_virtual) {
             let made = VirtualAttribute::all(&catalog.schema);
             let made = made.filter(|(_, type_id)| {
                 selection.selects(&catalog.schema, &AttributeDescription::of(*type_id))
@@ -107,18 +111,37 @@ impl Selection {
     /// Whether a stored attribute is asked for and may be read.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        let head = catalog.head(attribute);
+        let by_kind = if head.is_operational() { self.all_operational } else { self.all_user };
+        (by_kind || self.is_numbered(catalog, attribute))
+            && (!head.is_secret() || self.access.is_administrator())
+    }
+
+    /// Whether a stored attribute is asked for by name.
+    #[inline]
+    fn is_numbered(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        if self.named.is_empty() {
+            return false;
+        }
+        if self.attribute_count != catalog.attributes().len() {
+            self.number(catalog);
+        }
         let place = attribute.0 as usize;
-        if let Some(Some(decided)) = self.decided.get(place) {
-            return *decided;
+        self.numbers.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
+    }
+
+    /// Looks up the numbers of what is asked for by name.
+    #[cold]
+    fn number(&mut self, catalog: &Catalog) {
+        self.attribute_count = catalog.attributes().len();
+        self.numbers.clear();
+        self.numbers.resize(self.attribute_count.div_ceil(64), 0);
+        for named in &self.named {
+            for id in catalog.matching_attributes(named).iter() {
+                let place = id.0 as usize;
+                self.numbers[place / 64] |= 1 << (place % 64);
+            }
         }
-        let def = catalog.attribute(attribute);
-        let decided = self.is_named(&catalog.schema, &def.description, def.is_operational)
-            && (self.access.is_administrator() || !def.is_secret);
-        if self.decided.len() <= place {
-            self.decided.resize(catalog.attributes().len().max(place + 1), None);
-        }
-        self.decided[place] = Some(decided);
-        decided
     }
 
     /// Whether the attribute is asked for and may be read.

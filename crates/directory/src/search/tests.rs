@@ -8,6 +8,7 @@ mod monitor;
 mod pages;
 mod parts;
 mod plans;
+mod remembered;
 mod results;
 mod scopes;
 mod slices;

@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::controls::RequestControls;
 use crate::limits::STREAMED_PER_ENTRY;
 use crate::name_cache::NameCache;
-use crate::rows::{EntryId, NODES, children_counter, subtree_counter};
+use crate::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
 use crate::tree::{State, node};
 use crate::{OperationError, Snapshot};
 
@@ -66,7 +66,7 @@ impl TreeSearch {
         let mut scope = SearchScope {
             kind: request.scope,
             base,
-            vertices: vec![base],
+            aliased: Vec::new(),
             extras: Vec::new(),
             follows_aliases: matches!(
                 request.deref_aliases,
@@ -86,14 +86,19 @@ impl TreeSearch {
                 referrals.reverse();
             }
         }
-        let mut filter = Compiler { catalog: state.catalog, access }.compile(request.filter);
+        let compiler = Compiler { catalog: state.catalog, access, known: Some(snapshot) };
+        let mut filter = compiler.compile(request.filter);
         filter.find_targets(snapshot)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = Plan::choose(state, &scope, &filter)?;
         check_cost(state, access, &filter, &plan)?;
         let writer = ResultWriter::new(id, request.types_only, selection);
-        if let Some(candidate) = plan.first_of_few() {
-            state.read.expect(NODES, candidate);
+        // All of these come from memory at the same time, and while the search is put together.
+        for candidate in plan.first_few() {
+            state.read.expect(NODES, *candidate);
+            if writer.selection.selects_stored() {
+                state.read.expect(ENTRIES, *candidate);
+            }
         }
         Ok(TreeSearch {
             scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
@@ -133,7 +138,7 @@ impl TreeSearch {
     /// kind of entry leave out; else 0.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
         let Scanner { filter, plan, scope, .. } = &self.scanner;
-        if explain::is_unindexed(filter, plan) || scope.vertices.len() > 1 || !scope.extras.is_empty() {
+        if explain::is_unindexed(filter, plan) || !scope.aliased.is_empty() || !scope.extras.is_empty() {
             return Ok(0);
         }
         let count = |counter: &[u8]| Ok::<_, OperationError>(snapshot.state().read.count(counter)? as u64);
