@@ -18,14 +18,14 @@ use std::ops::Range;
 use directory::Stamp;
 use directory::bind::{BindOutcome, bind};
 use directory::compare::{CompareOutcome, compare};
-use directory::controls::RequestControls;
+use directory::controls::{ControlContext, RequestControls};
 use directory::password::{StorageScheme, hash, verify};
 use directory::search::{Budget, Search, Step};
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{
-    AddRequest, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Controls,
-    DecodeLimits, DeleteRequest, FilterBuf, Message, MessageId, ModifyRequest, Request, ResultCode, Scope,
-    SearchRequest, SelectionBuf,
+    AddRequest, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control, Controls,
+    ControlsBuf, DecodeLimits, DeleteRequest, FilterBuf, Message, MessageId, ModifyRequest, PagedResults,
+    Request, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
 };
 use sample::{PEOPLE, person, person_dn, sample};
 use testing::{SUFFIX, TestDirectory};
@@ -50,7 +50,7 @@ const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
 const PASSWORD: &str = "correct horse";
 
-const CASES: [(&str, MakeRequest); 13] = [
+const CASES: [(&str, MakeRequest); 14] = [
     ("search-uid-dn", |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &["1.1"])
     }),
@@ -64,6 +64,11 @@ const CASES: [(&str, MakeRequest); 13] = [
         search(SUFFIX, Scope::WholeSubtree, &format!("(cn=user.{}*)", 100 + number % 100), &["1.1"])
     }),
     ("search-one-level", |_| search(TEAM, Scope::SingleLevel, "(objectClass=*)", &["cn", "mail"])),
+    ("search-page", |_| {
+        let value = PagedResults { size: 100, cookie: b"" }.encode();
+        let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
+        page(PEOPLE, Scope::SingleLevel, "(objectClass=*)", &["cn", "mail"], control)
+    }),
     ("search-member", |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(member={})", person_dn(number)), &["1.1"])
     }),
@@ -197,7 +202,8 @@ fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stam
     for (bytes, stamp) in messages.iter().zip(stamps) {
         out.clear();
         let message = Message::decode(bytes, &DecodeLimits::AUTHENTICATED).unwrap();
-        let controls = RequestControls::default();
+        let controls =
+            RequestControls::read(&message.controls, ControlContext::of(&message.request)).unwrap();
         let code = match &message.request {
             Request::Search(request) => {
                 let budget = Budget { entries_examined_max: u32::MAX, out_bytes_max: usize::MAX };
@@ -250,8 +256,20 @@ fn search(base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Vec<u8
     encode(Request::Search(SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection())))
 }
 
+/// One page of a search.
+fn page(base: &str, scope: Scope, filter: &str, attributes: &[&str], control: Control<'_>) -> Vec<u8> {
+    let filter = FilterBuf::parse(filter).unwrap();
+    let selection = SelectionBuf::from_iter(attributes);
+    let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
+    encode_with(Request::Search(request), ControlsBuf::from_iter([control]).as_controls())
+}
+
 fn encode(request: Request<'_>) -> Vec<u8> {
+    encode_with(request, Controls::NONE)
+}
+
+fn encode_with(request: Request<'_>, controls: Controls<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut out);
+    Message { id: MessageId(1), request, controls }.encode(&mut out);
     out
 }

@@ -15,7 +15,7 @@
 mod support;
 
 use client::{Connection, Entry, Reply};
-use ldap::{Dn, ResultCode, Scope};
+use ldap::{Dn, PagedResults, ResultCode, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use support::changes::ChangeMaker;
@@ -42,6 +42,9 @@ const DN_ATTRIBUTES: &[&str] = &[
 
 /// How many random filters are tried.
 const RANDOM_FILTER_COUNT: usize = 2000;
+
+/// Of so many random filters one is asked for in pages, too.
+const FILTERS_PER_PAGED: usize = 4;
 
 /// How many random changes are tried.
 const RANDOM_CHANGE_COUNT: usize = 1000;
@@ -93,7 +96,7 @@ fn random_filters_find_what_slapd_finds() {
     let mut filters = FilterMaker::new(support::seed_or(1));
     let mut failures = Vec::new();
     let mut found = 0;
-    for _ in 0..RANDOM_FILTER_COUNT {
+    for round in 0..RANDOM_FILTER_COUNT {
         let filter = filters.make(3);
         let search = |side: &mut Side| {
             let reply = side.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]).unwrap();
@@ -101,6 +104,12 @@ fn random_filters_find_what_slapd_finds() {
         };
         let (our_answer, their_answer) = (search(&mut ours), search(&mut theirs));
         found += our_answer.1.len();
+        if round % FILTERS_PER_PAGED == 0 {
+            let size = 1 + (round / FILTERS_PER_PAGED % 9) as u32;
+            for (side, whole) in [(&mut ours, &our_answer), (&mut theirs, &their_answer)] {
+                assert!(paged(side, &filter, size) == whole.1, "{filter} in pages of {size}");
+            }
+        }
         if our_answer != their_answer {
             let difference = differing_entries(&our_answer.1, &their_answer.1);
             failures.push(format!("{filter}: {}, {}\n{difference}", our_answer.0, their_answer.0));
@@ -108,6 +117,23 @@ fn random_filters_find_what_slapd_finds() {
     }
     assert!(failures.is_empty(), "{} filters differ:\n{}", failures.len(), failures.join("\n"));
     assert!(found > RANDOM_FILTER_COUNT, "filters that find nothing prove little");
+}
+
+/// What a search finds page by page (RFC 2696).
+fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
+    let (mut entries, mut cookie) = (Vec::new(), Vec::new());
+    loop {
+        let page = PagedResults { size, cookie: &cookie };
+        let reply = side.connection.search_page(SUFFIX, Scope::WholeSubtree, filter, &["1.1"], page).unwrap();
+        let is_full = reply.entries.len() == size as usize;
+        let (_, next) = reply.page().expect("a page says that it is one");
+        assert!(reply.outcome.is_success() && (is_full || next.is_empty()), "{filter}: {:?}", reply.outcome);
+        entries.extend(reply.entries);
+        if next.is_empty() {
+            return comparable_entries(&entries);
+        }
+        cookie = next;
+    }
 }
 
 /// The same with changes at random: both carry a change out or both refuse it, and the two trees stay equal.
