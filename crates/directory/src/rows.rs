@@ -203,6 +203,19 @@ pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     key
 }
 
+/// Shows the key of `index`, which is made on the stack where it is short.
+pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
+    let mut key = [0; 64];
+    match key.get_mut(..4 + normal_value.len()) {
+        Some(key) => {
+            key[..4].copy_from_slice(&attribute.0.to_be_bytes());
+            key[4..].copy_from_slice(normal_value);
+            show(key)
+        }
+        None => show(&index_key(attribute, normal_value)),
+    }
+}
+
 /// Appends the key of `index`.
 pub(crate) fn put_index_key(attribute: AttrId, normal_value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&attribute.0.to_be_bytes());
@@ -280,6 +293,11 @@ mod tests {
         let (a, mut b) = (vec![b'x'; 2_000], vec![b'x'; 2_000]);
         b[1_999] = b'y';
         let (key_a, key_b) = (index_key(AttrId(1), &a), index_key(AttrId(1), &b));
+        for len in [0, 1, 59, 60, 61, INDEX_KEY_MAX, INDEX_KEY_MAX + 1] {
+            with_index_key(AttrId(0x0102_0304), &a[..len], |key| {
+                assert_eq!(key, index_key(AttrId(0x0102_0304), &a[..len]));
+            });
+        }
         assert_eq!(key_a.len(), 4 + INDEX_KEY_MAX);
         assert_ne!(key_a, key_b);
         assert_eq!(key_a[..INDEX_KEY_MAX - KEY_HASH_SIZE], key_b[..INDEX_KEY_MAX - KEY_HASH_SIZE]);

@@ -285,13 +285,30 @@ pub fn correct_search_entry(
     attributes_len: usize,
 ) {
     let lens = SearchEntryLens { attributes_len, ..guessed };
+    let id_len = element_len(integer_len(i64::from(id.0)));
+    let (dn_len, around) = (element_len(guessed.dn_len), 16 + id_len);
+    if guessed.attributes_len.min(attributes_len) >= 0x100
+        && guessed.attributes_len.max(attributes_len) + dn_len + around < 0x1_0000
+    {
+        // Most results of all attributes: each of the three lengths takes two octets, and did.
+        let content_len = dn_len + element_len(attributes_len);
+        let message_len = id_len + element_len(content_len);
+        let mut place = start;
+        for (len, behind) in [(message_len, id_len), (content_len, dn_len), (attributes_len, 0)] {
+            if let Some(octets) = out.get_mut(place + 2..place + 4) {
+                octets.copy_from_slice(&(len as u16).to_be_bytes());
+            }
+            place += 4 + behind;
+        }
+        return;
+    }
     let lengths = |lens: SearchEntryLens| {
         let content_len = lens.content_len();
         [envelope_len(id, content_len, 0), content_len, lens.attributes_len]
     };
     let (before, after) = (lengths(guessed), lengths(lens));
     // What stands between one of the headers and the next.
-    let between = [element_len(integer_len(i64::from(id.0))), element_len(guessed.dn_len), 0];
+    let between = [id_len, dn_len, 0];
     if before.map(header_len) == after.map(header_len) {
         let mut place = start;
         for ((len, behind), before) in after.into_iter().zip(between).zip(before) {
@@ -385,9 +402,25 @@ pub(crate) fn put_envelope(
 ) {
     let message_len = envelope_len(id, content_len, controls_len);
     out.reserve(header_len(message_len) + message_len);
+    if message_len < 0x80 {
+        return put_short_envelope(out, id, tag, message_len as u8, content_len as u8);
+    }
     put_header(out, Tag::SEQUENCE, message_len);
     put_integer(out, Tag::INTEGER, i64::from(id.0));
     put_header(out, tag, content_len);
+}
+
+/// The same where both lengths take one octet, as in results of nothing but a DN.
+#[inline]
+fn put_short_envelope(out: &mut Vec<u8>, id: MessageId, tag: Tag, message_len: u8, content_len: u8) {
+    let (sequence, integer) = (Tag::SEQUENCE.0, Tag::INTEGER.0);
+    let [a, b, c, d] = id.0.to_be_bytes();
+    match integer_len(i64::from(id.0)) {
+        1 => out.extend_from_slice(&[sequence, message_len, integer, 1, d, tag.0, content_len]),
+        2 => out.extend_from_slice(&[sequence, message_len, integer, 2, c, d, tag.0, content_len]),
+        3 => out.extend_from_slice(&[sequence, message_len, integer, 3, b, c, d, tag.0, content_len]),
+        _ => out.extend_from_slice(&[sequence, message_len, integer, 4, a, b, c, d, tag.0, content_len]),
+    }
 }
 
 /// Optional components: tag and content.
@@ -414,14 +447,10 @@ fn put_result_message(
 /// Appends the final response of an operation that ended with this code and nothing to say, as most do.
 fn put_bare_result(out: &mut Vec<u8>, id: MessageId, tag: Tag, code: u8) {
     const STRING: u8 = Tag::OCTET_STRING.0;
-    // Seven octets: the code, an empty matched DN, an empty diagnostic.
-    let end = [tag.0, 7, Tag::ENUMERATED.0, 1, code, STRING, 0, STRING, 0];
-    let id_octets = id.0.to_be_bytes();
-    let id_octets = id_octets.get(id_octets.len() - integer_len(i64::from(id.0))..).unwrap_or_default();
-    let message_len = 2 + id_octets.len() + end.len();
-    out.extend_from_slice(&[Tag::SEQUENCE.0, message_len as u8, Tag::INTEGER.0, id_octets.len() as u8]);
-    out.extend_from_slice(id_octets);
-    out.extend_from_slice(&end);
+    // An empty matched DN and an empty diagnostic behind the code.
+    let content = [Tag::ENUMERATED.0, 1, code, STRING, 0, STRING, 0];
+    put_envelope(out, id, tag, content.len(), 0);
+    out.extend_from_slice(&content);
 }
 
 fn optional_len(parts: OptionalParts<'_>) -> usize {

@@ -72,7 +72,7 @@ impl Preparation {
 
     /// ASCII needs no normalisation and has nothing prohibited. Words are copied whole and folded in place.
     fn ascii(self, bytes: &[u8], sink: &mut Sink<'_>) {
-        if self.spaces == Spaces::Collapse && is_plain(bytes) {
+        if is_word(bytes) || (self.spaces == Spaces::Collapse && is_plain(bytes)) {
             sink.word(bytes, self.fold);
             return;
         }
@@ -131,6 +131,23 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
 #[inline]
 fn oddity(word: u64) -> u64 {
     word | word.wrapping_sub(0x2020_2020_2020_2020) | word.wrapping_add(0x0101_0101_0101_0101)
+}
+
+/// Whether ASCII text is one word: not empty, neither spaces nor control characters in it.
+#[inline]
+fn is_word(bytes: &[u8]) -> bool {
+    // As in `oddity`, with the space among what is odd.
+    let odd = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        word | word.wrapping_sub(0x2121_2121_2121_2121) | word.wrapping_add(0x0101_0101_0101_0101)
+    };
+    match bytes.last_chunk::<8>() {
+        Some(last) => {
+            let all = bytes.as_chunks::<8>().0.iter().fold(odd(last), |all, word| all | odd(word));
+            all & 0x8080_8080_8080_8080 == 0
+        }
+        None => !bytes.is_empty() && bytes.iter().all(|byte| matches!(byte, b'!'..=b'~')),
+    }
 }
 
 /// Whether ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
@@ -293,6 +310,21 @@ mod tests {
         let mut out = Vec::new();
         preparation.value(value.as_bytes(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_word_has_no_spaces_and_no_control_characters() {
+        for len in 0..20 {
+            let word = vec![b'w'; len];
+            assert_eq!(is_word(&word), len > 0, "{len}");
+            for place in 0..len {
+                for odd in 0..=u8::MAX {
+                    let mut text = word.clone();
+                    text[place] = odd;
+                    assert_eq!(is_word(&text), odd.is_ascii_graphic(), "{odd} at {place} of {len}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::limits::{
 use crate::operational::{VirtualAttribute, member_attributes};
 use crate::rows::{
     AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
-    dangling_key, index_key, link_key, subtree_counter,
+    dangling_key, link_key, subtree_counter, with_index_key,
 };
 use crate::tree::State;
 
@@ -488,7 +488,7 @@ impl Planner<'_> {
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for &base in bases.iter() {
-            self.add_posting(&mut all, INDEX, &index_key(base, key))?;
+            with_index_key(base, key, |key| self.add_posting(&mut all, INDEX, key))?;
         }
         Ok(all.within(limit))
     }

@@ -24,6 +24,9 @@ const PLACES_MIN: usize = 1 << 10;
 /// Bytes of a table from which on huge pages are worth asking for.
 const HUGE_PAGES_FROM: usize = 4 << 20;
 
+/// Places at which a key can be.
+const WAYS: usize = 4;
+
 /// What a transaction remembers.
 pub(super) struct Known {
     pub(super) ids: KnownIds,
@@ -100,7 +103,7 @@ impl<const WORDS: usize> Table<WORDS> {
     const LINE: usize = 8;
 
     fn new(bytes_max: usize) -> Table<WORDS> {
-        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(2).ilog2();
+        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
         let mut table = Table { words: Vec::new(), start: 0, place_count: 0, place_count_max, taken: 0 };
         table.resize(PLACES_MIN.min(place_count_max));
         table
@@ -149,8 +152,8 @@ impl<const WORDS: usize> Table<WORDS> {
 /// The keys of id set maps that have one id.
 ///
 /// A place is a line: generation and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A key is at
-/// one of two neighbouring places. It comes in at the second and moves to the first when it is asked for again, so keys that are asked for once do not push
-/// out those that are asked for often.
+/// one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to the one before when it is asked for again, so
+/// keys that are asked for once do not push out those that are asked for often. With two places, 500 keys in 1,024 of them missed one look-up of five.
 pub(super) struct KnownIds {
     table: Table<8>,
     hasher: RandomState,
@@ -173,27 +176,26 @@ impl KnownIds {
         let hash = self.hash(&words);
         let tag = tag(generation, hash);
         let number = (hash >> 32) as usize;
-        let first = *self.table.place(number);
-        if first[0] == tag && first[2..] == words {
-            return Some(Ok(first[1]));
-        }
-        let second = *self.table.place(number ^ 1);
-        if second[0] == tag && second[2..] == words {
-            *self.table.place(number) = second;
-            *self.table.place(number ^ 1) = first;
-            return Some(Ok(second[1]));
+        for way in 0..WAYS {
+            let place = *self.table.place(number ^ way);
+            if place[0] == tag && place[2..] == words {
+                if way > 0 {
+                    let before = std::mem::replace(self.table.place(number ^ (way - 1)), place);
+                    *self.table.place(number ^ way) = before;
+                }
+                return Some(Ok(place[1]));
+            }
         }
         Some(Err(NewKey { hash, words }))
     }
 
     /// Remembers the one id under a key.
     pub(super) fn remember(&mut self, generation: u32, key: &NewKey, id: u64) {
-        self.table.grow_if_full(6);
+        self.table.grow_if_full(4);
         let number = (key.hash >> 32) as usize;
-        let is_free = |place: &[u64; 8]| place[0] as u32 != generation;
-        let number = if is_free(self.table.place(number)) { number } else { number ^ 1 };
-        self.table.taken += usize::from(is_free(self.table.place(number)));
-        let place = self.table.place(number);
+        let free = (0..WAYS).find(|way| self.table.place(number ^ way)[0] as u32 != generation);
+        self.table.taken += usize::from(free.is_some());
+        let place = self.table.place(number ^ free.unwrap_or(WAYS - 1));
         place[0] = tag(generation, key.hash);
         place[1] = id;
         place[2..].copy_from_slice(&key.words);
