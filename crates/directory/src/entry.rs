@@ -158,6 +158,27 @@ impl<'a> Attributes<'a> {
         None
     }
 
+    /// The next attribute whose number is wanted. Others are passed over as by [`next_of`](Attributes::next_of).
+    #[inline]
+    pub(crate) fn next_where(
+        &mut self,
+        mut is_wanted: impl FnMut(AttrId) -> bool,
+    ) -> Option<AttributeRow<'a>> {
+        while let Some((&[id, _, count, length], rest)) = self.0.0.split_first_chunk::<4>() {
+            if (id | count | length) > 0x7f {
+                let attribute = self.next()?;
+                if is_wanted(attribute.id) {
+                    return Some(attribute);
+                }
+            } else if is_wanted(AttrId(u32::from(id))) {
+                return self.next();
+            } else {
+                self.0.0 = rest.get(usize::from(length)..)?;
+            }
+        }
+        None
+    }
+
     /// The next attribute if its numbers are of one byte each, as most are.
     #[inline]
     fn short(&mut self) -> Option<Parts<'a>> {
@@ -459,6 +480,10 @@ mod tests {
             let expected: Vec<_> = row.attributes().filter(|row| ids.contains(&row.id)).collect();
             let mut attributes = row.attributes();
             let found: Vec<_> = std::iter::from_fn(|| attributes.next_of(&ids)).collect();
+            assert_eq!(found, expected, "{ids:?}");
+            let mut attributes = row.attributes();
+            let found: Vec<_> =
+                std::iter::from_fn(|| attributes.next_where(|id| ids.contains(&id))).collect();
             assert_eq!(found, expected, "{ids:?}");
         }
     }

@@ -120,10 +120,8 @@ impl ResultWriter {
     ) -> Result<bool, OperationError> {
         let mut gathered_len = 0;
         if let Some(row) = row {
-            for attribute in row.attributes() {
-                if !self.selection.decide(state.catalog, attribute.id) {
-                    continue;
-                }
+            let mut attributes = row.attributes();
+            while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
                 // Most attributes: short, and copied.
                 if let Content::Inline(InlineValues { is_mixed: false, bytes, .. }) = attribute.content
                     && !self.types_only
