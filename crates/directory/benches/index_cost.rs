@@ -106,5 +106,6 @@ fn add_people(directory: &mut TestDirectory) {
         }
         batch.commit().unwrap();
     }
+    directory.directory.fold().unwrap();
     directory.snapshot.renew().unwrap();
 }

@@ -296,6 +296,14 @@ impl Directory {
     pub fn facts(&self) -> Result<store::Facts, StoreError> {
         self.store.facts()
     }
+
+    /// As [`Store::fold`]: for measuring what is in the data file.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fold(&self) -> Result<(), StoreError> {
+        self.store.fold()
+    }
 }
 
 /// Whether the data directory is new; versions of an old one must be ours.
@@ -566,6 +574,8 @@ impl Writer {
         }
         if maintenance::run_slice(&mut batch.batch, &mut batch.catalog, budget)? {
             batch.commit()?;
+        } else {
+            drop(batch);
         }
         Ok(self.maintenance_pending())
     }

@@ -163,6 +163,7 @@ fn add_storage(tree: &mut Tree, sources: &Sources) {
     tree.info("Writes Stopped", &log, facts.writes_stopped);
     let storage = tree.container("Storage", ROOT);
     tree.counter("Used Bytes", &storage, facts.used_bytes);
+    tree.counter("Pending Bytes", &storage, facts.pending_bytes);
     tree.counter("Map Bytes", &storage, facts.map_bytes);
     tree.counter("Disk Bytes", &storage, facts.disk_bytes);
     tree.counter("Disk Free Bytes", &storage, facts.disk_free_bytes);

@@ -1,39 +1,45 @@
 //! [`Writer`] and [`Batch`]: the one way to change a store.
 //!
-//! A batch is one engine transaction, written straight through: its rows go into copies of the pages they touch, and its commit writes those
-//! pages, syncs once, and writes the root. There is no nesting: whoever may refuse an operation decides before writing its first row.
+//! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log. Its commit appends the group with one
+//! sync and publishes the overlay. The data file is written later, by the folder; see the module `pending`. There is no nesting: whoever may refuse an
+//! operation decides before writing its first row.
 
-use std::marker::PhantomData;
-use std::ops::{Bound, Deref};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::layout::{Map, MapKind};
-use crate::lmdb::{Failure, PutKind, Txn, TxnKind};
+use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::log;
-use crate::scan::{Direction, Scan};
+use crate::overlay::Overlay;
+use crate::pending::Pending;
+use crate::redo::{Change, Group};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
 
-/// The one writer of a store. It may change threads, a batch of it may not.
+/// The one writer of a store. It may change threads.
 ///
 /// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is opened anew: after
 /// such a failure the system may have dropped what it could not write, and a second sync that succeeds proves nothing.
 pub struct Writer {
-    shared: Arc<Shared>,
+    /// Parked between batches.
+    read: Read,
+    pending: Arc<Pending>,
+    group: Group,
     /// The last frame built, kept for its allocation.
     frame: Vec<u8>,
-    begun: u64,
+    shared: Arc<Shared>,
 }
 
 /// Counters that a batch holds before it writes them.
 const MOVED_COUNTS_MAX: usize = 4_096;
 
-/// How many batches pass until a reader in another process that died is noticed, which until then keeps pages from being reused.
-const DEAD_READERS_EVERY: u64 = 64;
-
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>) -> Writer {
-        Writer { shared, frame: Vec::new(), begun: 0 }
+    pub(crate) fn new(shared: Arc<Shared>, pending: Arc<Pending>) -> Result<Writer> {
+        let mut txn = Txn::begin(&shared.env, TxnKind::Read)?;
+        txn.reset();
+        let mut read = Read::new(txn, shared.maps);
+        read.parked = true;
+        Ok(Writer { read, pending, group: Group::new(), frame: Vec::new(), shared })
     }
 
     /// Whether a batch may begin: the reserve is free.
@@ -44,10 +50,11 @@ impl Writer {
         self.shared.room.check_reserve()
     }
 
-    /// Begins a batch.
+    /// Begins a batch. Waits while as much is on its way to the data file as may be ([`Options::pending_bytes_max`](crate::Options)).
     ///
     /// # Errors
-    /// `DiskFull` while less than the reserve is free, `WritesStopped` after a failed commit, `Engine`.
+    /// `DiskFull` while less than the reserve is free, or no more can be taken because the data file finds no room; `WritesStopped` after a
+    /// failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
         self.shared.room.check_reserve()?;
         self.begin_in_reserve()
@@ -56,80 +63,99 @@ impl Writer {
     /// Begins a batch also while less than the reserve is free: for deleting and trimming, which make room.
     ///
     /// # Errors
-    /// `WritesStopped` after a failed commit, `Engine`.
+    /// As [`begin`](Writer::begin), but for the reserve.
     pub fn begin_in_reserve(&mut self) -> Result<Batch<'_>> {
-        self.shared.check_writes()?;
-        if self.begun.is_multiple_of(DEAD_READERS_EVERY) {
-            self.shared.env.forget_dead_readers()?;
-        }
-        self.begun += 1;
-        let txn = Txn::begin(&self.shared.env, TxnKind::Write).map_err(|failure| match failure.code {
-            Failure::PANIC => self.shared.stop_writes(failure),
+        self.pending.check_writes()?;
+        let state = self.pending.begin_batch()?;
+        let renewed = self.read.txn.renew();
+        self.read.parked = renewed.is_err();
+        self.read.overlay = Some(Arc::new(Overlay::clone(&state.overlay)));
+        drop(state);
+        // From here on its end is seen to, whatever happens.
+        let mut batch = Batch { writer: self, last: 0, broken: None, is_large: false };
+        renewed.map_err(|failure| match failure.code {
+            Failure::PANIC => batch.writer.pending.stop_writes(failure),
             _ => failure.into(),
         })?;
-        let read = Read::new(txn, self.shared.maps);
-        let last = read.position()?;
-        Ok(Batch { read, writer: self, last, broken: None, stays_on_its_thread: PhantomData })
+        batch.last = batch.position()?;
+        Ok(batch)
     }
 }
 
 /// Changes that become durable and visible together. A [`Read`] that sees its own changes; dropped without
-/// [`commit`](Batch::commit) it leaves no trace.
+/// [`commit`](Batch::commit) it leaves no trace. Its changes are in memory until then.
 ///
 /// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can only be dropped:
 /// its commit gives the error again.
-///
-/// A batch ends on the thread where it began:
-///
-/// ```compile_fail
-/// fn elsewhere(batch: store::Batch<'static>) {
-///     std::thread::spawn(move || batch.commit());
-/// }
-/// ```
 pub struct Batch<'w> {
-    read: Read,
     writer: &'w mut Writer,
     last: Position,
     broken: Option<StoreError>,
-    /// The engine's writer mutex must be released by the thread that took it.
-    stays_on_its_thread: PhantomData<*mut ()>,
+    /// It has become too large for the redo log, and its group is not kept any longer.
+    is_large: bool,
 }
 
 impl Batch<'_> {
     /// Sets the value of `key` in a plain map.
     ///
     /// # Errors
-    /// `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
+    /// `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `Engine`.
     pub fn put(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         let map = self.map(map).of_kind(MapKind::Plain)?;
         map.check_value(value)?;
-        self.put_value(map, key, value, PutKind::Set).map(drop)
+        self.check(map, key)?;
+        let changed = self.writer.read.change_row(map, key, Some(value));
+        self.changed(changed)?;
+        self.push(Change::Put { map: map.number(), key, value });
+        Ok(())
     }
 
     /// Removes `key` with its value or with all its ids; says whether it was there.
     ///
     /// # Errors
-    /// `EmptyKey`, `KeyTooLong`, `DiskFull`, `Engine`.
+    /// `EmptyKey`, `KeyTooLong`, `Engine`.
     pub fn delete(&mut self, map: MapId, key: &[u8]) -> Result<bool> {
-        self.delete_value(self.map(map), key, None)
+        let map = self.map(map);
+        self.check(map, key)?;
+        let changed = match map.spec.kind {
+            MapKind::Plain => self.writer.read.change_row(map, key, None),
+            MapKind::IdSet => self.writer.read.clear_set(map, key),
+        };
+        let existed = self.changed(changed)?;
+        if existed {
+            self.push(Change::Delete { map: map.number(), key });
+        }
+        Ok(existed)
     }
 
     /// Adds `id` to the ids under `key` of an id set map; says whether it is new there.
     ///
     /// # Errors
-    /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
+    /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
     pub fn insert_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
         let map = self.map(map).of_kind(MapKind::IdSet)?;
-        self.put_value(map, key, &id.to_be_bytes(), PutKind::Insert)
+        self.check(map, key)?;
+        let changed = self.writer.read.change_id(map, key, id, true);
+        let is_new = self.changed(changed)?;
+        if is_new {
+            self.push(Change::InsertId { map: map.number(), key, id });
+        }
+        Ok(is_new)
     }
 
     /// Removes `id` from the ids under `key` of an id set map; says whether it was there.
     ///
     /// # Errors
-    /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
+    /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
     pub fn remove_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
         let map = self.map(map).of_kind(MapKind::IdSet)?;
-        self.delete_value(map, key, Some(&id.to_be_bytes()))
+        self.check(map, key)?;
+        let changed = self.writer.read.change_id(map, key, id, false);
+        let was_there = self.changed(changed)?;
+        if was_there {
+            self.push(Change::RemoveId { map: map.number(), key, id });
+        }
+        Ok(was_there)
     }
 
     /// Adds `delta` to the counter `key` and returns its new value. A counter that comes back to 0 takes no room.
@@ -137,61 +163,69 @@ impl Batch<'_> {
     /// Operations of a batch move the same few counters as a rule, those of a common parent and of all above it. So they are held and written once.
     ///
     /// # Errors
-    /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `DiskFull`, `Engine`.
+    /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
     pub fn bump(&mut self, key: &[u8], delta: i64) -> Result<i64> {
         let count = self.count(key)?.checked_add(delta).ok_or(StoreError::CounterOverflow)?;
         self.check_intact()?;
-        match self.read.moved_counts.get_mut(key) {
+        let moved_counts = &mut self.writer.read.moved_counts;
+        match moved_counts.get_mut(key) {
             Some(moved) => *moved = count,
-            None => drop(self.read.moved_counts.insert(key.to_vec(), count)),
+            None => drop(moved_counts.insert(key.to_vec(), count)),
         }
-        if self.read.moved_counts.len() > MOVED_COUNTS_MAX {
-            self.write_counts()?;
+        if moved_counts.len() > MOVED_COUNTS_MAX {
+            self.write_counts();
         }
         Ok(count)
     }
 
-    fn write_counts(&mut self) -> Result<()> {
-        for (key, count) in std::mem::take(&mut self.read.moved_counts) {
-            match count {
-                0 => self.delete_value(Map::COUNTS, &key, None)?,
-                _ => self.put_value(Map::COUNTS, &key, &count.to_be_bytes(), PutKind::Set)?,
-            };
+    fn write_counts(&mut self) {
+        for (key, count) in std::mem::take(&mut self.writer.read.moved_counts) {
+            let bytes = count.to_be_bytes();
+            let value = (count != 0).then_some(&bytes[..]);
+            self.writer.read.change_own_row(Map::COUNTS, &key, value);
+            self.push(match value {
+                Some(value) => Change::Put { map: Map::COUNTS.number(), key: &key, value },
+                None => Change::Delete { map: Map::COUNTS.number(), key: &key },
+            });
         }
-        Ok(())
     }
 
     /// Appends a record to the log and returns its position, one more than that of the record before.
     ///
     /// # Errors
-    /// `ValueTooLong`, `DiskFull`, `Engine`.
+    /// `ValueTooLong`, `Engine`.
     pub fn append_record(&mut self, record: &[u8]) -> Result<Position> {
+        self.check_intact()?;
         let position = self.last + 1;
         let mut frame = std::mem::take(&mut self.writer.frame);
         log::frame(position, record, &mut frame);
-        let outcome = Map::LOG
-            .check_value(&frame)
-            .and_then(|()| self.put_value(Map::LOG, &position.to_be_bytes(), &frame, PutKind::Append));
+        let outcome = Map::LOG.check_value(&frame);
+        if outcome.is_ok() {
+            let key = &position.to_be_bytes();
+            self.writer.read.change_own_row(Map::LOG, key, Some(&frame));
+            self.push(Change::Put { map: Map::LOG.number(), key, value: &frame });
+            self.last = position;
+        }
         self.writer.frame = frame;
-        outcome?;
-        self.last = position;
-        Ok(position)
+        outcome.map(|()| position)
     }
 
     /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last record always
     /// stays: it carries the position. Few rows at a time keep the commit short: a long log wants many batches.
     ///
     /// # Errors
-    /// `DamagedRow`, `DiskFull`, `Engine`.
+    /// `DamagedRow`, `Engine`.
     pub fn trim_log(&mut self, before: Position, rows_max: usize) -> Result<usize> {
-        let before = before.min(self.last).to_be_bytes();
-        let range = (Bound::Unbounded, Bound::Excluded(&before[..]));
-        let rows = Scan::new(&self.read, Map::LOG, range, Direction::Forward).take(rows_max);
-        let positions = rows.map(|row| log::position_of(row?.0)).collect::<Result<Vec<Position>>>()?;
-        for position in &positions {
-            self.delete_value(Map::LOG, &position.to_be_bytes(), None)?;
+        self.check_intact()?;
+        let Some(first) = self.first_position()? else { return Ok(0) };
+        let count = before.min(self.last).saturating_sub(first).min(rows_max as u64);
+        for position in first..first + count {
+            self.push(Change::Delete { map: Map::LOG.number(), key: &position.to_be_bytes() });
         }
-        Ok(positions.len())
+        if count > 0 {
+            self.writer.read.trim_log_to(first + count);
+        }
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
@@ -201,34 +235,56 @@ impl Batch<'_> {
     /// after the next open. The error of the write that failed, where one did: nothing of the batch remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
-        self.write_counts()?;
-        let shared = &self.writer.shared;
-        self.read.txn.commit().map_err(|failure| shared.commit_failed(failure))?;
-        shared.committed()?;
+        self.write_counts();
+        let Writer { read, pending, group, .. } = &mut *self.writer;
+        let Some(overlay) = &read.overlay else { return Ok(self.last) };
+        if self.is_large || (!group.is_empty() && pending.prefers_write_through(group.byte_count())?) {
+            pending.write_through(&overlay.active)?;
+        } else if !group.is_empty() {
+            pending.commit(&overlay.active, group)?;
+        }
         Ok(self.last)
     }
 
-    fn put_value(&mut self, map: Map, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
+    /// Whether a change of this key may be made.
+    fn check(&self, map: Map, key: &[u8]) -> Result<()> {
         map.check_key(key)?;
-        self.check_intact()?;
-        self.read.txn.put(map.index, key, value, kind).map_err(|failure| self.write_failed(failure))
-    }
-
-    fn delete_value(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        map.check_key(key)?;
-        self.check_intact()?;
-        self.read.txn.delete(map.index, key, value).map_err(|failure| self.write_failed(failure))
+        self.check_intact()
     }
 
     fn check_intact(&self) -> Result<()> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    #[cold]
-    fn write_failed(&mut self, failure: Failure) -> StoreError {
-        let error = self.writer.shared.room.write_error(failure);
-        self.broken = Some(error.clone());
-        error
+    /// Takes down what ends the batch.
+    fn changed(&mut self, outcome: Result<bool>) -> Result<bool> {
+        if let Err(error) = &outcome {
+            self.broken = Some(error.clone());
+        }
+        outcome
+    }
+
+    fn push(&mut self, change: Change<'_>) {
+        if self.is_large {
+            return;
+        }
+        self.writer.group.push(change);
+        if self.writer.group.byte_count() > self.writer.pending.group_bytes_max() {
+            self.is_large = true;
+            self.writer.group.clear();
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let Writer { read, pending, group, .. } = &mut *self.writer;
+        read.txn.reset();
+        read.parked = true;
+        read.overlay = None;
+        read.moved_counts.clear();
+        group.clear();
+        pending.end_batch();
     }
 }
 
@@ -236,6 +292,6 @@ impl Deref for Batch<'_> {
     type Target = Read;
 
     fn deref(&self) -> &Read {
-        &self.read
+        &self.writer.read
     }
 }

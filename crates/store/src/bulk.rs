@@ -15,6 +15,8 @@ use crate::disk::{self, Room};
 use crate::layout::{self, Map, MapId, MapKind, MapSpec};
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::open::{self, Directory, MissingMaps, Opening, engine_error, failed};
+use crate::redo::RedoLog;
+use crate::replay;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
@@ -105,6 +107,7 @@ impl BulkStore {
             let env = Arc::new(env);
             let mut txn = Txn::begin(&env, TxnKind::Write)?;
             open::put_format(&mut txn)?;
+            replay::put_map_names(&mut txn, maps)?;
             Ok((env, txn))
         })();
         let (env, txn) = begun.map_err(|failure| engine_error(failure, &new_file.path))?;
@@ -135,7 +138,7 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// A view of the data that is to be replaced, for taking over parts of it. `None` if there is none. Whoever keeps it beyond
+    /// A view of the data that is to be replaced, what a crash left in its redo log too, for taking over parts of it. `None` if there is none. Whoever keeps it beyond
     /// [`finish`](BulkStore::finish) keeps the directory locked.
     ///
     /// # Errors
@@ -149,7 +152,9 @@ impl BulkStore {
         let room = self.room.try_clone().map_err(failed("open the directory of", data_file))?;
         let (env, map_bytes) = opening.open(&room, Arc::clone(&self.lock))?;
         let env = Arc::new(open::with_maps(env, data_file, maps, MissingMaps::Refuse)?);
-        let shared = Shared::new(env, maps, options, map_bytes, data_file.clone(), room, WrittenBy::Us)?;
+        let directory = data_file.parent().unwrap_or(Path::new("."));
+        let written_by = WrittenBy::Others(directory.to_owned());
+        let shared = Shared::new(env, maps, options, map_bytes, data_file.clone(), room, written_by);
         Ok(Some(View::begin(&Arc::new(shared))?))
     }
 
@@ -261,7 +266,12 @@ impl BulkStore {
         committed.map_err(|failure| self.room.write_error(failure))?;
         let BulkStore { env, mut new_file, data_file, room, .. } = self;
         drop(env);
-        new_file.put_in_place(&room, &data_file)
+        new_file.put_in_place(&room, &data_file)?;
+        if let Some(directory) = data_file.parent() {
+            // What is left of it is not of the new data, by its identity, and removed by the next open.
+            let _ = RedoLog::remove_all(directory);
+        }
+        Ok(())
     }
 
     fn append_row(&mut self, map: Map, key: &[u8], value: &[u8]) -> Result<()> {

@@ -1,8 +1,8 @@
 //! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
 //!
 //! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `EmptyKey`, `KeyTooLong`,
-//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog` and
-//! `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
+//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog`,
+//! `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
 
 use std::path::PathBuf;
 
@@ -132,6 +132,16 @@ pub enum StoreError {
         /// What is wrong with it.
         damage: LogDamage,
     },
+    /// The redo log does not hold what was written to it: commits that were acknowledged may be missing.
+    #[error("the redo log is damaged in {} at byte {offset}: {damage}", file.display())]
+    DamagedRedo {
+        /// The segment.
+        file: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        damage: RedoDamage,
+    },
     /// A row that the store itself keeps has an impossible length.
     #[error("damaged row in map {map}")]
     DamagedRow {
@@ -172,6 +182,40 @@ pub enum LogDamage {
     /// The records between the one before and this one are missing.
     #[error("records before it are missing")]
     Gap,
+}
+
+/// What is wrong with the redo log.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RedoDamage {
+    /// A segment written in a format that this program does not read.
+    #[error("format version {0} is unknown")]
+    Version(u32),
+    /// A segment has groups behind a header that is none.
+    #[error("the segment's header is damaged")]
+    Header,
+    /// Groups that cannot be read have others behind them, which were written after those were acknowledged.
+    #[error("groups {first} to {last} cannot be read, but those behind them can")]
+    Missing {
+        /// The first group that is missing.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// A group stands behind a later one.
+    #[error("group {found} stands behind group {last}")]
+    Order {
+        /// The later one.
+        last: u64,
+        /// The one behind it.
+        found: u64,
+    },
+    /// A group that was there when the log was opened is no longer.
+    #[error("the group has changed while the log was read")]
+    Changed,
+    /// The bytes of a group are those that were written and yet no changes.
+    #[error("the group holds something that is no change")]
+    NotAChange,
 }
 
 impl From<Failure> for StoreError {

@@ -3,8 +3,11 @@
 //! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine hands out a page of ids as one slice (up to 510); the
 //! cursor keeps that slice and the place in it, so that most seeks and all copying cost no call at all. A key with a few ids has them all
 //! in the first slice.
+//!
+//! Where ids of the key have changed and that is not in the data file yet, the changes are merged in on the way.
 
 use crate::lmdb::{Cursor, Failure};
+use crate::overlay::{IdChangeCursor, SetChanges};
 use crate::{Read, Result};
 
 /// An id as the engine keeps it.
@@ -12,6 +15,135 @@ type IdBytes = [u8; 8];
 
 /// The ids under one key, ascending. It stands before the lowest at first.
 pub struct IdCursor<'r> {
+    file: FileIds<'r>,
+    changes: Option<Box<Merge<'r>>>,
+    count: u64,
+}
+
+impl<'r> IdCursor<'r> {
+    /// The ids under `key` of the id set map numbered `map`.
+    pub(crate) fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<IdCursor<'r>> {
+        if let Some(overlay) = &read.overlay
+            && let Some(changes) = overlay.set(map, key)
+        {
+            return IdCursor::open_changed(read, map, key, changes);
+        }
+        let file = FileIds::open(read, map, key)?;
+        let count = file.count;
+        Ok(IdCursor { file, changes: None, count })
+    }
+
+    fn open_changed(read: &'r Read, map: usize, key: &[u8], changes: SetChanges<'r>) -> Result<IdCursor<'r>> {
+        let file = if changes.hides_file() { FileIds::none(read) } else { FileIds::open(read, map, key)? };
+        Ok(IdCursor { file, changes: Some(Box::new(Merge::new(changes))), count: changes.count() })
+    }
+
+    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[inline]
+    pub fn seek(&mut self, at_least: u64) -> Result<Option<u64>> {
+        match &mut self.changes {
+            None => self.file.seek(at_least),
+            Some(changes) => changes.seek(&mut self.file, at_least),
+        }
+    }
+
+    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[inline]
+    pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
+        match &mut self.changes {
+            None => self.file.next_block(out, limit),
+            Some(changes) => changes.next_block(&mut self.file, out, limit),
+        }
+    }
+
+    /// How many ids the key has, wherever the cursor stands: exact, at constant cost.
+    pub fn estimate(&self) -> u64 {
+        self.count
+    }
+}
+
+/// Changes to the ids of a key, beside a cursor over those in the data file.
+struct Merge<'r> {
+    /// The newest first.
+    layers: [Option<IdChangeCursor<'r>>; 2],
+}
+
+impl<'r> Merge<'r> {
+    fn new(changes: SetChanges<'r>) -> Merge<'r> {
+        let layers = [Some(changes.newest.ids.cursor()), changes.older.map(|older| older.ids.cursor())];
+        let mut merge = Merge { layers };
+        merge.seek_changes(0);
+        merge
+    }
+
+    fn seek_changes(&mut self, at_least: u64) {
+        self.layers.iter_mut().flatten().for_each(|layer| layer.seek(at_least));
+    }
+
+    fn seek(&mut self, file: &mut FileIds<'_>, at_least: u64) -> Result<Option<u64>> {
+        self.seek_changes(at_least);
+        file.seek(at_least)?;
+        self.settle(file)
+    }
+
+    /// The lowest change to come. Of two of one id the newest.
+    fn change(&self) -> Option<(u64, bool)> {
+        let changes = self.layers.iter().flatten().filter_map(IdChangeCursor::item);
+        changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
+    }
+
+    /// The next id that is present, passing over those that are not.
+    fn settle(&mut self, file: &mut FileIds<'_>) -> Result<Option<u64>> {
+        loop {
+            let in_file = file.peek()?;
+            let Some((changed, is_present)) = self.change() else { return Ok(in_file) };
+            match in_file {
+                Some(id) if id < changed => return Ok(Some(id)),
+                _ if is_present => return Ok(Some(changed)),
+                _ => self.pass(file, changed)?,
+            }
+        }
+    }
+
+    /// Goes behind an id, which is the next.
+    fn pass(&mut self, file: &mut FileIds<'_>, id: u64) -> Result<()> {
+        for layer in self.layers.iter_mut().flatten() {
+            if layer.item().is_some_and(|(changed, _)| changed == id) {
+                layer.next();
+            }
+        }
+        if file.peek()? == Some(id) {
+            file.passed += 1;
+        }
+        Ok(())
+    }
+
+    fn next_block(&mut self, file: &mut FileIds<'_>, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
+        let mut appended = 0;
+        while appended < limit {
+            let Some((changed, _)) = self.change() else {
+                return Ok(appended + file.next_block(out, limit - appended)?);
+            };
+            appended += file.next_below(changed, out, limit - appended)?;
+            if appended < limit {
+                let Some(id) = self.settle(file)? else { break };
+                out.push(id);
+                appended += 1;
+                self.pass(file, id)?;
+            }
+        }
+        Ok(appended)
+    }
+}
+
+/// The ids that the data file has under a key.
+struct FileIds<'r> {
     read: &'r Read,
     /// `None` where the page holds all ids.
     pages: Option<Pages<'r>>,
@@ -45,13 +177,16 @@ struct Pages<'r> {
     key: &'r [u8],
 }
 
-impl<'r> IdCursor<'r> {
-    /// The ids under `key` of the id set map numbered `map`.
-    pub(crate) fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<IdCursor<'r>> {
+impl<'r> FileIds<'r> {
+    fn none(read: &'r Read) -> FileIds<'r> {
+        FileIds { read, pages: None, page: Page::Whole(&[]), passed: 0, count: 0 }
+    }
+
+    fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<FileIds<'r>> {
         let new_key = match read.txn.known_id(map, key) {
             Some(Ok(id)) => {
                 let page = Page::One([id.to_be_bytes()]);
-                return Ok(IdCursor { read, pages: None, page, passed: 0, count: 1 });
+                return Ok(FileIds { read, pages: None, page, passed: 0, count: 1 });
             }
             Some(Err(new_key)) => Some(new_key),
             None => None,
@@ -72,14 +207,10 @@ impl<'r> IdCursor<'r> {
             Ok(((!whole).then(|| Pages { cursor, key }), page, count))
         };
         let (pages, page, count) = opened().map_err(|failure| read.error(failure))?;
-        Ok(IdCursor { read, pages, page: Page::Whole(page), passed: 0, count })
+        Ok(FileIds { read, pages, page: Page::Whole(page), passed: 0, count })
     }
 
-    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn seek(&mut self, at_least: u64) -> Result<Option<u64>> {
+    fn seek(&mut self, at_least: u64) -> Result<Option<u64>> {
         if !self.on_page(at_least)
             && let Some(pages) = &mut self.pages
         {
@@ -102,11 +233,7 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
+    fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit {
             let left = &self.page.ids()[self.passed..];
@@ -124,6 +251,30 @@ impl<'r> IdCursor<'r> {
         Ok(appended)
     }
 
+    /// As [`next_block`](FileIds::next_block), but only ids below a bound.
+    fn next_below(&mut self, bound: u64, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
+        let mut appended = 0;
+        while appended < limit && self.peek()?.is_some_and(|id| id < bound) {
+            let left = &self.page.ids()[self.passed..];
+            let below = left.partition_point(|id| u64::from_be_bytes(*id) < bound);
+            let taken = below.min(limit - appended);
+            out.extend(left[..taken].iter().map(|id| u64::from_be_bytes(*id)));
+            self.passed += taken;
+            appended += taken;
+        }
+        Ok(appended)
+    }
+
+    /// The next id.
+    fn peek(&mut self) -> Result<Option<u64>> {
+        while self.passed == self.page.ids().len() {
+            if !self.turn_page()? {
+                return Ok(None);
+            }
+        }
+        Ok(id_at(self.page.ids(), self.passed))
+    }
+
     /// Goes to the page after the one at hand, if there is one.
     fn turn_page(&mut self) -> Result<bool> {
         let Some(pages) = &mut self.pages else { return Ok(false) };
@@ -134,11 +285,6 @@ impl<'r> IdCursor<'r> {
         self.page = Page::Whole(ids_of(next.unwrap_or_default()));
         self.passed = 0;
         Ok(next.is_some())
-    }
-
-    /// How many ids the key has, wherever the cursor stands: exact, at constant cost.
-    pub fn estimate(&self) -> u64 {
-        self.count
     }
 }
 

@@ -5,8 +5,11 @@ use std::ffi::OsStr;
 use crate::lmdb::EnvMap;
 use crate::{Result, StoreError};
 
-/// Version of the store's own layout: maps, key order, counters, log frame. Checked at every open.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// A version that is brought up to date when it is opened for writing: as [`FORMAT_VERSION`], without a redo log.
+pub(crate) const FORMAT_VERSION_BEFORE_REDO: u32 = 1;
 
 /// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
 pub const KEY_LEN_MAX: usize = 511;
@@ -23,6 +26,10 @@ pub(crate) const NEW_DATA_FILE: &str = "data.new";
 /// The name of a sorter's file is this and a number. It has the name for a moment only: see the module `run`.
 pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 
+/// The name of a segment of the redo log is this and its number in [`REDO_DIGITS`] decimal digits.
+const REDO_FILE_PREFIX: &str = "redo-";
+const REDO_DIGITS: usize = 16;
+
 /// What the engine appends to a data file's name for its table of readers.
 pub(crate) const READERS_SUFFIX: &str = "-lock";
 
@@ -31,6 +38,19 @@ pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The row of [`Map::META`] that holds [`FORMAT_VERSION`] as u32, big-endian.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
+
+/// The row of [`Map::META`] that holds what tells this data file from every other: 16 random bytes.
+pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
+
+/// The row of [`Map::META`] that holds the sequence number of the last group of the redo log that is in the data file, as u64, big-endian; 0 if it is
+/// missing.
+pub(crate) const FOLDED_KEY: &[u8] = b"folded";
+
+/// The row of [`Map::META`] that holds how many batches were written to the data file around the redo log, as u64, big-endian; 0 if it is missing.
+pub(crate) const THROUGH_KEY: &[u8] = b"written through";
+
+/// The row of [`Map::META`] that holds the names of the maps by which the redo log numbers them, in that order, each with a zero byte behind it.
+pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
 const RESERVED_PREFIX: &str = "store.";
 
@@ -94,6 +114,26 @@ impl Map {
         Map { index: Map::OWN_COUNT + id.0, spec: maps[id.0] }
     }
 
+    /// Its index as the redo log has it.
+    #[inline]
+    pub(crate) fn number(self) -> u16 {
+        debug_assert!(self.index <= usize::from(u16::MAX));
+        self.index as u16
+    }
+
+    /// Whether it is the store's own.
+    #[inline]
+    pub(crate) fn is_own(self) -> bool {
+        self.index < Map::OWN_COUNT
+    }
+
+    /// The map of this name.
+    pub(crate) fn named(maps: &'static [MapSpec], name: &[u8]) -> Option<Map> {
+        let own = [Map::META, Map::LOG, Map::COUNTS].into_iter();
+        let users = (0..maps.len()).map(|index| Map::users(maps, MapId(index)));
+        own.chain(users).find(|map| map.spec.name.as_bytes() == name)
+    }
+
     /// The map as one of `kind`.
     #[inline]
     pub(crate) fn of_kind(self, kind: MapKind) -> Result<Map> {
@@ -144,6 +184,18 @@ pub(crate) fn is_left_over(name: &OsStr) -> bool {
     let of_sorter =
         number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
     of_new_data || of_sorter
+}
+
+/// The name of the redo log's segment of this number.
+pub(crate) fn redo_file(number: u64) -> String {
+    format!("{REDO_FILE_PREFIX}{number:0REDO_DIGITS$}")
+}
+
+/// The number of the redo log's segment of this name; `None` if it is another file's.
+pub(crate) fn redo_number(name: &OsStr) -> Option<u64> {
+    let digits = name.to_str()?.strip_prefix(REDO_FILE_PREFIX)?;
+    let is_number = digits.len() == REDO_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
 }
 
 /// How many maps the engine opens.
@@ -205,6 +257,19 @@ mod tests {
             "x",
         ] {
             assert!(!is_left_over(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn segments_of_the_redo_log_are_known_by_their_names() {
+        for number in [1, 42, 9_999_999_999_999_999] {
+            assert_eq!(redo_number(OsStr::new(&redo_file(number))), Some(number));
+        }
+        assert_eq!(redo_file(7), "redo-0000000000000007");
+        for name in
+            ["redo-7", "redo-", "redo-000000000000000x", "redo-+000000000000007", "redo-0000000000000007.old"]
+        {
+            assert_eq!(redo_number(OsStr::new(name)), None, "{name}");
         }
     }
 

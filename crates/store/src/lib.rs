@@ -1,8 +1,8 @@
 //! Ordered maps, id sets, counters, views, batches and the log. Knows bytes, not LDAP.
 //!
-//! The store keeps what a directory server may not lose. Its users see maps of bytes and never the engine underneath, which is LMDB for now;
-//! an engine with a log of its own and an overlay in memory is to stand behind the same types one day. So the interface asks for no more than
-//! both can give: reads at one position, batches that become durable together, ids and counters as things of their own so that nobody
+//! The store keeps what a directory server may not lose. Its users see maps of bytes and never what is underneath: a redo log that makes commits durable, an
+//! overlay in memory that shows them, and LMDB, whose data file they are folded into in sorted batches. The interface asks for no more than any
+//! engine can give: reads at one position, batches that become durable together, ids and counters as things of their own so that nobody
 //! reads, changes and writes back shared chunks.
 //!
 //! ```text
@@ -21,6 +21,12 @@
 //!   see it. Dropped, it never was. There are no nested batches: whoever may refuse an operation decides before writing.
 //! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across a write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
+//!
+//! Where a change is, from its batch to the data file (the modules of the same names say more):
+//!
+//! ```text
+//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo is trimmed
+//! ```
 //!
 //! Beside that, for whole stores:
 //!
@@ -45,9 +51,11 @@
 //! | a log record is damaged | `DamagedLog` with its position when it is read; nothing damaged is handed out |
 //! | a build in bulk is killed, fails, or finds the disk full | the old data is there as it was; the next open removes what is left over |
 //! | another process opens the store | `InUse` with the owner's process id |
+//! | a fold finds the disk full | it is tried again; what is pending stays visible and durable; batches get `DiskFull` when no more can be pending |
+//! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed |
 //! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
-//! What it leaves out: it knows no entry, no attribute, no DN; it starts no thread; it reads no clock. The on-disk format is drawn in
+//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold, and starts one thread, for that. The on-disk format is drawn in
 //! docs/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable it is, is tested with the crate
 //! `powercut`, which takes back what was not synced.
 
@@ -55,28 +63,47 @@
 
 mod batch;
 mod bulk;
+mod changing;
 mod compact;
 mod disk;
 mod error;
+mod fold;
 mod ids;
 mod layout;
 mod lmdb;
 mod log;
 mod merge;
 mod open;
+mod overlay;
+mod pending;
 mod read;
 mod read_only;
+mod redo;
+mod replay;
 mod row_buffer;
 mod run;
 mod scan;
 mod shared;
 mod sorter;
+mod tree;
 mod view;
+
+// Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
+#[cfg(test)]
+extern crate self as store;
+#[cfg(test)]
+#[path = "../tests/model_state/mod.rs"]
+mod model_state;
+#[cfg(test)]
+#[path = "../tests/scratch/mod.rs"]
+mod scratch;
+#[cfg(test)]
+mod tests;
 
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
-pub use error::{LogDamage, OpenError, StoreError};
+pub use error::{LogDamage, OpenError, RedoDamage, StoreError};
 pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
 pub use log::LogScan;

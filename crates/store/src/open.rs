@@ -1,7 +1,8 @@
 //! [`Store`]: opening a data directory, creating it where it is missing, and the handles that come of it.
 //!
 //! A new data file is made complete under another name, synced, and renamed: a crash while it is made leaves no half store behind. An
-//! existing one is asked for its format before a byte of it is changed.
+//! existing one is asked for its format before a byte of it is changed. What a crash has left in the redo log is brought into the data file before anything
+//! else; where the disk has no room for it, it stays pending as it was.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -10,10 +11,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::disk::{self, Claim, Room};
-use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
+use crate::fold;
+use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_BEFORE_REDO, Map, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::overlay::Overlay;
+use crate::pending::Pending;
+use crate::redo::RedoLog;
+use crate::replay::{self, RedoFacts};
 use crate::shared::{Shared, WrittenBy};
-use crate::{OpenError, Position, Result, View, Writer};
+use crate::{OpenError, Position, Read, Result, StoreError, View, Writer};
 
 /// How to open a store. The defaults fit every size of directory.
 #[derive(Debug, Clone)]
@@ -24,11 +30,21 @@ pub struct Options {
     pub views_max: u32,
     /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the disk. For tests.
     pub map_bytes: Option<u64>,
+    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin to go there at an eighth of it. Default
+    /// 64 MiB.
+    pub pending_bytes_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { reserve_bytes: 128 << 20, views_max: 1024, map_bytes: None }
+        Options { reserve_bytes: 128 << 20, views_max: 1024, map_bytes: None, pending_bytes_max: 64 << 20 }
+    }
+}
+
+impl Options {
+    /// Places in the engine's table of readers: the writer has one, too.
+    pub(crate) fn readers_max(&self) -> u32 {
+        self.views_max.saturating_add(1)
     }
 }
 
@@ -56,6 +72,8 @@ pub struct Facts {
     pub disk_bytes: u64,
     /// Whether a failed commit has stopped the writer.
     pub writes_stopped: bool,
+    /// Memory, about, that changes take which are durable and not in the data file yet.
+    pub pending_bytes: u64,
 }
 
 impl Store {
@@ -80,9 +98,26 @@ impl Store {
             Opening { data_file: &data_file, maps, options, mode: Mode::ReadWrite, read_ahead: false };
         let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;
         let env = with_maps(env, &data_file, maps, MissingMaps::Create)?;
-        let shared = Shared::new(Arc::new(env), maps, options, map_bytes, data_file, room, WrittenBy::Us)?;
-        let shared = Arc::new(shared);
-        Ok((Store { shared: Arc::clone(&shared) }, Writer::new(shared)))
+        let env = Arc::new(env);
+        let pending = Arc::new(recover(&env, directory, &room, maps, options)?);
+        let folder = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
+        let written_by = WrittenBy::Us(Arc::clone(&pending), Some(folder));
+        let shared = Arc::new(Shared::new(env, maps, options, map_bytes, data_file, room, written_by));
+        let writer = Writer::new(Arc::clone(&shared), pending)?;
+        Ok((Store { shared }, writer))
+    }
+
+    /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself, and when the store is closed.
+    ///
+    /// # Errors
+    /// `DiskFull`: it stays pending. `WritesStopped`.
+    pub fn fold(&self) -> Result<()> {
+        self.shared.pending().map_or(Ok(()), |pending| pending.fold_all())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// A new view at the newest durable position.
@@ -103,13 +138,72 @@ impl Store {
         Ok(Facts {
             map_bytes: engine.map_bytes,
             used_bytes: engine.used_bytes,
-            view_slots: engine.reader_slots,
+            view_slots: engine.reader_slots.saturating_sub(1),
             position: self.view()?.position()?,
             disk_free_bytes: space.free_bytes,
             disk_bytes: space.total_bytes,
-            writes_stopped: self.shared.writes_stopped(),
+            writes_stopped: self.shared.pending().is_some_and(|pending| pending.writes_stopped()),
+            pending_bytes: self.shared.pending().map_or(0, |pending| pending.bytes() as u64),
         })
     }
+}
+
+/// Opens the redo log and brings into the data file what it has beyond it; what the data file says about the redo log is then up to date.
+fn recover(
+    env: &Arc<Env>,
+    directory: &Path,
+    room: &Room,
+    maps: &'static [MapSpec],
+    options: &Options,
+) -> std::result::Result<Pending, OpenError> {
+    let clone_room = || room.try_clone().map_err(failed("open", directory));
+    let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
+    let facts = match RedoFacts::read(&read.txn)? {
+        Some(facts) => facts,
+        None => {
+            drop(read);
+            write(env, put_format).map_err(|failure| room.write_error(failure))?;
+            read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
+            let damaged = StoreError::DamagedRow { map: Map::META.spec.name };
+            RedoFacts::read(&read.txn)?.ok_or(damaged)?
+        }
+    };
+    let (redo, mut replay) = RedoLog::open(directory, clone_room()?, facts.identity, facts.folded)?;
+    facts.replay(&mut read, &mut replay)?;
+    let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
+    drop((read, replay));
+    let mut folded = facts.folded;
+    if let Some(pending) = &overlay {
+        let last = redo.last_sequence();
+        match fold::fold(env, &pending.active, last, &mut || ()) {
+            Ok(()) => {
+                (overlay, folded) = (None, last);
+                redo.trim(last)?;
+            }
+            Err(failure) => match room.full(failure) {
+                // It can still be read, and written to when there is room.
+                Some(_) if facts.has_maps_of(maps) => {}
+                Some(error) => return Err(error.into()),
+                None => return Err(StoreError::from(failure).into()),
+            },
+        }
+    }
+    if !facts.has_maps_of(maps) {
+        let written = write(env, |txn| replay::put_map_names(txn, maps));
+        written.map_err(|failure| room.write_error(failure))?;
+    }
+    let map_count = layout::map_count(maps) as usize;
+    let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
+    Ok(Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?)
+}
+
+fn write(
+    env: &Arc<Env>,
+    rows: impl FnOnce(&mut Txn) -> std::result::Result<(), Failure>,
+) -> std::result::Result<(), Failure> {
+    let mut txn = Txn::begin(env, TxnKind::Write)?;
+    rows(&mut txn)?;
+    txn.commit()
 }
 
 /// A data directory that is ours until the lock is let go.
@@ -176,7 +270,7 @@ impl Opening<'_> {
             let env_options = EnvOptions {
                 data_file: self.data_file,
                 map_bytes: usize::try_from(map_bytes).unwrap_or(usize::MAX),
-                readers_max: self.options.views_max,
+                readers_max: self.options.readers_max(),
                 maps_max: layout::map_count(self.maps),
                 mode: self.mode,
                 read_ahead: self.read_ahead,
@@ -218,7 +312,7 @@ pub(crate) fn with_maps(
     }
     let env_with_meta = Arc::new(env);
     let found = format_of(&env_with_meta).map_err(|failure| engine_error(failure, data_file))?;
-    if found != Some(FORMAT_VERSION) {
+    if !matches!(found, Some(FORMAT_VERSION | FORMAT_VERSION_BEFORE_REDO)) {
         return Err(match found {
             Some(found) => OpenError::Format { found, supported: FORMAT_VERSION },
             None => not_a_store("it does not say its format"),
@@ -259,7 +353,7 @@ fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> std::resu
     let env_options = EnvOptions {
         data_file: &new_file,
         map_bytes: 1 << 20,
-        readers_max: options.views_max,
+        readers_max: options.readers_max(),
         maps_max: layout::map_count(&[]),
         mode: Mode::Making,
         read_ahead: false,
@@ -271,13 +365,13 @@ fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> std::resu
 fn write_format(env_options: &EnvOptions<'_>) -> std::result::Result<(), Failure> {
     let mut env = Env::open(env_options, Box::new(()))?;
     env.open_maps(&layout::meta_map(), true)?;
-    let mut txn = Txn::begin(&Arc::new(env), TxnKind::Write)?;
-    put_format(&mut txn)?;
-    txn.commit()
+    write(&Arc::new(env), put_format)
 }
 
+/// Makes the file one of this format and no other's.
 pub(crate) fn put_format(txn: &mut Txn) -> std::result::Result<(), Failure> {
-    txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set).map(drop)
+    txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
+    replay::put_identity(txn)
 }
 
 /// Makes a complete data file durable and gives it the name of the one to use, in place of one that has it.

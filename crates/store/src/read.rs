@@ -2,26 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::ids::IdCursor;
 use crate::layout::{Map, MapId, MapKind, MapSpec};
 use crate::lmdb::{Cursor, Failure, Step, Txn};
 use crate::log::{self, LogScan};
+use crate::overlay::Overlay;
 use crate::scan::{Direction, KeyRange, KeyScan, Scan};
 use crate::{Position, Result, StoreError};
 
-/// The store as it is at one position. Slices and cursors borrow from it, so none lives across a write or a renewal.
+/// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and cursors borrow from it, so none lives across a write or a renewal.
 pub struct Read {
     pub(crate) txn: Txn,
-    maps: &'static [MapSpec],
+    pub(crate) maps: &'static [MapSpec],
     pub(crate) parked: bool,
+    /// What is not in the data file yet: asked before it. `None` where there is nothing, so that asking costs nothing.
+    pub(crate) overlay: Option<Arc<Overlay>>,
     /// Counters that a batch has moved and not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
 }
 
 impl Read {
     pub(crate) fn new(txn: Txn, maps: &'static [MapSpec]) -> Read {
-        Read { txn, maps, parked: false, moved_counts: BTreeMap::new() }
+        Read { txn, maps, parked: false, overlay: None, moved_counts: BTreeMap::new() }
     }
 
     /// The value of `key` in a plain map.
@@ -61,7 +65,13 @@ impl Read {
     pub fn contains_id(&self, map: MapId, key: &[u8], id: u64) -> Result<bool> {
         let map = self.map(map).of_kind(MapKind::IdSet)?;
         map.check_key(key)?;
-        self.cursor(map)?.has_value(key, &id.to_be_bytes()).map_err(|failure| self.error(failure))
+        let known = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key)?.get(id));
+        match known {
+            Some(present) => Ok(present),
+            None => {
+                self.cursor(map)?.has_value(key, &id.to_be_bytes()).map_err(|failure| self.error(failure))
+            }
+        }
     }
 
     /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend on the numbers.
@@ -74,7 +84,14 @@ impl Read {
     /// # Errors
     /// `Parked`, `Engine`.
     pub fn row_count(&self, map: MapId) -> Result<u64> {
-        self.txn.row_count(self.map(map).index).map_err(|failure| self.error(failure))
+        self.rows_of(self.map(map))
+    }
+
+    pub(crate) fn rows_of(&self, map: Map) -> Result<u64> {
+        if let Some(count) = self.overlay.as_ref().and_then(|overlay| overlay.row_count(map.index)) {
+            return Ok(count);
+        }
+        self.txn.row_count(map.index).map_err(|failure| self.error(failure))
     }
 
     /// The value of a counter; 0 if it was never bumped. Counters have a key space of their own, apart from every map.
@@ -107,7 +124,9 @@ impl Read {
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
     pub fn position(&self) -> Result<Position> {
-        Ok(self.log_end(Step::Last)?.unwrap_or(0))
+        // The last record is never trimmed, so the last row is it, wherever it is.
+        let changed = self.changed_log_end(Bound::Unbounded, Direction::Backward)?;
+        Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }
 
     /// The position of the oldest record that is still in the log, `None` while there is none.
@@ -115,20 +134,39 @@ impl Read {
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
     pub fn first_position(&self) -> Result<Option<Position>> {
-        self.log_end(Step::First)
+        if let start @ 1.. = self.log_start() {
+            return Ok(Some(start));
+        }
+        match self.log_end_in_file(Step::First)? {
+            None => self.changed_log_end(Bound::Unbounded, Direction::Forward),
+            first => Ok(first),
+        }
     }
 
     /// The log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position, bytes)`.
     /// Each is checked against its checksum, and a missing one is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
-        let low = from.to_be_bytes();
+        let low = from.max(self.log_start()).to_be_bytes();
         let range = (Bound::Included(&low[..]), Bound::Unbounded);
         LogScan::new(self, Scan::new(self, Map::LOG, range, Direction::Forward), from)
     }
 
-    fn log_end(&self, end: Step) -> Result<Option<Position>> {
+    /// The position that trimming has come to, where that is not in the data file yet; else 0.
+    fn log_start(&self) -> Position {
+        self.overlay.as_ref().map_or(0, |overlay| overlay.log_start())
+    }
+
+    fn log_end_in_file(&self, end: Step) -> Result<Option<Position>> {
         let row = self.cursor(Map::LOG)?.step(end).map_err(|failure| self.error(failure))?;
         row.map(|(key, _)| log::position_of(key)).transpose()
+    }
+
+    /// The first record, seen from one end, of those that are not in the data file yet.
+    fn changed_log_end(&self, near: Bound<&[u8]>, direction: Direction) -> Result<Option<Position>> {
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.rows(Map::LOG.index));
+        let Some(mut changes) = changes else { return Ok(None) };
+        changes.seek(near, direction);
+        changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
     /// The names of all maps in the data file, known to this program or not.
@@ -142,6 +180,11 @@ impl Read {
 
     pub(crate) fn value(&self, map: Map, key: &[u8]) -> Result<Option<&[u8]>> {
         map.check_key(key)?;
+        if let Some(overlay) = &self.overlay
+            && let Some(change) = overlay.row(map.index, key)
+        {
+            return Ok(change.as_deref());
+        }
         self.txn.get(map.index, key).map_err(|failure| self.error(failure))
     }
 

@@ -3,6 +3,9 @@
 //! The engine keeps one table of readers for all processes, in `data.mdb-lock`, so a writer does not reuse the pages that are read here; when a
 //! reader's process dies, the writer frees its place. What keeps the file from being replaced under a reader, and so from meeting another
 //! file's table of readers, is a shared lock on `data.mdb` itself, which only [`BulkStore`](crate::BulkStore) asks for alone.
+//!
+//! What is not in the data file yet is in the writer's memory, and in the redo log. So a view here reads that log, beside a writer and after one that was
+//! killed alike, syncs what it has read, and keeps it in memory: it shows all that was acknowledged when it was taken or renewed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,18 +52,18 @@ impl Store {
         };
         let (env, map_bytes) = opening.open(&room, Arc::new((held, claim)))?;
         let env = open::with_maps(env, &data_file, maps, MissingMaps::Refuse)?;
-        let shared =
-            Shared::new(Arc::new(env), maps, &options, map_bytes, data_file, room, WrittenBy::Others)?;
+        let written_by = WrittenBy::Others(directory.to_owned());
+        let shared = Shared::new(Arc::new(env), maps, &options, map_bytes, data_file, room, written_by);
         Ok(ReadOnlyStore { shared: Arc::new(shared) })
     }
 }
 
 impl ReadOnlyStore {
     /// A new view at the newest durable position. Its [`renew`](View::renew) moves it to what the writer has committed since. While it stays,
-    /// the writer cannot reuse the pages that it reads, and the data file grows instead.
+    /// the writer cannot reuse the pages that it reads, and the data file grows instead. Each time the redo log is read: its size is bounded.
     ///
     /// # Errors
-    /// `TooManyViews`, `Engine`.
+    /// `TooManyViews`, `DamagedRedo`, `Engine`.
     pub fn view(&self) -> Result<View> {
         View::begin(&self.shared)
     }

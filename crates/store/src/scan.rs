@@ -1,9 +1,12 @@
 //! Scans: the keys of a map in order, between bounds, in either direction.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
+use crate::ids::IdCursor;
 use crate::layout::{Map, MapKind};
 use crate::lmdb::{Cursor, Failure, Row, Step};
+use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
 use crate::{Read, Result, StoreError};
 
 /// A range of keys in memcmp order. Bounds may have any length; an empty one stands below every key.
@@ -18,7 +21,7 @@ pub enum Direction {
     Backward,
 }
 
-/// The walk under both kinds of scan: from the near bound, which the cursor finds once, to the far one, which every key is held against.
+/// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far one, which every key is held against.
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
@@ -87,41 +90,133 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// A walk that may have failed to begin, that ends with an error, and that ends for good.
-struct Steps<'r> {
-    read: &'r Read,
-    state: State<'r>,
+/// A walk over the data file with what has changed since laid over it. Of a key that both have the change counts.
+struct Merge<'r, V> {
+    walk: Walk<'r>,
+    /// The row of the data file at which the walk's cursor stands, if it is still to come.
+    row: Option<Row<'r>>,
+    row_due: bool,
+    changes: LayerCursor<'r, V>,
 }
 
-enum State<'r> {
+/// Where a row was found.
+enum Found<'r, V> {
+    /// In the data file, where the walk's cursor stands at it.
+    File(Row<'r>),
+    Change(&'r (Key, V)),
+}
+
+impl<'r, V> Merge<'r, V> {
+    fn next(&mut self) -> std::result::Result<Option<Found<'r, V>>, Failure> {
+        if self.row_due {
+            self.row = self.walk.next()?;
+            self.row_due = false;
+        }
+        let change = self.changes.item().filter(|(key, _)| self.walk.within_far_bound(key.bytes()));
+        let Some(change) = change else { return Ok(self.take_row().map(Found::File)) };
+        let key = change.0.bytes();
+        let order = self.row.map_or(Ordering::Less, |(of_row, _)| match self.walk.direction {
+            Direction::Forward => key.cmp(of_row),
+            Direction::Backward => of_row.cmp(key),
+        });
+        if order == Ordering::Greater {
+            return Ok(self.take_row().map(Found::File));
+        }
+        if order == Ordering::Equal {
+            self.take_row();
+        }
+        self.changes.pass(key);
+        Ok(Some(Found::Change(change)))
+    }
+
+    /// The row at hand. Once there is none there is none for good.
+    fn take_row(&mut self) -> Option<Row<'r>> {
+        let row = self.row.take();
+        self.row_due = row.is_some();
+        row
+    }
+}
+
+/// A walk that may have failed to begin, that ends with an error, and that ends for good.
+struct Steps<'r, V> {
+    read: &'r Read,
+    state: State<'r, V>,
+}
+
+enum State<'r, V> {
     Walking(Walk<'r>),
+    Merging(Box<Merge<'r, V>>),
     Failed(StoreError),
     Ended,
 }
 
-impl<'r> Steps<'r> {
-    fn new(read: &'r Read, map: Result<Map>, range: KeyRange<'_>, direction: Direction) -> Steps<'r> {
-        let state = match map.and_then(|map| read.cursor(map)) {
-            Ok(cursor) => State::Walking(Walk::new(cursor, range, direction)),
-            Err(error) => State::Failed(error),
+impl<'r, V> Steps<'r, V> {
+    /// `changes` are those of the map, if it has any.
+    fn new(
+        read: &'r Read,
+        map: Result<Map>,
+        range: KeyRange<'_>,
+        direction: Direction,
+        changes: impl FnOnce(&'r Overlay, usize) -> Option<LayerCursor<'r, V>>,
+    ) -> Steps<'r, V> {
+        let walk = map.and_then(|map| Ok((map, Walk::new(read.cursor(map)?, range, direction))));
+        let (map, walk) = match walk {
+            Ok(walk) => walk,
+            Err(error) => return Steps { read, state: State::Failed(error) },
+        };
+        let changes = read.overlay.as_deref().and_then(|overlay| changes(overlay, map.index));
+        let state = match changes.and_then(|changes| in_range(changes, &walk)) {
+            Some(changes) => State::Merging(Box::new(Merge { walk, row: None, row_due: true, changes })),
+            None => State::Walking(walk),
         };
         Steps { read, state }
     }
 
-    /// The next row, turned by `item` into what the scan yields.
+    /// The next row: turned into what the scan yields by `of_file` or by `of_change`, which passes over what is gone.
+    #[inline]
     fn next<T>(
         &mut self,
-        item: impl FnOnce(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
+        of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
         if let State::Walking(walk) = &mut self.state {
             let outcome = walk.next().and_then(|row| match row {
-                Some(row) => item(&mut walk.cursor, row).map(Some),
+                Some(row) => of_file(&mut walk.cursor, row).map(Some),
                 None => Ok(None),
             });
             match outcome {
                 Ok(Some(item)) => return Some(Ok(item)),
                 Ok(None) => self.state = State::Ended,
                 Err(failure) => self.state = State::Failed(self.read.error(failure)),
+            }
+        }
+        self.next_merged(of_file, of_change)
+    }
+
+    /// As [`next`](Steps::next), where something has changed, and behind the end.
+    #[inline(never)]
+    fn next_merged<T>(
+        &mut self,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
+        mut of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
+    ) -> Option<Result<T>> {
+        while let State::Merging(merge) = &mut self.state {
+            let outcome = match merge.next() {
+                Ok(Some(Found::Change((key, change)))) => match of_change(key.bytes(), change) {
+                    Ok(None) => continue,
+                    outcome => outcome,
+                },
+                Ok(Some(Found::File(row))) => {
+                    let item = of_file(&mut merge.walk.cursor, row);
+                    item.map(Some).map_err(|failure| self.read.error(failure))
+                }
+                Ok(None) => Ok(None),
+                Err(failure) => Err(self.read.error(failure)),
+            };
+            match outcome {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => self.state = State::Ended,
+                Err(error) => self.state = State::Failed(error),
             }
         }
         match std::mem::replace(&mut self.state, State::Ended) {
@@ -131,12 +226,19 @@ impl<'r> Steps<'r> {
     }
 }
 
+/// The cursor at the first change in the range of a walk, if there is one.
+fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
+    changes.seek(walk.near.as_ref().map(|near| &**near), walk.direction);
+    let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
+    is_within.then_some(changes)
+}
+
 /// Iterator of [`Read::scan`]. An error ends it.
-pub struct Scan<'r>(Steps<'r>);
+pub struct Scan<'r>(Steps<'r, RowChange>);
 
 impl<'r> Scan<'r> {
     pub(crate) fn new(read: &'r Read, map: Map, range: KeyRange<'_>, direction: Direction) -> Scan<'r> {
-        Scan(Steps::new(read, map.of_kind(MapKind::Plain), range, direction))
+        Scan(Steps::new(read, map.of_kind(MapKind::Plain), range, direction, Overlay::rows))
     }
 }
 
@@ -144,19 +246,22 @@ impl<'r> Iterator for Scan<'r> {
     type Item = Result<(&'r [u8], &'r [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next(|_, row| Ok(row))
+        self.0.next(|_, row| Ok(row), |key, change| Ok(change.as_deref().map(|value| (key, value))))
     }
 }
 
 /// Iterator of [`Read::scan_keys`]. An error ends it.
 pub struct KeyScan<'r> {
-    steps: Steps<'r>,
+    steps: Steps<'r, SetChange>,
+    map: usize,
+    direction: Direction,
     first_id: Option<u64>,
 }
 
 impl<'r> KeyScan<'r> {
     pub(crate) fn new(read: &'r Read, map: Map, range: KeyRange<'_>, direction: Direction) -> KeyScan<'r> {
-        KeyScan { steps: Steps::new(read, map.of_kind(MapKind::IdSet), range, direction), first_id: None }
+        let steps = Steps::new(read, map.of_kind(MapKind::IdSet), range, direction, Overlay::sets);
+        KeyScan { steps, map: map.index, direction, first_id: None }
     }
 
     /// The lowest id of the key returned last by a forward scan: all there is to know of a key with one id.
@@ -169,10 +274,28 @@ impl<'r> Iterator for KeyScan<'r> {
     type Item = Result<(&'r [u8], u64)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let first_id = &mut self.first_id;
-        self.steps.next(|cursor, (key, value)| {
-            *first_id = value.try_into().ok().map(u64::from_be_bytes);
-            Ok((key, cursor.value_count()?))
-        })
+        let (read, map, direction) = (self.steps.read, self.map, self.direction);
+        let mut first_id = None;
+        let item = self.steps.next(
+            |cursor, (key, value)| {
+                let id = value.try_into().ok().map(u64::from_be_bytes);
+                Ok(((key, cursor.value_count()?), id))
+            },
+            |key, change| {
+                let id = match (change.count, &change.ids) {
+                    (0, _) => return Ok(None),
+                    (1, IdChanges::One(id, true)) => Some(*id),
+                    _ if direction == Direction::Forward => IdCursor::open(read, map, key)?.seek(0)?,
+                    _ => None,
+                };
+                Ok(Some(((key, change.count), id)))
+            },
+        );
+        let item = item?.map(|(item, id)| {
+            first_id = id;
+            item
+        });
+        self.first_id = first_id;
+        Some(item)
     }
 }

@@ -1,35 +1,32 @@
-//! What the store's handles share: the environment, how far commits have come, and why writes have stopped.
+//! What the store's handles share: the environment, what is pending over it, and a way to read on when the environment fails.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::disk::Room;
 use crate::layout::{self, MapSpec};
-use crate::lmdb::{Env, EnvOptions, Failure, Mode, Txn, TxnKind};
-use crate::{Options, Result, StoreError};
+use crate::lmdb::{Env, EnvOptions, Mode};
+use crate::pending::Pending;
+use crate::redo::RedoLog;
+use crate::{Options, Result};
 
-/// Which process writes the data file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who writes the data, and so where it is found that is not in the data file yet.
 pub(crate) enum WrittenBy {
-    /// This one, through the same [`Shared`], or none.
-    Us,
-    /// Another one, perhaps.
-    Others,
+    /// This process, through the same [`Shared`]: in memory.
+    Us(Arc<Pending>, Option<JoinHandle<()>>),
+    /// Another process, perhaps, or nobody: in the redo log.
+    Others(PathBuf),
 }
 
 pub(crate) struct Shared {
     pub(crate) env: Arc<Env>,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) room: Room,
-    views_max: u32,
+    pub(crate) written_by: WrittenBy,
+    readers_max: u32,
     map_bytes: usize,
     data_file: PathBuf,
-    /// The engine's number of the last durable transaction. Views compare theirs with it instead of asking the engine. The highest number
-    /// there is where another process writes: then only the engine knows.
-    committed_txn_id: AtomicU64,
-    /// Set once by the failure that stopped the writes.
-    stopped: OnceLock<String>,
     frozen: Mutex<Option<Arc<Env>>>,
 }
 
@@ -43,63 +40,18 @@ impl Shared {
         data_file: PathBuf,
         room: Room,
         written_by: WrittenBy,
-    ) -> Result<Shared> {
-        let committed_txn_id = match written_by {
-            WrittenBy::Us => env.facts()?.last_txn_id,
-            WrittenBy::Others => u64::MAX,
-        };
-        Ok(Shared {
-            env,
-            maps,
-            room,
-            views_max: options.views_max,
-            map_bytes,
-            data_file,
-            committed_txn_id: AtomicU64::new(committed_txn_id),
-            stopped: OnceLock::new(),
-            frozen: Mutex::new(None),
-        })
+    ) -> Shared {
+        let frozen = Mutex::new(None);
+        let readers_max = options.readers_max();
+        Shared { env, maps, room, written_by, readers_max, map_bytes, data_file, frozen }
     }
 
-    #[inline]
-    pub(crate) fn committed_txn_id(&self) -> u64 {
-        self.committed_txn_id.load(Ordering::Acquire)
-    }
-
-    /// After a commit: lets views see it.
-    pub(crate) fn committed(&self) -> Result<()> {
-        self.committed_txn_id.store(self.env.facts()?.last_txn_id, Ordering::Release);
-        Ok(())
-    }
-
-    /// Gives `WritesStopped` once writes have.
-    pub(crate) fn check_writes(&self) -> Result<()> {
-        match self.stopped.get() {
-            Some(cause) => Err(StoreError::WritesStopped { cause: cause.clone() }),
-            None => Ok(()),
+    /// What is pending, where this process writes.
+    pub(crate) fn pending(&self) -> Option<&Arc<Pending>> {
+        match &self.written_by {
+            WrittenBy::Us(pending, _) => Some(pending),
+            WrittenBy::Others(_) => None,
         }
-    }
-
-    /// The error for a failed commit, which stops the writes unless it is certain that it changed nothing.
-    ///
-    /// A full disk changes nothing. The pages of a batch are new ones, which nothing refers to before the root is written after the sync;
-    /// the next batch writes every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
-    /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
-    pub(crate) fn commit_failed(&self, failure: Failure) -> StoreError {
-        let usable = Txn::begin(&self.env, TxnKind::Read).is_ok();
-        match self.room.full(failure) {
-            Some(error) if usable => error,
-            _ => self.stop_writes(failure),
-        }
-    }
-
-    pub(crate) fn stop_writes(&self, failure: Failure) -> StoreError {
-        let cause = self.stopped.get_or_init(|| StoreError::from(failure).to_string());
-        StoreError::WritesStopped { cause: cause.clone() }
-    }
-
-    pub(crate) fn writes_stopped(&self) -> bool {
-        self.stopped.get().is_some()
     }
 
     /// A second environment over the same file, for reading only, opened when it is first needed.
@@ -114,7 +66,7 @@ impl Shared {
         let options = EnvOptions {
             data_file: &self.data_file,
             map_bytes: self.map_bytes,
-            readers_max: self.views_max,
+            readers_max: self.readers_max,
             maps_max: layout::map_count(self.maps),
             mode: Mode::Frozen,
             read_ahead: false,
@@ -126,5 +78,21 @@ impl Shared {
         let env = Arc::new(env);
         *frozen = Some(Arc::clone(&env));
         Ok(env)
+    }
+}
+
+impl Drop for Shared {
+    /// The last handle: folds what is pending, so that the data file is complete by itself.
+    fn drop(&mut self) {
+        let WrittenBy::Us(pending, folder) = &mut self.written_by else { return };
+        pending.close();
+        // Its panic has been reported by stopping the writes.
+        let _ = folder.take().map(JoinHandle::join);
+        if pending.is_folded()
+            && let Some(directory) = self.data_file.parent()
+        {
+            // What is left over is found to be folded by the next open.
+            let _ = RedoLog::remove_all(directory);
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! [`View`]: a long-lived reader that moves to the newest durable state when told to.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::lmdb::{Failure, Txn, TxnKind};
-use crate::shared::Shared;
+use crate::pending::Pending;
+use crate::redo::RedoLog;
+use crate::replay::RedoFacts;
+use crate::shared::{Shared, WrittenBy};
 use crate::{Read, Result};
 
 /// A [`Read`] at one position that shows nothing that is not durable. One for each thread that reads; it may change threads.
@@ -17,23 +21,32 @@ use crate::{Read, Result};
 pub struct View {
     read: Read,
     shared: Arc<Shared>,
-    /// The engine's number of the transaction that is read.
-    txn_id: u64,
+    /// The publication that is shown.
+    publication: u64,
+    version: u64,
+    /// Where others write: the engine's number of the transaction that is read, and the last group of the redo log.
+    seen: (u64, u64),
     /// How much memory may be spent on remembering where rows are.
     remembered_bytes_max: Option<usize>,
 }
 
 impl View {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
-        let txn = begin(shared)?;
-        let txn_id = txn.id();
-        let read = Read::new(txn, shared.maps);
-        Ok(View { read, shared: Arc::clone(shared), txn_id, remembered_bytes_max: None })
+        let mut txn = begin(shared)?;
+        // Taken anew together with what is pending.
+        txn.reset();
+        let mut read = Read::new(txn, shared.maps);
+        read.parked = true;
+        let shared = Arc::clone(shared);
+        let mut view =
+            View { read, shared, publication: 0, version: 0, seen: (0, 0), remembered_bytes_max: None };
+        view.renew()?;
+        Ok(view)
     }
 
     /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys that have one, 64 bytes each, and
-    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up while nothing has been committed;
-    /// every commit begins anew. For a view that answers many requests.
+    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up while the data file stays as it is;
+    /// every fold begins anew. For a view that answers many requests.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.remembered_bytes_max = Some(bytes_max);
         self.read.txn.remember_rows(bytes_max);
@@ -42,12 +55,78 @@ impl View {
     /// Moves to the newest durable position. Also wakes a parked view.
     ///
     /// # Errors
-    /// `Engine`; the view is then parked.
+    /// `Engine`, and where another process writes `DamagedRedo`; the view is then parked.
+    #[inline]
     pub fn renew(&mut self) -> Result<()> {
-        // Renewing costs the engine little, but it then looks up every map's root anew on first use: worth avoiding.
-        if !self.read.parked && self.txn_id >= self.shared.committed_txn_id() {
+        if let WrittenBy::Us(pending, _) = &self.shared.written_by
+            && !self.read.parked
+            && self.publication == pending.publication()
+        {
             return Ok(());
         }
+        self.move_on()
+    }
+
+    fn move_on(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        match &shared.written_by {
+            WrittenBy::Us(pending, _) => self.follow(pending),
+            WrittenBy::Others(directory) => self.read_redo_log(directory),
+        }
+    }
+
+    /// Takes what is published, with a snapshot that fits it.
+    fn follow(&mut self, pending: &Pending) -> Result<()> {
+        let state = pending.lock();
+        // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every map's root anew.
+        if self.read.parked || self.read.txn.id() < state.base_txn {
+            self.move_snapshot()?;
+        }
+        let before = std::mem::replace(&mut self.read.overlay, state.visible());
+        self.publication = state.publication;
+        self.version = Pending::version_of(&state, self.read.txn.id());
+        drop(state);
+        // What nobody else has is freed without the lock.
+        drop(before);
+        Ok(())
+    }
+
+    /// Takes a new snapshot of the data file and what the redo log has beyond it.
+    ///
+    /// The two fit each other if the data file says the same about the log after that was read: a log that was trimmed meanwhile may lack what the snapshot
+    /// lacks, and one that goes on behind a batch written through has what the snapshot must not be seen without.
+    fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
+        loop {
+            self.move_snapshot()?;
+            let facts = RedoFacts::read(&self.read.txn)?;
+            let replayed = self.replay(directory, facts.as_ref());
+            let now = begin(&self.shared).and_then(|txn| RedoFacts::read(&txn));
+            match (replayed, now) {
+                (_, Ok(now)) if now != facts => {}
+                (Ok(last), Ok(_)) => {
+                    let now = (self.read.txn.id(), last);
+                    self.version += u64::from(now != self.seen);
+                    self.seen = now;
+                    return Ok(());
+                }
+                (Err(error), _) | (_, Err(error)) => {
+                    self.park();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Makes an overlay of the groups that are not in the data file; returns the number of the last.
+    fn replay(&mut self, directory: &Path, facts: Option<&RedoFacts>) -> Result<u64> {
+        let Some(facts) = facts else { return Ok(0) };
+        let mut replay = RedoLog::read(directory, &self.shared.room, facts.identity, facts.folded)?;
+        facts.replay(&mut self.read, &mut replay)?;
+        Ok(facts.folded + replay.group_count() as u64)
+    }
+
+    /// Moves to the newest state of the data file.
+    fn move_snapshot(&mut self) -> Result<()> {
         self.park();
         match self.read.txn.renew() {
             Ok(()) => {}
@@ -59,20 +138,20 @@ impl View {
             }
             Err(failure) => return Err(failure.into()),
         }
-        self.txn_id = self.read.txn.id();
         self.read.parked = false;
         Ok(())
     }
 
-    /// A number that changes exactly when the view moves. Costs nothing, unlike [`position`](Read::position).
+    /// A number that changes exactly when what the view shows does. Costs nothing, unlike [`position`](Read::position).
     pub fn version(&self) -> u64 {
-        self.txn_id
+        self.version
     }
 
     /// Lets go of the position, so that its pages can be reused. Reads give `Parked` until [`renew`](View::renew).
     pub fn park(&mut self) {
         self.read.txn.reset();
         self.read.parked = true;
+        self.read.overlay = None;
     }
 }
 

@@ -27,11 +27,9 @@ fn a_full_map_rolls_the_batch_back_and_the_store_stays_usable() {
 
     let mut batch = writer.begin().unwrap();
     batch.put(ROWS, b"half", b"of it").unwrap();
-    let error = batch.put(ROWS, b"big", &vec![0; 2 << 20]).unwrap_err();
+    batch.put(ROWS, b"big", &vec![0; 2 << 20]).unwrap();
+    let error = batch.commit().unwrap_err();
     assert!(is_full(&error), "{error:?}");
-    // A broken batch says the same about everything, its commit included.
-    assert_eq!(batch.put(ROWS, b"small", b"").unwrap_err(), error);
-    assert_eq!(batch.commit().unwrap_err(), error);
 
     let view = store.view().unwrap();
     assert_eq!(view.get(ROWS, b"half").unwrap(), None);

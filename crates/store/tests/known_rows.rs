@@ -53,7 +53,7 @@ fn remembered_rows_are_the_rows_of_the_view() {
         let mut plain = store.view().unwrap();
         let mut remembering = store.view().unwrap();
         remembering.remember_rows(table_bytes);
-        for _ in 0..8 {
+        for round in 0..8 {
             let mut batch = writer.begin().unwrap();
             for _ in 0..KEY_COUNT {
                 let key = key(random.u32(0..KEY_COUNT));
@@ -69,6 +69,9 @@ fn remembered_rows_are_the_rows_of_the_view() {
                 }
             }
             batch.commit().unwrap();
+            if round % 3 == 0 {
+                store.fold().unwrap();
+            }
             // Before it moves, the view goes on in its own state.
             compare(&plain, &remembering, &mut random);
             plain.renew().unwrap();

@@ -1,5 +1,6 @@
 //! Random operations on a store and on plain collections, compared answer by answer: batches committed and rolled back, views old and new,
-//! the store closed and opened again.
+//! the store closed and opened again, and what was committed folded into the data file at random points, so that answers come from memory, from the
+//! file, and from every mixture of the two.
 //!
 //! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one.
 
@@ -8,12 +9,10 @@
 mod model_state;
 mod scratch;
 
-use std::ops::Bound::{Excluded, Included};
-
 use fastrand::Rng;
-use model_state::{Model, apply, compare, key, operation};
-use scratch::{ROWS, SETS, Scratch};
-use store::{Direction, Read, View};
+use model_state::{Model, apply, compare, look, operation};
+use scratch::Scratch;
+use store::View;
 
 const BATCHES: usize = 250;
 
@@ -57,6 +56,9 @@ fn run(random: &mut Rng) {
                 model = changed;
             }
         }
+        if random.u32(0..12) == 0 {
+            store.fold().unwrap();
+        }
         views_agree(store, &mut views, &model, random);
         if random.u32(0..40) == 0 {
             views.clear();
@@ -87,37 +89,5 @@ fn views_agree(store: &store::Store, views: &mut Vec<(View, Model)>, model: &Mod
             look(view, seen, random);
         }
         _ => drop(views.swap_remove(place)),
-    }
-}
-
-/// Some questions with random answers.
-fn look(read: &Read, model: &Model, random: &mut Rng) {
-    let (one, other) = (key(random), key(random));
-    assert_eq!(read.get(ROWS, &one).unwrap(), model.rows.get(&one).map(|value| &value[..]));
-    assert_eq!(read.count(&one).unwrap(), model.counts.get(&one).copied().unwrap_or(0));
-
-    let (low, high) = (one.clone().min(other.clone()), one.clone().max(other));
-    if low < high {
-        let range = (Included(&low[..]), Excluded(&high[..]));
-        let expected = model.rows.range::<[u8], _>(range).map(|(key, value)| (&key[..], &value[..]));
-        assert!(read.scan(ROWS, range, Direction::Forward).map(|row| row.unwrap()).eq(expected.clone()));
-        assert!(read.scan(ROWS, range, Direction::Backward).map(|row| row.unwrap()).eq(expected.rev()));
-        let range = (Excluded(&low[..]), Included(&high[..]));
-        let expected = model.sets.range::<[u8], _>(range).map(|(key, ids)| (&key[..], ids.len() as u64));
-        assert!(read.scan_keys(SETS, range, Direction::Forward).map(|row| row.unwrap()).eq(expected.clone()));
-        assert!(read.scan_keys(SETS, range, Direction::Backward).map(|row| row.unwrap()).eq(expected.rev()));
-    }
-
-    let none = Default::default();
-    let ids = model.sets.get(&one).unwrap_or(&none);
-    let mut cursor = read.ids(SETS, &one).unwrap();
-    assert_eq!(cursor.estimate(), ids.len() as u64);
-    for _ in 0..5 {
-        let (at_least, limit) = (random.u64(0..5_100), random.usize(0..1_500));
-        assert_eq!(cursor.seek(at_least).unwrap(), ids.range(at_least..).next().copied());
-        assert_eq!(read.contains_id(SETS, &one, at_least).unwrap(), ids.contains(&at_least));
-        let mut block = Vec::new();
-        cursor.next_block(&mut block, limit).unwrap();
-        assert!(block.iter().eq(ids.range(at_least..).take(limit)));
     }
 }

@@ -69,7 +69,7 @@ fn another_format_is_refused_and_left_alone() {
     drop(scratch.open());
     let file = scratch.path().join("data.mdb");
     let mut bytes = fs::read(&file).unwrap();
-    let row = b"format\0\0\0\x01";
+    let row = b"format\0\0\0\x02";
     for at in 0..bytes.len() - row.len() {
         if bytes[at..].starts_with(row) {
             bytes[at + row.len() - 1] = 77;
@@ -77,8 +77,8 @@ fn another_format_is_refused_and_left_alone() {
     }
     fs::write(&file, &bytes).unwrap();
     let error = open_error(&scratch, MAPS);
-    assert!(matches!(error, OpenError::Format { found: 77, supported: 1 }), "{error:?}");
-    assert_eq!(error.to_string(), "the store has format 77, this program reads format 1");
+    assert!(matches!(error, OpenError::Format { found: 77, supported: 2 }), "{error:?}");
+    assert_eq!(error.to_string(), "the store has format 77, this program reads format 2");
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 

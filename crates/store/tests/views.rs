@@ -4,7 +4,7 @@
 
 mod scratch;
 
-use scratch::{ROWS, Scratch};
+use scratch::{ROWS, SETS, Scratch};
 use store::{Options, StoreError, View, Writer};
 
 fn put(writer: &mut Writer, value: &[u8]) {
@@ -59,6 +59,9 @@ fn an_old_view_keeps_its_state_while_pages_are_reused() {
             batch.put(ROWS, &number.to_be_bytes(), &[round; 100]).unwrap();
         }
         batch.commit().unwrap();
+        if round % 2 == 0 {
+            store.fold().unwrap();
+        }
     }
     for number in 0..2_000u32 {
         assert_eq!(old.get(ROWS, &number.to_be_bytes()).unwrap(), Some(&[1; 100][..]));
@@ -85,6 +88,7 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
             let mut batch = writer.begin().unwrap();
             batch.put(ROWS, b"k", &[0; 100_000]).unwrap();
             batch.commit().unwrap();
+            store.fold().unwrap();
         }
         store.facts().unwrap().used_bytes - before
     };
@@ -92,6 +96,33 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
     assert_eq!(grown_by(&mut writer, 20), 0, "parked: every batch reuses the pages of earlier ones");
     view.renew().unwrap();
     assert!(grown_by(&mut writer, 20) >= 18 * 100_000, "reading: the pages pile up");
+}
+
+#[test]
+fn a_version_changes_exactly_with_what_is_shown() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let mut view = store.view().unwrap();
+    let mut last = view.version();
+    let mut renewed = |view: &mut View| {
+        view.renew().unwrap();
+        let before = std::mem::replace(&mut last, view.version());
+        view.version() != before
+    };
+    assert!(!renewed(&mut view));
+    for number in 0..20 {
+        put(&mut writer, &[number]);
+        assert!(renewed(&mut view), "a commit");
+        writer.begin().unwrap().commit().unwrap();
+        drop(writer.begin().unwrap());
+        assert!(!renewed(&mut view), "batches without changes");
+        store.fold().unwrap();
+        if number % 2 == 0 {
+            view.park();
+        }
+        assert!(!renewed(&mut view), "a fold shows nothing new");
+        assert_eq!(value(&view), Some(vec![number]));
+    }
 }
 
 #[test]
@@ -138,6 +169,81 @@ fn readers_on_other_threads_see_whole_batches_in_order() {
         .collect();
     for number in 1..=200 {
         put(&mut writer, &[number]);
+    }
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+/// Writes a state that can be told from every other and from a mixture of two: the number of the batch in all places.
+fn write_number(writer: &mut Writer, number: u64) {
+    let mut batch = writer.begin().unwrap();
+    for row in 0..10u64 {
+        batch.put(ROWS, &row.to_be_bytes(), &number.to_be_bytes()).unwrap();
+    }
+    if number.is_multiple_of(16) {
+        // Too large for the redo log.
+        batch.put(ROWS, b"large", &number.to_be_bytes().repeat(1_500)).unwrap();
+    }
+    batch.delete(SETS, b"number").unwrap();
+    batch.insert_id(SETS, b"number", number).unwrap();
+    batch.insert_id(SETS, b"all", number).unwrap();
+    batch.bump(b"count", 1).unwrap();
+    batch.append_record(b"record").unwrap();
+    batch.trim_log(number.saturating_sub(5), 3).unwrap();
+    assert_eq!(batch.commit().unwrap(), number);
+}
+
+/// The number of the batch whose state this is, which it is as a whole.
+fn number(view: &View) -> u64 {
+    let number = view.position().unwrap();
+    for row in 0..10u64 {
+        let value = view.get(ROWS, &row.to_be_bytes()).unwrap();
+        assert_eq!(value, (number > 0).then_some(&number.to_be_bytes()[..]));
+    }
+    let large =
+        view.get(ROWS, b"large").unwrap().map(|value| u64::from_be_bytes(value[..8].try_into().unwrap()));
+    assert_eq!(large.unwrap_or(0), number - number % 16);
+    assert_eq!(view.ids(SETS, b"number").unwrap().seek(0).unwrap(), (number > 0).then_some(number));
+    let (mut all, mut ids) = (view.ids(SETS, b"all").unwrap(), Vec::new());
+    assert_eq!(all.estimate(), number);
+    all.next_block(&mut ids, usize::MAX).unwrap();
+    assert!(ids.into_iter().eq(1..=number));
+    assert_eq!(view.row_count(SETS).unwrap(), number + u64::from(number > 0));
+    assert_eq!(view.count(b"count").unwrap(), number as i64);
+    let records: Vec<u64> = view.log_records(1).map(|record| record.unwrap().0).collect();
+    assert_eq!(records.last().copied().unwrap_or(0), number);
+    assert_eq!(records.first().copied(), view.first_position().unwrap());
+    number
+}
+
+#[test]
+fn readers_see_whole_batches_while_folds_come_and_go() {
+    const LAST: u64 = 600;
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open_with(&Options { pending_bytes_max: 20_000, ..Options::default() });
+    let readers: Vec<_> = (0..3)
+        .map(|reader| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                let mut view = store.view().unwrap();
+                let (mut seen, mut version) = (number(&view), view.version());
+                while seen < LAST {
+                    if reader == 0 {
+                        view.park();
+                    }
+                    view.renew().unwrap();
+                    let now = number(&view);
+                    assert!(now >= seen, "back from {seen} to {now}");
+                    assert!(now == seen || view.version() != version, "{now} under the version of {seen}");
+                    assert_eq!(number(&view), now);
+                    (seen, version) = (now, view.version());
+                }
+            })
+        })
+        .collect();
+    for number in 1..=LAST {
+        write_number(&mut writer, number);
     }
     for reader in readers {
         reader.join().unwrap();

@@ -27,6 +27,7 @@ pub(crate) fn sample(person_count: u32) -> TestDirectory {
         }
         batch.commit().unwrap();
     }
+    directory.directory.fold().unwrap();
     directory.snapshot.renew().unwrap();
     directory
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::Unbounded;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use fastrand::Rng;
 use store::{Batch, Direction, Position, Read, Result};
@@ -154,4 +154,36 @@ pub(crate) fn compare(read: &Read, model: &Model) {
     assert_eq!(read.row_count(ROWS).unwrap(), model.rows.len() as u64);
     let id_count: usize = model.sets.values().map(BTreeSet::len).sum();
     assert_eq!(read.row_count(SETS).unwrap(), id_count as u64);
+}
+
+/// Some questions with random answers.
+pub(crate) fn look(read: &Read, model: &Model, random: &mut Rng) {
+    let (one, other) = (key(random), key(random));
+    assert_eq!(read.get(ROWS, &one).unwrap(), model.rows.get(&one).map(|value| &value[..]));
+    assert_eq!(read.count(&one).unwrap(), model.counts.get(&one).copied().unwrap_or(0));
+
+    let (low, high) = (one.clone().min(other.clone()), one.clone().max(other));
+    if low < high {
+        let range = (Included(&low[..]), Excluded(&high[..]));
+        let expected = model.rows.range::<[u8], _>(range).map(|(key, value)| (&key[..], &value[..]));
+        assert!(read.scan(ROWS, range, Direction::Forward).map(|row| row.unwrap()).eq(expected.clone()));
+        assert!(read.scan(ROWS, range, Direction::Backward).map(|row| row.unwrap()).eq(expected.rev()));
+        let range = (Excluded(&low[..]), Included(&high[..]));
+        let expected = model.sets.range::<[u8], _>(range).map(|(key, ids)| (&key[..], ids.len() as u64));
+        assert!(read.scan_keys(SETS, range, Direction::Forward).map(|row| row.unwrap()).eq(expected.clone()));
+        assert!(read.scan_keys(SETS, range, Direction::Backward).map(|row| row.unwrap()).eq(expected.rev()));
+    }
+
+    let none = Default::default();
+    let ids = model.sets.get(&one).unwrap_or(&none);
+    let mut cursor = read.ids(SETS, &one).unwrap();
+    assert_eq!(cursor.estimate(), ids.len() as u64);
+    for _ in 0..5 {
+        let (at_least, limit) = (random.u64(0..5_100), random.usize(0..1_500));
+        assert_eq!(cursor.seek(at_least).unwrap(), ids.range(at_least..).next().copied());
+        assert_eq!(read.contains_id(SETS, &one, at_least).unwrap(), ids.contains(&at_least));
+        let mut block = Vec::new();
+        cursor.next_block(&mut block, limit).unwrap();
+        assert!(block.iter().eq(ids.range(at_least..).take(limit)));
+    }
 }

@@ -1,0 +1,447 @@
+//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory where every read looks first.
+//!
+//! ```text
+//!   active    what was committed since the last fold began, and in a batch what that has changed so far
+//!   frozen    what the fold under way is writing to the data file
+//!   the data file, at any point of that fold
+//! ```
+//!
+//! The newest layer that knows a row decides. A layer says of a row what it *is*: its value, or that it is gone; of an id, present or
+//! absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in the data file already, and a reader may have
+//! one snapshot of that during a whole fold.
+//!
+//! Layers are [`Tree`]s: a batch changes a copy of its own, which becomes what others see when it is committed and is dropped otherwise. Each has a
+//! filter of bits, so that a look-up of what it does not know, as most are, costs a line of memory.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use foldhash::fast::RandomState;
+
+use crate::Position;
+use crate::layout::KEY_LEN_MAX;
+use crate::scan::Direction;
+use crate::tree::{Cursor, Tree};
+
+/// What a change is taken to need in memory beside its key and value.
+const CHANGE_LEN: usize = 96;
+
+/// Longest key that stands in its place: with it a key is 32 bytes.
+const SHORT_KEY_LEN_MAX: usize = 30;
+
+/// A key: short ones in place, so that most need no memory of their own and comparing them touches no other.
+#[derive(Debug, Clone)]
+pub(crate) enum Key {
+    Short(u8, [u8; SHORT_KEY_LEN_MAX]),
+    Long(Arc<[u8]>),
+}
+
+impl Key {
+    pub(crate) fn new(key: &[u8]) -> Key {
+        debug_assert!(key.len() <= KEY_LEN_MAX);
+        let mut bytes = [0; SHORT_KEY_LEN_MAX];
+        match bytes.get_mut(..key.len()) {
+            Some(room) => {
+                room.copy_from_slice(key);
+                Key::Short(key.len() as u8, bytes)
+            }
+            None => Key::Long(Arc::from(key)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Key::Short(len, bytes) => &bytes[..usize::from(*len)],
+            Key::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    #[inline]
+    fn borrow(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.bytes().cmp(other.bytes())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Key {}
+
+/// What became of a row of a plain map: its value, or `None` where it is gone.
+pub(crate) type RowChange = Option<Arc<[u8]>>;
+
+/// What became of a set.
+#[derive(Debug, Clone)]
+pub(crate) struct SetChange {
+    /// Whether what older layers and the data file have under the key is gone.
+    pub(crate) cleared: bool,
+    /// How many ids the key has, all layers and the data file taken together.
+    pub(crate) count: u64,
+    pub(crate) ids: IdChanges,
+}
+
+/// Ids and whether they are present now.
+#[derive(Debug, Clone)]
+pub(crate) enum IdChanges {
+    None,
+    /// As under most keys of an index.
+    One(u64, bool),
+    Many(Tree<u64, bool>),
+}
+
+impl IdChanges {
+    pub(crate) fn get(&self, id: u64) -> Option<bool> {
+        match self {
+            IdChanges::None => None,
+            IdChanges::One(one, present) => (*one == id).then_some(*present),
+            IdChanges::Many(ids) => ids.get(&id).copied(),
+        }
+    }
+
+    /// Says whether the id is new here.
+    fn set(&mut self, id: u64, present: bool) -> bool {
+        let mut many = match std::mem::replace(self, IdChanges::None) {
+            IdChanges::None => {
+                *self = IdChanges::One(id, present);
+                return true;
+            }
+            IdChanges::One(one, _) if one == id => {
+                *self = IdChanges::One(id, present);
+                return false;
+            }
+            IdChanges::One(one, was_present) => {
+                let mut many = Tree::default();
+                *many.slot(one, || was_present) = was_present;
+                many
+            }
+            IdChanges::Many(many) => many,
+        };
+        let mut is_new = false;
+        *many.slot(id, || {
+            is_new = true;
+            present
+        }) = present;
+        *self = IdChanges::Many(many);
+        is_new
+    }
+
+    pub(crate) fn cursor(&self) -> IdChangeCursor<'_> {
+        match self {
+            IdChanges::None => IdChangeCursor::One(None, true),
+            IdChanges::One(id, present) => IdChangeCursor::One(Some((*id, *present)), true),
+            IdChanges::Many(ids) => IdChangeCursor::Many(ids.cursor()),
+        }
+    }
+}
+
+/// A place among changes of ids.
+#[derive(Debug)]
+pub(crate) enum IdChangeCursor<'o> {
+    /// The only change, and whether the place is behind it.
+    One(Option<(u64, bool)>, bool),
+    Many(Cursor<'o, u64, bool>),
+}
+
+impl IdChangeCursor<'_> {
+    /// Goes to the first change of an id that is at least `at_least`.
+    pub(crate) fn seek(&mut self, at_least: u64) {
+        match self {
+            IdChangeCursor::One(change, passed) => *passed = change.is_none_or(|(id, _)| id < at_least),
+            IdChangeCursor::Many(cursor) => cursor.seek(Bound::Included(&at_least)),
+        }
+    }
+
+    /// The change at the place: the id and whether it is present.
+    pub(crate) fn item(&self) -> Option<(u64, bool)> {
+        match self {
+            IdChangeCursor::One(change, passed) => change.filter(|_| !*passed),
+            IdChangeCursor::Many(cursor) => cursor.item().copied(),
+        }
+    }
+
+    pub(crate) fn next(&mut self) {
+        match self {
+            IdChangeCursor::One(_, passed) => *passed = true,
+            IdChangeCursor::Many(cursor) => cursor.next(),
+        }
+    }
+}
+
+/// Changes of one map.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MapLayer {
+    pub(crate) rows: Tree<Key, RowChange>,
+    pub(crate) sets: Tree<Key, SetChange>,
+    /// How many rows or ids the map has, all layers and the data file taken together. `None` where this layer changes none.
+    pub(crate) row_count: Option<u64>,
+}
+
+/// Changes of all maps. To be cloned freely.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    pub(crate) maps: Vec<MapLayer>,
+    /// Records of the log below this position are gone.
+    pub(crate) log_start: Position,
+    /// Memory that the changes take, about.
+    pub(crate) bytes: usize,
+    filter: Arc<Filter>,
+}
+
+impl Layer {
+    pub(crate) fn new(map_count: usize) -> Layer {
+        let maps = (0..map_count).map(|_| MapLayer::default()).collect();
+        Layer { maps, log_start: 0, bytes: 0, filter: Arc::new(Filter::new()) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.log_start == 0 && self.maps.iter().all(|map| map.rows.is_empty() && map.sets.is_empty())
+    }
+
+    pub(crate) fn set_row(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) {
+        let value_len = |value: &RowChange| value.as_ref().map_or(0, |value| value.len());
+        let mut is_new = false;
+        let slot = self.maps[map].rows.slot(Key::new(key), || {
+            is_new = true;
+            None
+        });
+        let len_before = value_len(slot);
+        *slot = value.map(Arc::from);
+        self.bytes = (self.bytes + value_len(slot)).saturating_sub(len_before);
+        if is_new {
+            self.bytes += CHANGE_LEN + key.len();
+            self.filter.add(map, key);
+        }
+    }
+
+    /// Says of an id whether it is present from now on, and how many its key then has.
+    pub(crate) fn set_id(&mut self, map: usize, key: &[u8], id: u64, present: bool, count: u64) {
+        let mut is_new = false;
+        let set = self.maps[map].sets.slot(Key::new(key), || {
+            is_new = true;
+            SetChange { cleared: false, count, ids: IdChanges::None }
+        });
+        set.count = count;
+        if set.ids.set(id, present) {
+            self.bytes += CHANGE_LEN / 2;
+        }
+        if is_new {
+            self.bytes += CHANGE_LEN + key.len();
+            self.filter.add(map, key);
+        }
+    }
+
+    /// Takes away all ids of a key.
+    pub(crate) fn clear_set(&mut self, map: usize, key: &[u8]) {
+        let cleared = SetChange { cleared: true, count: 0, ids: IdChanges::None };
+        *self.maps[map].sets.slot(Key::new(key), || cleared.clone()) = cleared.clone();
+        self.bytes += CHANGE_LEN + key.len();
+        self.filter.add(map, key);
+    }
+}
+
+/// The layers over the data file.
+#[derive(Debug, Clone)]
+pub(crate) struct Overlay {
+    pub(crate) active: Layer,
+    pub(crate) frozen: Option<Arc<Layer>>,
+}
+
+/// What the layers know of a set, the newest first. Layers below one that is cleared are left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SetChanges<'o> {
+    pub(crate) newest: &'o SetChange,
+    pub(crate) older: Option<&'o SetChange>,
+}
+
+impl SetChanges<'_> {
+    pub(crate) fn count(self) -> u64 {
+        self.newest.count
+    }
+
+    /// Whether the data file has no say.
+    pub(crate) fn hides_file(self) -> bool {
+        self.newest.cleared || self.older.is_some_and(|older| older.cleared)
+    }
+
+    /// Whether an id is present; `None` where the data file decides.
+    pub(crate) fn get(self, id: u64) -> Option<bool> {
+        let known = self.newest.ids.get(id).or_else(|| self.older?.ids.get(id));
+        known.or_else(|| self.hides_file().then_some(false))
+    }
+}
+
+impl Overlay {
+    pub(crate) fn new(map_count: usize) -> Overlay {
+        Overlay { active: Layer::new(map_count), frozen: None }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frozen.is_none() && self.active.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.bytes)
+    }
+
+    /// The layers, the newest first.
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        std::iter::once(&self.active).chain(self.frozen.as_deref())
+    }
+
+    /// What became of a row of a plain map; `None` where the data file decides.
+    // Not inlined, nor is `set`: who reads while nothing is pending should not pay for the registers that they take.
+    #[inline(never)]
+    pub(crate) fn row(&self, map: usize, key: &[u8]) -> Option<&RowChange> {
+        let layers = self.layers().filter(|layer| !layer.maps[map].rows.is_empty());
+        let mut knowing = layers.filter(|layer| layer.filter.may_have(map, key));
+        knowing.find_map(|layer| layer.maps[map].rows.get(key))
+    }
+
+    /// What became of a set; `None` where the data file decides.
+    #[inline(never)]
+    pub(crate) fn set(&self, map: usize, key: &[u8]) -> Option<SetChanges<'_>> {
+        let layers = self.layers().filter(|layer| !layer.maps[map].sets.is_empty());
+        let knowing = layers.filter(|layer| layer.filter.may_have(map, key));
+        let mut found = knowing.filter_map(|layer| layer.maps[map].sets.get(key));
+        let newest = found.next()?;
+        Some(SetChanges { newest, older: found.next().filter(|_| !newest.cleared) })
+    }
+
+    /// How many rows or ids a map has; `None` where the data file knows.
+    pub(crate) fn row_count(&self, map: usize) -> Option<u64> {
+        self.layers().find_map(|layer| layer.maps[map].row_count)
+    }
+
+    /// Records of the log below this position are gone.
+    pub(crate) fn log_start(&self) -> Position {
+        self.layers().map(|layer| layer.log_start).max().unwrap_or(0)
+    }
+
+    /// A cursor over the rows of a plain map, if any of them has changed.
+    pub(crate) fn rows(&self, map: usize) -> Option<LayerCursor<'_, RowChange>> {
+        LayerCursor::new(self.layers().map(|layer| &layer.maps[map].rows))
+    }
+
+    /// A cursor over the keys of a map of sets, if any of them has changed.
+    pub(crate) fn sets(&self, map: usize) -> Option<LayerCursor<'_, SetChange>> {
+        LayerCursor::new(self.layers().map(|layer| &layer.maps[map].sets))
+    }
+}
+
+/// A place among the changes of all layers. Of a key that several know the newest counts.
+#[derive(Debug)]
+pub(crate) struct LayerCursor<'o, V> {
+    /// The newest first.
+    layers: [Option<Cursor<'o, Key, V>>; 2],
+    direction: Direction,
+}
+
+impl<'o, V> LayerCursor<'o, V> {
+    fn new(trees: impl Iterator<Item = &'o Tree<Key, V>>) -> Option<LayerCursor<'o, V>> {
+        let mut trees = trees.filter(|tree| !tree.is_empty()).map(Tree::cursor);
+        let layers = [Some(trees.next()?), trees.next()];
+        Some(LayerCursor { layers, direction: Direction::Forward })
+    }
+
+    /// Goes to the first change within `near` in a direction, which it keeps to.
+    pub(crate) fn seek(&mut self, near: Bound<&[u8]>, direction: Direction) {
+        self.direction = direction;
+        for cursor in self.layers.iter_mut().flatten() {
+            match direction {
+                Direction::Forward => cursor.seek(near),
+                Direction::Backward => cursor.seek_back(near),
+            }
+        }
+    }
+
+    /// The change at the place.
+    pub(crate) fn item(&self) -> Option<&'o (Key, V)> {
+        let items = self.layers.iter().flatten().filter_map(Cursor::item);
+        // Of equal ones the first, which is the newest.
+        items.reduce(|best, item| if self.is_before(&item.0, &best.0) { item } else { best })
+    }
+
+    /// Goes behind a key, which is that at the place.
+    pub(crate) fn pass(&mut self, key: &[u8]) {
+        let direction = self.direction;
+        for cursor in self.layers.iter_mut().flatten() {
+            if cursor.item().is_some_and(|(there, _)| there.bytes() == key) {
+                match direction {
+                    Direction::Forward => cursor.next(),
+                    Direction::Backward => cursor.back(),
+                }
+            }
+        }
+    }
+
+    fn is_before(&self, one: &Key, other: &Key) -> bool {
+        match self.direction {
+            Direction::Forward => one < other,
+            Direction::Backward => one > other,
+        }
+    }
+}
+
+/// Bits for what a layer may know: a key whose bits are not all set is not in it. Bits are only ever set, those of batches that were dropped
+/// too, so that all copies of a layer share one filter.
+#[derive(Debug)]
+struct Filter {
+    words: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Filter {
+    /// 1 MiB: 12 bits for each of 700,000 keys, which is what two layers have at their bound if each takes 96 bytes.
+    const WORDS: usize = 1 << 17;
+
+    fn new() -> Filter {
+        let words = std::iter::repeat_with(|| AtomicU64::new(0)).take(Filter::WORDS).collect();
+        Filter { words, hasher: RandomState::default() }
+    }
+
+    /// The word of a key, and its bits there: all in one, so that asking costs one line.
+    #[inline]
+    fn place(&self, map: usize, key: &[u8]) -> (&AtomicU64, u64) {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_usize(map);
+        hasher.write(key);
+        let hash = hasher.finish();
+        let bits = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63);
+        (&self.words[(hash >> 32) as usize % Filter::WORDS], bits)
+    }
+
+    fn add(&self, map: usize, key: &[u8]) {
+        let (word, bits) = self.place(map, key);
+        // Who reads a layer has it from a lock that its writer held after this.
+        word.fetch_or(bits, Relaxed);
+    }
+
+    #[inline]
+    fn may_have(&self, map: usize, key: &[u8]) -> bool {
+        let (word, bits) = self.place(map, key);
+        word.load(Relaxed) & bits == bits
+    }
+}

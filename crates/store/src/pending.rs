@@ -1,0 +1,436 @@
+//! [`Pending`]: what is durable in the redo log and not in the data file yet, and the thread that folds it.
+//!
+//! ```text
+//!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
+//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer --> redo log trimmed
+//! ```
+//!
+//! A reader takes overlay and snapshot of the data file together, under one lock, and only when something has been published. The two fit each other: the
+//! frozen layer covers whatever a fold under way has written, and no transaction touches the data file while there is none, but for
+//! [`write_through`](Pending::write_through), when there is no overlay at all.
+//!
+//! Batches wait when as much is pending as there may be. A fold that finds the disk full is tried again; what is pending stays readable, and durable, meanwhile.
+//! Any other failure of a fold stops the writes.
+//!
+//! Locks: `state` is never held while the disk is waited for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::disk::Room;
+use crate::fold;
+use crate::lmdb::{Env, Failure, Txn, TxnKind};
+use crate::overlay::{Layer, Overlay};
+use crate::redo::{Group, RedoLog};
+use crate::{Options, Result, StoreError};
+
+/// Pending bytes at which a fold begins, of those at which batches wait.
+const FOLD_PARTS: usize = 8;
+/// How long after the first pending change a fold begins.
+const FOLD_AFTER: Duration = Duration::from_millis(500);
+/// How long until a fold that found the disk full is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Longest pause between slices of a fold that nobody waits for.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+pub(crate) struct Pending {
+    env: Arc<Env>,
+    room: Room,
+    redo: RedoLog,
+    map_count: usize,
+    /// Pending bytes at which batches wait.
+    bytes_max: usize,
+    state: Mutex<State>,
+    /// Something that the folder or somebody who waits for it may want to know has changed.
+    changed: Condvar,
+    /// As in the state, to be asked without its lock.
+    publication: AtomicU64,
+    /// Set once by the failure that stopped the writes.
+    stopped: OnceLock<String>,
+}
+
+/// What [`Pending`]'s lock guards.
+pub(crate) struct State {
+    pub(crate) overlay: Arc<Overlay>,
+    /// Counts what has been published.
+    pub(crate) publication: u64,
+    /// Counts the commits that changed something, by whatever way.
+    pub(crate) version: u64,
+    /// The engine's number of the transaction that a snapshot must have seen for the overlay to fit it.
+    pub(crate) base_txn: u64,
+    /// Sequence of the last group that is in the overlay, or was.
+    sequence: u64,
+    /// The same of the frozen layer.
+    frozen_sequence: u64,
+    /// Sequence of the last group that is in the data file.
+    folded: u64,
+    /// When the first change of the active layer was published.
+    pending_since: Option<Instant>,
+    /// Whether a batch is under way: the layers stay as they are until it ends.
+    batch_open: bool,
+    /// How many wait for a fold to end.
+    waiting: u32,
+    /// Whether the folder is to end.
+    closing: bool,
+    /// Why the last fold failed.
+    failed: Option<StoreError>,
+}
+
+impl State {
+    /// The overlay for readers: nothing where nothing is pending.
+    pub(crate) fn visible(&self) -> Option<Arc<Overlay>> {
+        (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
+    }
+
+    fn is_due(&self, fold_bytes: usize) -> bool {
+        let active = &self.overlay.active;
+        if active.is_empty() {
+            return false;
+        }
+        let is_old = self.pending_since.is_none_or(|since| since.elapsed() >= FOLD_AFTER);
+        self.waiting > 0 || self.closing || is_old || active.bytes >= fold_bytes
+    }
+
+    /// The active layer becomes the frozen one.
+    fn freeze(&mut self, map_count: usize) {
+        let frozen = Some(Arc::new(self.overlay.active.clone()));
+        self.overlay = Arc::new(Overlay { active: Layer::new(map_count), frozen });
+        self.frozen_sequence = self.sequence;
+        self.pending_since = None;
+    }
+}
+
+impl Pending {
+    /// `overlay` is what the redo log has above `folded`, up to its last group.
+    pub(crate) fn new(
+        env: Arc<Env>,
+        room: Room,
+        redo: RedoLog,
+        map_count: usize,
+        options: &Options,
+        overlay: Overlay,
+        folded: u64,
+    ) -> Result<Pending> {
+        let state = State {
+            overlay: Arc::new(overlay),
+            publication: 1,
+            version: 1,
+            base_txn: env.facts()?.last_txn_id,
+            sequence: redo.last_sequence(),
+            frozen_sequence: folded,
+            folded,
+            pending_since: None,
+            batch_open: false,
+            waiting: 0,
+            closing: false,
+            failed: None,
+        };
+        Ok(Pending {
+            env,
+            room,
+            redo,
+            map_count,
+            bytes_max: usize::try_from(options.pending_bytes_max).unwrap_or(usize::MAX),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            publication: AtomicU64::new(1),
+            stopped: OnceLock::new(),
+        })
+    }
+
+    /// What is guarded changes in single steps, so a panic elsewhere leaves nothing half done.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for<'s>(&self, state: MutexGuard<'s, State>, limit: Duration) -> MutexGuard<'s, State> {
+        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Changes whenever a view has something to move to.
+    #[inline]
+    pub(crate) fn publication(&self) -> u64 {
+        self.publication.load(Ordering::Acquire)
+    }
+
+    fn publish(&self, state: &mut State, overlay: Overlay) {
+        state.overlay = Arc::new(overlay);
+        state.publication += 1;
+        self.publication.store(state.publication, Ordering::Release);
+    }
+
+    /// Bytes that are pending.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().overlay.bytes()
+    }
+
+    /// Waits for room and keeps the layers as they are until [`end_batch`](Pending::end_batch).
+    pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        while state.overlay.bytes() >= self.bytes_max {
+            self.check_writes()?;
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            state = self.wait_for_fold(state);
+        }
+        state.batch_open = true;
+        Ok(state)
+    }
+
+    pub(crate) fn end_batch(&self) {
+        let mut state = self.lock();
+        state.batch_open = false;
+        self.begin_fold_if_due(&mut state);
+    }
+
+    /// Where a fold is due and none under way, has the folder begin it.
+    fn begin_fold_if_due(&self, state: &mut State) {
+        if !state.batch_open && state.overlay.frozen.is_none() && state.is_due(self.bytes_max / FOLD_PARTS) {
+            state.freeze(self.map_count);
+            state.publication += 1;
+            self.publication.store(state.publication, Ordering::Release);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` has beside what was pending before.
+    pub(crate) fn commit(&self, active: &Layer, group: &mut Group) -> Result<()> {
+        self.check_writes()?;
+        let sequence = self.redo.last_sequence() + 1;
+        self.redo.append(sequence, group).map_err(|error| match error {
+            StoreError::DiskFull { .. } => error,
+            error => self.stop_writes_by(&error),
+        })?;
+        let mut state = self.lock();
+        let frozen = state.overlay.frozen.clone();
+        self.publish(&mut state, Overlay { active: active.clone(), frozen });
+        state.version += 1;
+        state.sequence = sequence;
+        if state.pending_since.is_none() {
+            state.pending_since = Some(Instant::now());
+            // The folder begins to count.
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// The way around the redo log, for batches that it would not take well: all that is pending is folded, and then the batch is one
+    /// transaction of the engine, which is refused as a whole where there is no room for it.
+    pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
+        self.lock().batch_open = false;
+        self.fold_all()?;
+        self.check_writes()?;
+        fold::write_through(&self.env, active).map_err(|failure| self.write_failed(failure))?;
+        let base_txn = self.env.facts()?.last_txn_id;
+        let mut state = self.lock();
+        self.publish(&mut state, Overlay::new(self.map_count));
+        state.version += 1;
+        state.base_txn = base_txn;
+        Ok(())
+    }
+
+    /// Brings into the data file what was pending when this was called, and waits for it.
+    pub(crate) fn fold_all(&self) -> Result<()> {
+        let mut state = self.lock();
+        let target = state.sequence;
+        state.failed = None;
+        while state.folded < target {
+            self.check_writes()?;
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            state = self.wait_for_fold(state);
+        }
+        Ok(())
+    }
+
+    /// Has a fold begin, unless one is under way or a batch open.
+    #[cfg(test)]
+    pub(crate) fn freeze_now(&self) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        self.begin_fold_if_due(&mut state);
+        state.waiting -= 1;
+    }
+
+    /// Waits until the folder has something to say, which does not rest meanwhile.
+    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.waiting += 1;
+        self.begin_fold_if_due(&mut state);
+        self.changed.notify_all();
+        state = self.wait(state);
+        state.waiting -= 1;
+        state
+    }
+
+    /// Starts the thread that folds.
+    pub(crate) fn start(pending: &Arc<Pending>) -> std::io::Result<JoinHandle<()>> {
+        let pending = Arc::clone(pending);
+        thread::Builder::new().name("store-fold".to_owned()).spawn(move || pending.run())
+    }
+
+    /// Has the thread fold what is pending and end.
+    pub(crate) fn close(&self) {
+        self.lock().closing = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether everything is in the data file, so that the redo log is of no more use.
+    pub(crate) fn is_folded(&self) -> bool {
+        let state = self.lock();
+        state.overlay.is_empty() && state.folded == state.sequence && !self.writes_stopped()
+    }
+
+    fn run(&self) {
+        let _guard = StopsIfPanicking(self);
+        // Layers that are in the data file. They are let go of here when no view has them any more, because freeing a hundred thousand rows takes
+        // milliseconds.
+        let mut retired: Vec<Arc<Layer>> = Vec::new();
+        let mut state = self.lock();
+        while !self.writes_stopped() {
+            self.begin_fold_if_due(&mut state);
+            let Some(frozen) = state.overlay.frozen.clone() else {
+                if state.closing {
+                    return;
+                }
+                retired.retain(|layer| Arc::strong_count(layer) > 1);
+                state = match (state.pending_since, retired.is_empty()) {
+                    (None, true) => self.wait(state),
+                    _ => self.wait_for(state, FOLD_AFTER / 4),
+                };
+                continue;
+            };
+            let folded = state.frozen_sequence;
+            drop(state);
+            let outcome = self.fold(&frozen, folded);
+            let base_txn = self.env.facts().map_or(0, |facts| facts.last_txn_id);
+            state = self.lock();
+            match outcome {
+                Ok(()) => {
+                    let active = state.overlay.active.clone();
+                    self.publish(&mut state, Overlay { active, frozen: None });
+                    state.base_txn = base_txn;
+                    state.folded = folded;
+                    state.failed = None;
+                    retired.push(frozen);
+                    self.changed.notify_all();
+                    drop(state);
+                    // What stays is only not used again yet.
+                    let _ = self.redo.trim(folded);
+                    let _ = self.redo.prepare_spare();
+                    state = self.lock();
+                }
+                Err(error) => {
+                    state.failed = Some(error);
+                    self.changed.notify_all();
+                    if state.closing {
+                        return;
+                    }
+                    state = self.wait_for(state, RETRY_AFTER);
+                }
+            }
+        }
+    }
+
+    /// Folds a layer, with pauses unless somebody waits for it.
+    fn fold(&self, layer: &Layer, folded: u64) -> Result<()> {
+        self.env.forget_dead_readers()?;
+        let mut begun = Instant::now();
+        let mut pause = || {
+            let is_urgent = {
+                let state = self.lock();
+                state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
+            };
+            if !is_urgent {
+                thread::sleep(begun.elapsed().min(PAUSE_MAX));
+            }
+            begun = Instant::now();
+        };
+        fold::fold(&self.env, layer, folded, &mut pause).map_err(|failure| self.write_failed(failure))
+    }
+
+    /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed nothing.
+    ///
+    /// A full disk changes nothing. The pages of a transaction are new ones, which nothing refers to before the root is written after the sync;
+    /// the next one writes every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
+    /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
+    fn write_failed(&self, failure: Failure) -> StoreError {
+        let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
+            Ok(_) => true,
+            Err(failure) => failure.code == Failure::READERS_FULL,
+        };
+        match self.room.full(failure) {
+            Some(error) if is_usable => error,
+            _ => self.stop_writes(failure),
+        }
+    }
+
+    /// Gives `WritesStopped` once writes have.
+    pub(crate) fn check_writes(&self) -> Result<()> {
+        match self.stopped.get() {
+            Some(cause) => Err(StoreError::WritesStopped { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn stop_writes(&self, failure: Failure) -> StoreError {
+        self.stop_writes_by(&failure.into())
+    }
+
+    /// The lock must not be held.
+    fn stop_writes_by(&self, error: &StoreError) -> StoreError {
+        let cause = self.stopped.get_or_init(|| match error {
+            StoreError::WritesStopped { cause } => cause.clone(),
+            error => error.to_string(),
+        });
+        // Whoever has asked before this and is about to wait has the lock.
+        drop(self.lock());
+        self.changed.notify_all();
+        StoreError::WritesStopped { cause: cause.clone() }
+    }
+
+    pub(crate) fn writes_stopped(&self) -> bool {
+        self.stopped.get().is_some()
+    }
+
+    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken with the lock held. One that is written through is seen a moment
+    /// before it is published.
+    pub(crate) fn version_of(state: &State, txn_id: u64) -> u64 {
+        let is_ahead = state.overlay.frozen.is_none() && txn_id > state.base_txn;
+        state.version + u64::from(is_ahead)
+    }
+
+    /// Bytes of a group above which the redo log is not the way.
+    pub(crate) fn group_bytes_max(&self) -> usize {
+        self.bytes_max / 2
+    }
+
+    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through): there is little room left on the disk or in the
+    /// map, or the batch is large.
+    pub(crate) fn prefers_write_through(&self, group_bytes: usize) -> Result<bool> {
+        let engine = self.env.facts()?;
+        let room_in_map = engine.map_bytes.saturating_sub(engine.used_bytes);
+        Ok(group_bytes > self.group_bytes_max()
+            || room_in_map < 2 * (self.bytes_max + group_bytes) as u64
+            || self.room.check_reserve().is_err())
+    }
+}
+
+/// Without the folder nothing could be written for long, so let it be known.
+struct StopsIfPanicking<'p>(&'p Pending);
+
+impl Drop for StopsIfPanicking<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let cause = "a defect was met while folding".to_owned();
+            self.0.stop_writes_by(&StoreError::WritesStopped { cause });
+        }
+    }
+}

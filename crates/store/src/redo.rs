@@ -1,0 +1,404 @@
+//! The redo log: commits, one after the other in files, until their rows have been folded into the engine's data file.
+//!
+//! A commit is a *group* of changes with the next *sequence* number. [`RedoLog::append`] writes it as one frame and syncs once; when it returns the
+//! group is durable. What has been folded is trimmed, and what has not is replayed at the next open. Changes are absolute, so a group that is
+//! replayed although it was folded changes nothing.
+//!
+//! ```text
+//!   redo-0000000000000005   redo-0000000000000006           redo-0000000000000007
+//!   [.. 810 811 812]        [813 814 815 ->        ]        [                    ]
+//!    trimmed when 812        written to                      spare, made ahead
+//!    is folded: renamed                                      by prepare_spare
+//!    to ...08, a spare
+//! ```
+//!
+//! **Segments** are files whose every block has been written and synced before their first group, with zeroes or with the frames of an earlier
+//! life. So an append changes no size and allocates nothing, and its `fdatasync` writes the group's blocks and no metadata. A segment's number
+//! is used once: a file used again gets another, which is in its frames, so old frames are never taken for new ones. The first segment is small;
+//! as long as segments fill up before those before them are folded, each is twice as large as the one before, up to 32 MiB: so one holds about
+//! what is written between two folds. A group that needs more gets a segment of its own.
+//!
+//! **A block holds one group's bytes only.** A disk may tear what it is writing when the power goes, by sectors of 512 bytes or 4 KiB, and some
+//! leave the sector unreadable. So a block in which a group was acknowledged is not written again before it is trimmed: frames begin at multiples of
+//! 4,096 bytes. That costs no writing, since the system writes whole pages anyway, and saves the reading of a page that is written in part; it costs
+//! room in the log, which a fold frees.
+//!
+//! **What counts** is decided by sequence numbers alone; the module `replay` says how. Bytes that are no complete frame are what a crash left of a
+//! group that was never acknowledged, and are written over by the next one. A frame with one missing before it is damage, and the log is refused.
+//!
+//! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should exclude, but some file systems move
+//! what they write. The frame's head is erased, and that synced, before `DiskFull` is returned: so the group cannot come back, whatever is written
+//! in its place. **A sync that fails**, or anything else, leaves in doubt what is on the disk. The system may show bytes that the disk does not
+//! have, and forgets the error once it has told it. So the log takes no more; and the next open, which cannot know about it, writes the last group
+//! once more, behind itself, before anybody relies on it. No other can be in doubt: each was written after the one before was synced.
+//!
+//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group cannot be told from one
+//! that was being written when the power went.
+
+mod frame;
+mod group;
+mod replay;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) use frame::Identity;
+pub(crate) use group::{Change, Group};
+pub(crate) use replay::Replay;
+
+use crate::disk::{self, Room};
+use crate::{Result, StoreError};
+use frame::{BLOCK_LEN, Life};
+use replay::{Survey, Surveyed};
+use segment::Segment;
+
+/// Sizes of segments in bytes: of a log's first, little, so that a small directory stays small; and the one from which on the next is not
+/// larger, of 8,191 of the smallest groups.
+const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
+/// Empty segments that are kept; a fold frees several at once.
+const SPARES_MAX: usize = 4;
+
+/// A redo log open for writing. One thread appends, others may trim and make segments meanwhile.
+pub(crate) struct RedoLog {
+    directory: PathBuf,
+    room: Room,
+    identity: Identity,
+    /// Held while a segment is made, used again or removed. Taken before `chain`, never while it is held.
+    making: Mutex<()>,
+    chain: Mutex<Chain>,
+}
+
+/// The segments. Their numbers ascend from the older ones to the active one and on to the spares.
+struct Chain {
+    older: VecDeque<Older>,
+    active: Option<Active>,
+    spares: VecDeque<Segment>,
+    /// The number of the next segment to be made.
+    next_number: u64,
+    /// Sizes of segments, from the first to the largest.
+    lengths: RangeInclusive<u64>,
+    /// Sequence of the last group that is durable.
+    last: u64,
+    /// Why nothing more is taken.
+    stopped: Option<String>,
+}
+
+/// A segment that takes no more groups.
+struct Older {
+    segment: Segment,
+    /// Sequence of its last group, 0 if it has none.
+    last: u64,
+}
+
+/// The segment that takes the next group, if there is room for it.
+struct Active {
+    segment: Segment,
+    /// Where its next frame goes.
+    end: u64,
+    last: u64,
+}
+
+impl RedoLog {
+    /// Opens the log in `directory`, whose lock the caller holds, for the data of `identity` into which all groups up to `folded` are folded.
+    ///
+    /// The groups that are given back are durable. Segments of other data and unfinished ones are removed.
+    ///
+    /// # Errors
+    /// `DamagedRedo`: nothing has been changed. `DiskFull`, `Engine`.
+    pub(crate) fn open(
+        directory: &Path,
+        room: Room,
+        identity: Identity,
+        folded: u64,
+    ) -> Result<(RedoLog, Replay)> {
+        RedoLog::open_with(directory, room, identity, folded, SEGMENT_LENS)
+    }
+
+    fn open_with(
+        directory: &Path,
+        room: Room,
+        identity: Identity,
+        folded: u64,
+        lengths: RangeInclusive<u64>,
+    ) -> Result<(RedoLog, Replay)> {
+        let failed = |error: io::Error| room.io_error("open the redo log", &error);
+        let survey = Survey::of(directory, &room, identity, folded, true)?;
+        for path in survey.foreign.iter().chain(&survey.unfinished) {
+            disk::remove_if_there(path).map_err(failed)?;
+        }
+        if !survey.segments.is_empty() {
+            // A process that was killed may have left a name that is not durable.
+            room.sync_directory().map_err(failed)?;
+        }
+        let replay = survey.replay(room.try_clone().map_err(failed)?);
+        let log = RedoLog {
+            directory: directory.to_owned(),
+            room,
+            identity,
+            making: Mutex::new(()),
+            chain: Mutex::new(Chain::of(survey, lengths)),
+        };
+        log.write_last_again(&replay)?;
+        Ok((log, replay))
+    }
+
+    /// Writes the last group behind itself: of all groups it alone may be in memory only. If the disk is full, over itself, which is better than
+    /// a directory that cannot be opened.
+    fn write_last_again(&self, replay: &Replay) -> Result<()> {
+        let Some((segment, found, payload)) = replay.last_group()? else { return Ok(()) };
+        let mut group = Group::of_payload(&payload);
+        match self.write(found.sequence, &mut group) {
+            Err(StoreError::DiskFull { .. }) => {
+                let written = segment.overwrite(group.framed(&segment.life, found.sequence), found.offset);
+                written.map_err(|error| self.room.io_error("write the redo log", &error))
+            }
+            written => written,
+        }
+    }
+
+    /// The groups above `folded` of a log that another process may be writing, or nobody. Changes nothing, but syncs what it gives back.
+    ///
+    /// # Errors
+    /// `Engine` and `DamagedRedo`, also if the log is trimmed meanwhile: then the data file says a higher `folded` by now.
+    pub(crate) fn read(directory: &Path, room: &Room, identity: Identity, folded: u64) -> Result<Replay> {
+        let failed = |error: io::Error| room.io_error("read the redo log", &error);
+        let mut before = None;
+        let survey = loop {
+            match Survey::of(directory, room, identity, folded, false) {
+                Ok(survey) => break survey,
+                // A group that was not there yet when its place was read may be followed by one that is there by now. What is damage is so
+                // when it is looked at again.
+                Err(error) if before.as_ref() != Some(&error) => before = Some(error),
+                Err(error) => return Err(error),
+            }
+        };
+        let replay = survey.replay(room.try_clone().map_err(failed)?);
+        if let Some((segment, ..)) = replay.last_group()? {
+            segment.file.sync_data().map_err(failed)?;
+        }
+        Ok(replay)
+    }
+
+    /// Removes the log in `directory`, for whoever has replaced the data that it belongs to.
+    ///
+    /// # Errors
+    /// Those of removing files.
+    pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
+        segment::list(directory)?.iter().try_for_each(|(_, path)| disk::remove_if_there(path))
+    }
+
+    /// Writes a group and makes it durable. `sequence` is the next one.
+    ///
+    /// # Errors
+    /// `DiskFull`: the log is as it was, and the number may be given to another group. After any other error nobody knows whether the group is there
+    /// before the log is opened again, and every further one is refused with `WritesStopped`.
+    pub(crate) fn append(&self, sequence: u64, group: &mut Group) -> Result<()> {
+        let last = self.last_sequence();
+        assert!(sequence == last + 1, "group {sequence} cannot follow group {last}");
+        self.write(sequence, group)
+    }
+
+    fn write(&self, sequence: u64, group: &mut Group) -> Result<()> {
+        let mut chain = self.chain_with_room_for(group.frame_len())?;
+        let Chain { active: Some(active), last, stopped, .. } = &mut *chain else {
+            unreachable!("a segment with room was asked for");
+        };
+        let frame = group.framed(&active.segment.life, sequence);
+        if let Err(error) = active.segment.file.write_all_at(frame, active.end) {
+            let error = self.room.io_error("write the redo log", &error);
+            let erased = active.segment.overwrite(&[0; BLOCK_LEN], active.end);
+            return Err(match error {
+                StoreError::DiskFull { .. } if erased.is_ok() => error,
+                _ => stop(stopped, &error),
+            });
+        }
+        if let Err(error) = active.segment.file.sync_data() {
+            return Err(stop(stopped, &self.room.io_error("sync the redo log", &error)));
+        }
+        active.end += frame.len() as u64;
+        active.last = sequence;
+        *last = sequence;
+        Ok(())
+    }
+
+    /// The chain, its active segment having room for a frame of so many bytes.
+    fn chain_with_room_for(&self, frame_len: u64) -> Result<MutexGuard<'_, Chain>> {
+        loop {
+            let mut chain = self.chain();
+            chain.check_writes()?;
+            if chain.active.as_ref().is_some_and(|active| active.room() >= frame_len) {
+                return Ok(chain);
+            }
+            if chain.activate_spare(frame_len) {
+                continue;
+            }
+            let length = chain.next_len(true).max(BLOCK_LEN as u64 + frame_len);
+            drop(chain);
+            self.make_spare(length, frame_len).map_err(|error| match error {
+                StoreError::DiskFull { .. } => error,
+                _ => stop(&mut self.chain().stopped, &error),
+            })?;
+        }
+    }
+
+    /// Makes a segment, unless there is one by now that has room for a frame of so many bytes.
+    fn make_spare(&self, length: u64, frame_len: u64) -> Result<()> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.chain().spares.iter().any(|spare| has_room(spare, frame_len)) {
+            return Ok(());
+        }
+        let life = Life { identity: self.identity, number: self.chain().take_number() };
+        let made = Segment::create(&self.directory, &self.room, life, length);
+        let spare = made.map_err(|error| self.room.io_error("make a segment of the redo log", &error))?;
+        self.chain().spares.push_back(spare);
+        Ok(())
+    }
+
+    /// Makes the next segment if the active one is half full and there is none. For a thread that nobody waits for.
+    ///
+    /// # Errors
+    /// `DiskFull`, also while less than the reserve is free; `Engine`. The log goes on all the same.
+    pub(crate) fn prepare_spare(&self) -> Result<()> {
+        let length = {
+            let chain = self.chain();
+            let is_half_full = chain.active.as_ref().is_some_and(|active| active.end >= active.room());
+            if !is_half_full || !chain.spares.is_empty() || chain.stopped.is_some() {
+                return Ok(());
+            }
+            chain.next_len(!chain.older.is_empty())
+        };
+        self.room.check_reserve()?;
+        self.make_spare(length, 0)
+    }
+
+    /// Gives up the segments of which no group is above `folded`: some become spares, the others are removed. The data file into which they are
+    /// folded is durable.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Engine`: what was not given up will be by the next open. The log goes on all the same.
+    pub(crate) fn trim(&self, folded: u64) -> Result<()> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut chain = self.chain();
+            let Some(index) = chain.older.iter().position(|older| older.last <= folded) else {
+                return Ok(());
+            };
+            let Some(Older { segment, .. }) = chain.older.remove(index) else { return Ok(()) };
+            let number = chain.is_worth_keeping(&segment).then(|| chain.take_number());
+            drop(chain);
+            let failed = |error: io::Error| self.room.io_error("trim the redo log", &error);
+            match number {
+                Some(number) => {
+                    let spare = segment.reuse(&self.room, number).map_err(failed)?;
+                    self.chain().spares.push_back(spare);
+                }
+                None => disk::remove_if_there(&segment.path).map_err(failed)?,
+            }
+        }
+    }
+
+    /// Sequence of the last group that is durable.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.chain().last
+    }
+
+    /// Bytes in use by segments that are not trimmed, folded groups in them among them.
+    #[cfg(test)]
+    pub(crate) fn byte_count(&self) -> u64 {
+        let chain = self.chain();
+        let older: u64 = chain.older.iter().map(|older| older.segment.length).sum();
+        older + chain.active.as_ref().map_or(0, |active| active.end)
+    }
+
+    fn chain(&self) -> MutexGuard<'_, Chain> {
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Chain {
+    fn of(survey: Survey, lengths: RangeInclusive<u64>) -> Chain {
+        let next_number = survey.highest_number + 1;
+        let mut chain = Chain {
+            older: VecDeque::new(),
+            active: None,
+            spares: VecDeque::new(),
+            next_number,
+            lengths,
+            last: survey.last,
+            stopped: None,
+        };
+        let active = survey.segments.iter().rposition(|surveyed| surveyed.last.is_some());
+        for (index, Surveyed { segment, last, end }) in survey.segments.into_iter().enumerate() {
+            let last = last.unwrap_or(0);
+            match active {
+                Some(active) if index < active => chain.older.push_back(Older { segment, last }),
+                Some(active) if index == active => chain.active = Some(Active { segment, end, last }),
+                _ => chain.spares.push_back(segment),
+            }
+        }
+        chain
+    }
+
+    fn check_writes(&self) -> Result<()> {
+        match &self.stopped {
+            Some(cause) => Err(StoreError::WritesStopped { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on to the next spare that has room for a frame of so many bytes; says whether there is one. Smaller ones before it are passed over.
+    fn activate_spare(&mut self, frame_len: u64) -> bool {
+        let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
+            return false;
+        };
+        if let Some(Active { segment, last, .. }) = self.active.take() {
+            self.older.push_back(Older { segment, last });
+        }
+        let mut taken = self.spares.drain(..=index);
+        self.active = taken.next_back().map(|segment| Active { segment, end: BLOCK_LEN as u64, last: 0 });
+        self.older.extend(taken.map(|segment| Older { segment, last: 0 }));
+        true
+    }
+
+    /// The size of the next segment: that of the active one, twice as much if it `grows`.
+    fn next_len(&self, grows: bool) -> u64 {
+        let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
+        let length = if grows { active_len.saturating_mul(2) } else { active_len };
+        length.clamp(*self.lengths.start(), *self.lengths.end())
+    }
+
+    /// Whether a segment is to be used again.
+    fn is_worth_keeping(&self, segment: &Segment) -> bool {
+        let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
+        let most = *self.lengths.end();
+        self.spares.len() < SPARES_MAX && (active_len.min(most)..=most).contains(&segment.length)
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+}
+
+impl Active {
+    fn room(&self) -> u64 {
+        self.segment.length.saturating_sub(self.end)
+    }
+}
+
+fn has_room(spare: &Segment, frame_len: u64) -> bool {
+    spare.length >= BLOCK_LEN as u64 + frame_len
+}
+
+/// Refuses everything from now on.
+fn stop(stopped: &mut Option<String>, error: &StoreError) -> StoreError {
+    let cause = stopped.get_or_insert_with(|| error.to_string());
+    StoreError::WritesStopped { cause: cause.clone() }
+}

@@ -1,0 +1,189 @@
+//! Bytes of the redo log: a segment's header and the frame around a group. No file is touched here.
+//!
+//! ```text
+//!     segment:  header block | frame | frame | ...          each begins at a multiple of 4,096 bytes
+//!
+//!     header    0   8  "pandoRDO"                     frame    0   4  "grp", version 1
+//!               8   4  version, 1                              4   8  number of the segment
+//!              12  16  identity of the data                   12   8  sequence
+//!              28   8  number of the segment                  20   8  length of the payload, n
+//!              36   4  crc32c of bytes 0 to 35                28   4  crc32c of the payload
+//!                                                             32   4  crc32c of: identity (16), bytes 0 to 31
+//!                                                             36   n  payload, then zeroes up to the next block
+//! ```
+//!
+//! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed only when it was written,
+//! and the identity, which is random and known to nobody outside, is part of it, so that bytes which somebody stores in the directory
+//! cannot be made to look like a frame.
+
+use std::io;
+
+/// What frames are aligned to: the unit in which the page cache writes and in which current disks do, at most.
+pub(crate) const BLOCK_LEN: usize = 4096;
+/// A frame's bytes before the payload.
+pub(crate) const HEAD_LEN: usize = 36;
+
+const HEADER_MAGIC: &[u8; 8] = b"pandoRDO";
+const HEADER_LEN: usize = 40;
+const FRAME_MAGIC: [u8; 4] = *b"grp\x01";
+const HEAD_CRC_AT: usize = HEAD_LEN - CRC_LEN;
+const CRC_LEN: usize = size_of::<u32>();
+/// Bytes of a long payload that are read at once for checking.
+const CHUNK_LEN: usize = 64 << 10;
+
+/// Version of the segments' layout.
+pub(crate) const VERSION: u32 = 1;
+
+/// Names one of the data files that there ever were.
+pub(crate) type Identity = [u8; 16];
+
+/// What a segment's frames belong to. A file that is used again gets another number, so its old frames are none of the new life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) identity: Identity,
+    pub(crate) number: u64,
+}
+
+/// A segment's header that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    Of(Life),
+    /// Complete, but of a version that is not known here.
+    Version(u32),
+}
+
+/// A complete frame in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) sequence: u64,
+    /// Where the frame begins in its segment.
+    pub(crate) offset: u64,
+    pub(crate) payload_len: u64,
+    pub(crate) payload_crc: u32,
+}
+
+impl Found {
+    pub(crate) fn payload_at(&self) -> u64 {
+        self.offset + HEAD_LEN as u64
+    }
+
+    /// Where the next frame begins.
+    pub(crate) fn end(&self) -> u64 {
+        (self.payload_at() + self.payload_len).next_multiple_of(BLOCK_LEN as u64)
+    }
+}
+
+/// The header block of a segment.
+pub(crate) fn header(life: &Life) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK_LEN);
+    block.extend_from_slice(HEADER_MAGIC);
+    block.extend_from_slice(&VERSION.to_be_bytes());
+    block.extend_from_slice(&life.identity);
+    block.extend_from_slice(&life.number.to_be_bytes());
+    block.extend_from_slice(&crc32c::crc32c(&block).to_le_bytes());
+    block.resize(BLOCK_LEN, 0);
+    block
+}
+
+/// What a segment's first bytes say; `None` if they are no header.
+pub(crate) fn parse_header(bytes: &[u8]) -> Option<Header> {
+    let mut rest = bytes.get(..HEADER_LEN)?;
+    let covered = rest.get(..HEADER_LEN - CRC_LEN)?;
+    let magic: [u8; 8] = take(&mut rest)?;
+    let version = u32::from_be_bytes(take(&mut rest)?);
+    let identity = take(&mut rest)?;
+    let number = u64::from_be_bytes(take(&mut rest)?);
+    if magic != *HEADER_MAGIC || take(&mut rest)? != crc32c::crc32c(covered).to_le_bytes() {
+        return None;
+    }
+    Some(if version == VERSION { Header::Of(Life { identity, number }) } else { Header::Version(version) })
+}
+
+/// Makes a frame of `buffer`, which has room for the head and then the payload, and fills up its last block.
+pub(crate) fn seal(buffer: &mut Vec<u8>, life: &Life, sequence: u64) {
+    let payload = &buffer[HEAD_LEN..];
+    let (payload_len, payload_crc) = (payload.len() as u64, crc32c::crc32c(payload));
+    buffer[..4].copy_from_slice(&FRAME_MAGIC);
+    buffer[4..12].copy_from_slice(&life.number.to_be_bytes());
+    buffer[12..20].copy_from_slice(&sequence.to_be_bytes());
+    buffer[20..28].copy_from_slice(&payload_len.to_be_bytes());
+    buffer[28..HEAD_CRC_AT].copy_from_slice(&payload_crc.to_le_bytes());
+    let head_crc = head_crc(life, &buffer[..HEAD_CRC_AT]);
+    buffer[HEAD_CRC_AT..HEAD_LEN].copy_from_slice(&head_crc.to_le_bytes());
+    buffer.resize(buffer.len().next_multiple_of(BLOCK_LEN), 0);
+}
+
+fn head_crc(life: &Life, head: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&life.identity), head)
+}
+
+/// The first complete frame of `life` that begins at `from`, a block's start, or behind it. The segment has `length` bytes, of which `read` fills
+/// a buffer from an offset on. Memory: one chunk, whatever the bytes say.
+pub(crate) fn next_frame(
+    life: &Life,
+    from: u64,
+    length: u64,
+    read: &mut impl FnMut(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<Option<Found>> {
+    let mut block = [0; BLOCK_LEN];
+    let mut offset = from;
+    while length.saturating_sub(offset) >= BLOCK_LEN as u64 {
+        read(&mut block, offset)?;
+        if let Some(found) = parse_head(life, &block, offset)
+            && found.payload_len <= length - found.payload_at()
+            && payload_crc(&found, &block, read)? == found.payload_crc
+        {
+            return Ok(Some(found));
+        }
+        offset += BLOCK_LEN as u64;
+    }
+    Ok(None)
+}
+
+fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found> {
+    let mut rest = block;
+    let covered = block.get(..HEAD_CRC_AT)?;
+    let magic: [u8; 4] = take(&mut rest)?;
+    let number = u64::from_be_bytes(take(&mut rest)?);
+    if magic != FRAME_MAGIC || number != life.number {
+        return None;
+    }
+    let sequence = u64::from_be_bytes(take(&mut rest)?);
+    let payload_len = u64::from_be_bytes(take(&mut rest)?);
+    let payload_crc = u32::from_le_bytes(take(&mut rest)?);
+    let intact = take(&mut rest)? == head_crc(life, covered).to_le_bytes();
+    intact.then_some(Found { sequence, offset, payload_len, payload_crc })
+}
+
+/// The checksum of a payload that begins in `block`.
+fn payload_crc(
+    found: &Found,
+    block: &[u8; BLOCK_LEN],
+    read: &mut impl FnMut(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<u32> {
+    let mut left = found.payload_len;
+    let first = at_most(left, BLOCK_LEN - HEAD_LEN);
+    let mut crc = crc32c::crc32c(&block[HEAD_LEN..HEAD_LEN + first]);
+    left -= first as u64;
+    let mut offset = found.payload_at() + first as u64;
+    let mut chunk = Vec::new();
+    while left > 0 {
+        chunk.resize(at_most(left, CHUNK_LEN), 0);
+        read(&mut chunk, offset)?;
+        crc = crc32c::crc32c_append(crc, &chunk);
+        offset += chunk.len() as u64;
+        left -= chunk.len() as u64;
+    }
+    Ok(crc)
+}
+
+fn at_most(left: u64, most: usize) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(most)
+}
+
+/// The next bytes of `rest`.
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, left) = rest.split_first_chunk::<N>()?;
+    *rest = left;
+    Some(*taken)
+}

@@ -1,0 +1,186 @@
+//! [`Group`]: the changes that become durable together, as bytes. No file is touched here.
+//!
+//! ```text
+//!     a change:  kind (1)  map (2)  length of the key (2)  then by kind:
+//!                1 put        length of the value (4)   key   value
+//!                2 delete     key
+//!                3 insert id  id (8)                    key
+//!                4 remove id  id (8)                    key
+//! ```
+//!
+//! Numbers are big-endian. All changes are absolute, so making them twice is making them once.
+
+use super::frame::{self, BLOCK_LEN, HEAD_LEN, Life, take};
+
+/// What a buffer keeps of its memory for the next group.
+const KEPT_LEN: usize = 4 << 20;
+
+/// One change of a row. `map` is the engine's index of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// Sets the value of a key in a plain map.
+    Put { map: u16, key: &'a [u8], value: &'a [u8] },
+    /// Removes a key with its value or with all its ids.
+    Delete { map: u16, key: &'a [u8] },
+    /// Adds an id to those of a key.
+    InsertId { map: u16, key: &'a [u8], id: u64 },
+    /// Takes an id from those of a key.
+    RemoveId { map: u16, key: &'a [u8], id: u64 },
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+const INSERT_ID: u8 = 3;
+const REMOVE_ID: u8 = 4;
+
+/// A group in the making, to be used again for the next one.
+///
+/// The buffer begins with room for the frame's head, so that the whole is written at once.
+#[derive(Debug)]
+pub(crate) struct Group {
+    buffer: Vec<u8>,
+    /// Where the payload ends; what is behind it in the buffer is the filling of the last block.
+    end: usize,
+}
+
+impl Group {
+    pub(crate) fn new() -> Group {
+        Group { buffer: vec![0; HEAD_LEN], end: HEAD_LEN }
+    }
+
+    /// A group of which only the bytes are known.
+    pub(crate) fn of_payload(payload: &[u8]) -> Group {
+        let mut group = Group::new();
+        group.buffer.extend_from_slice(payload);
+        group.end = group.buffer.len();
+        group
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.end = HEAD_LEN;
+        self.buffer.truncate(self.end);
+        self.buffer.shrink_to(KEPT_LEN);
+    }
+
+    /// Adds a change.
+    ///
+    /// # Panics
+    /// If the key or the value is longer than the store allows, which is checked where they come in.
+    pub(crate) fn push(&mut self, change: Change<'_>) {
+        self.buffer.truncate(self.end);
+        let (kind, map, key) = match change {
+            Change::Put { map, key, .. } => (PUT, map, key),
+            Change::Delete { map, key } => (DELETE, map, key),
+            Change::InsertId { map, key, .. } => (INSERT_ID, map, key),
+            Change::RemoveId { map, key, .. } => (REMOVE_ID, map, key),
+        };
+        let buffer = &mut self.buffer;
+        buffer.push(kind);
+        buffer.extend_from_slice(&map.to_be_bytes());
+        let key_len = u16::try_from(key.len()).expect("a key of at most 511 bytes");
+        buffer.extend_from_slice(&key_len.to_be_bytes());
+        match change {
+            Change::Put { value, .. } => {
+                let value_len = u32::try_from(value.len()).expect("a value of less than 4 GiB");
+                buffer.extend_from_slice(&value_len.to_be_bytes());
+                buffer.extend_from_slice(key);
+                buffer.extend_from_slice(value);
+            }
+            Change::Delete { .. } => buffer.extend_from_slice(key),
+            Change::InsertId { id, .. } | Change::RemoveId { id, .. } => {
+                buffer.extend_from_slice(&id.to_be_bytes());
+                buffer.extend_from_slice(key);
+            }
+        }
+        self.end = buffer.len();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end == HEAD_LEN
+    }
+
+    /// Bytes of the changes.
+    pub(crate) fn byte_count(&self) -> usize {
+        self.end - HEAD_LEN
+    }
+
+    #[cfg(test)]
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.buffer[HEAD_LEN..self.end]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn changes(&self) -> Changes<'_> {
+        decode(self.payload())
+    }
+
+    /// What the group takes in a segment.
+    pub(crate) fn frame_len(&self) -> u64 {
+        self.end.next_multiple_of(BLOCK_LEN) as u64
+    }
+
+    /// The whole frame.
+    pub(crate) fn framed(&mut self, life: &Life, sequence: u64) -> &[u8] {
+        self.buffer.truncate(self.end);
+        frame::seal(&mut self.buffer, life, sequence);
+        &self.buffer
+    }
+}
+
+/// Bytes that are no change where one should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotAChange;
+
+/// The changes in a payload. Any bytes may be asked; an error ends the iteration.
+pub(crate) fn decode(payload: &[u8]) -> Changes<'_> {
+    Changes { rest: payload }
+}
+
+/// Iterator of [`decode`].
+#[derive(Debug, Clone)]
+pub(crate) struct Changes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Result<Change<'a>, NotAChange>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let change = take_change(&mut self.rest);
+        if change.is_none() {
+            self.rest = &[];
+        }
+        Some(change.ok_or(NotAChange))
+    }
+}
+
+fn take_change<'a>(rest: &mut &'a [u8]) -> Option<Change<'a>> {
+    let [kind] = take(rest)?;
+    let map = u16::from_be_bytes(take(rest)?);
+    let key_len = usize::from(u16::from_be_bytes(take(rest)?));
+    match kind {
+        PUT => {
+            let value_len = usize::try_from(u32::from_be_bytes(take(rest)?)).ok()?;
+            Some(Change::Put { map, key: take_slice(rest, key_len)?, value: take_slice(rest, value_len)? })
+        }
+        DELETE => Some(Change::Delete { map, key: take_slice(rest, key_len)? }),
+        INSERT_ID => {
+            let id = u64::from_be_bytes(take(rest)?);
+            Some(Change::InsertId { map, key: take_slice(rest, key_len)?, id })
+        }
+        REMOVE_ID => {
+            let id = u64::from_be_bytes(take(rest)?);
+            Some(Change::RemoveId { map, key: take_slice(rest, key_len)?, id })
+        }
+        _ => None,
+    }
+}
+
+fn take_slice<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken)
+}

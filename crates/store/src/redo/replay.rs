@@ -1,0 +1,250 @@
+//! Reading the log from end to end: what is in it, whether it is whole, and then its groups in order.
+//!
+//! Whether it is whole is told by the sequence numbers alone. A place without a complete frame is what a power cut or a full disk has left of
+//! a group that nobody was told about, as long as the next frame, wherever it is, has the next number. If that frame has a higher number, the
+//! group in between was acknowledged and is lost: damage. Groups that are folded need not be there.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::frame::{self, BLOCK_LEN, Found, Header, Identity};
+use super::group::{Change, decode};
+use super::segment::{self, Segment};
+use crate::disk::Room;
+use crate::error::RedoDamage;
+use crate::{Result, StoreError};
+
+const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
+
+/// A segment with what was found in it.
+pub(crate) struct Surveyed {
+    pub(crate) segment: Segment,
+    /// Sequence of its last group, `None` if it has none.
+    pub(crate) last: Option<u64>,
+    /// Where its next frame goes.
+    pub(crate) end: u64,
+}
+
+/// All that is in a log.
+pub(crate) struct Survey {
+    /// In the order of their numbers.
+    pub(crate) segments: Vec<Surveyed>,
+    /// Segments that were being made or used again when the process ended.
+    pub(crate) unfinished: Vec<PathBuf>,
+    /// Segments of other data.
+    pub(crate) foreign: Vec<PathBuf>,
+    /// The highest number in a name.
+    pub(crate) highest_number: u64,
+    /// Sequence of the last group, or that up to which all are folded, if that is higher.
+    pub(crate) last: u64,
+    /// The groups above `folded`: the index of their segment, and their place.
+    groups: Vec<(usize, Found)>,
+    folded: u64,
+    /// The last group's segment and the place behind it.
+    behind_last: Option<(PathBuf, u64)>,
+}
+
+impl Survey {
+    /// Reads the segments in `directory`, and changes nothing.
+    pub(crate) fn of(
+        directory: &Path,
+        room: &Room,
+        identity: Identity,
+        folded: u64,
+        write: bool,
+    ) -> Result<Survey> {
+        let failed = unreadable(room);
+        let mut survey = Survey {
+            segments: Vec::new(),
+            unfinished: Vec::new(),
+            foreign: Vec::new(),
+            highest_number: 0,
+            last: folded,
+            groups: Vec::new(),
+            folded,
+            behind_last: None,
+        };
+        for (number, path) in segment::list(directory).map_err(&failed)? {
+            survey.highest_number = number;
+            let segment = Segment::open(path, identity, number, write).map_err(&failed)?;
+            match header_of(&segment).map_err(&failed)? {
+                Some(Header::Of(life)) if life == segment.life => survey.add(segment, room)?,
+                Some(Header::Of(life)) if life.identity != identity => survey.foreign.push(segment.path),
+                Some(Header::Version(version)) => {
+                    return Err(damaged(&segment.path, 0, RedoDamage::Version(version)));
+                }
+                Some(Header::Of(_)) | None => survey.add_unfinished(segment, room)?,
+            }
+        }
+        Ok(survey)
+    }
+
+    fn add(&mut self, segment: Segment, room: &Room) -> Result<()> {
+        let failed = unreadable(room);
+        let mut surveyed = Surveyed { segment, last: None, end: FIRST_FRAME_AT };
+        while let Some(found) = frame_in(&surveyed.segment, surveyed.end).map_err(&failed)? {
+            self.check_order(&surveyed, &found)?;
+            surveyed.end = found.end();
+            // A group that is there twice was written once more after a restart: the same.
+            if surveyed.last.max(self.last_found()) != Some(found.sequence) && found.sequence > self.folded {
+                self.groups.push((self.segments.len(), found));
+            }
+            surveyed.last = Some(found.sequence);
+            self.last = self.last.max(found.sequence);
+            self.behind_last = Some((surveyed.segment.path.clone(), surveyed.end));
+        }
+        self.segments.push(surveyed);
+        Ok(())
+    }
+
+    /// Whether a frame may follow what has been found so far.
+    fn check_order(&self, surveyed: &Surveyed, found: &Found) -> Result<()> {
+        let path = &surveyed.segment.path;
+        if let Some(last) = surveyed.last.max(self.last_found()).filter(|last| *last > found.sequence) {
+            let damage = RedoDamage::Order { last, found: found.sequence };
+            return Err(damaged(path, found.offset, damage));
+        }
+        if found.sequence.saturating_sub(1) > self.last {
+            let damage = RedoDamage::Missing { first: self.last + 1, last: found.sequence - 1 };
+            return Err(match &self.behind_last {
+                // Nothing is missing in this segment before the frame, so it was at the end of the one before.
+                Some((path, offset)) if found.offset == FIRST_FRAME_AT || surveyed.last.is_some() => {
+                    damaged(path, *offset, damage)
+                }
+                _ => damaged(path, FIRST_FRAME_AT, damage),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sequence of the last group in the segments before.
+    fn last_found(&self) -> Option<u64> {
+        self.segments.iter().rev().find_map(|surveyed| surveyed.last)
+    }
+
+    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it was to become one.
+    fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
+        let mut from = FIRST_FRAME_AT;
+        while let Some(found) = frame_in(&segment, from).map_err(unreadable(room))? {
+            if found.sequence > self.folded {
+                return Err(damaged(&segment.path, 0, RedoDamage::Header));
+            }
+            from = found.end();
+        }
+        self.unfinished.push(segment.path);
+        Ok(())
+    }
+
+    /// The groups above `folded`, to be read.
+    pub(crate) fn replay(&self, room: Room) -> Replay {
+        Replay {
+            segments: self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect(),
+            groups: self.groups.clone(),
+            next: 0,
+            payload: Vec::new(),
+            room,
+        }
+    }
+}
+
+fn header_of(segment: &Segment) -> io::Result<Option<Header>> {
+    let mut block = [0; BLOCK_LEN];
+    if segment.length < BLOCK_LEN as u64 {
+        return Ok(None);
+    }
+    segment.file.read_exact_at(&mut block, 0)?;
+    Ok(frame::parse_header(&block))
+}
+
+fn frame_in(segment: &Segment, from: u64) -> io::Result<Option<Found>> {
+    let mut read = |buffer: &mut [u8], offset| segment.file.read_exact_at(buffer, offset);
+    frame::next_frame(&segment.life, from, segment.length, &mut read)
+}
+
+fn unreadable(room: &Room) -> impl Fn(io::Error) -> StoreError {
+    move |error| room.io_error("read the redo log", &error)
+}
+
+fn damaged(file: &Path, offset: u64, damage: RedoDamage) -> StoreError {
+    StoreError::DamagedRedo { file: file.to_owned(), offset, damage }
+}
+
+/// The groups of a log above the folded one, in order. To be dropped before the log is trimmed.
+pub(crate) struct Replay {
+    segments: Vec<Segment>,
+    groups: Vec<(usize, Found)>,
+    next: usize,
+    payload: Vec<u8>,
+    room: Room,
+}
+
+/// A group as it is in the log.
+pub(crate) struct ReplayedGroup<'r> {
+    #[cfg(test)]
+    sequence: u64,
+    payload: &'r [u8],
+    file: &'r Path,
+    offset: u64,
+}
+
+impl Replay {
+    /// How many groups there are, those read already among them.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The next group. Memory: that group.
+    ///
+    /// # Errors
+    /// `Engine` if it cannot be read, `DamagedRedo` if it is no longer there.
+    pub(crate) fn next_group(&mut self) -> Result<Option<ReplayedGroup<'_>>> {
+        let Some((index, found)) = self.groups.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        let segment = &self.segments[*index];
+        read_payload(segment, found, &mut self.payload, &self.room)?;
+        let (file, payload) = (&segment.path, &self.payload);
+        Ok(Some(ReplayedGroup {
+            #[cfg(test)]
+            sequence: found.sequence,
+            payload,
+            file,
+            offset: found.offset,
+        }))
+    }
+
+    /// The last group: where it is, and its payload.
+    pub(super) fn last_group(&self) -> Result<Option<(&Segment, &Found, Vec<u8>)>> {
+        let Some((index, found)) = self.groups.last() else { return Ok(None) };
+        let (segment, mut payload) = (&self.segments[*index], Vec::new());
+        read_payload(segment, found, &mut payload, &self.room)?;
+        Ok(Some((segment, found, payload)))
+    }
+}
+
+fn read_payload(segment: &Segment, found: &Found, payload: &mut Vec<u8>, room: &Room) -> Result<()> {
+    payload.resize(usize::try_from(found.payload_len).unwrap_or(usize::MAX), 0);
+    segment.file.read_exact_at(payload, found.payload_at()).map_err(unreadable(room))?;
+    if crc32c::crc32c(payload) != found.payload_crc {
+        return Err(damaged(&segment.path, found.offset, RedoDamage::Changed));
+    }
+    Ok(())
+}
+
+impl<'r> ReplayedGroup<'r> {
+    #[cfg(test)]
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    #[cfg(test)]
+    pub(crate) fn payload(&self) -> &'r [u8] {
+        self.payload
+    }
+
+    /// Its changes. An error ends them.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Result<Change<'r>>> {
+        let no_change = |_| damaged(self.file, self.offset, RedoDamage::NotAChange);
+        decode(self.payload).map(move |change| change.map_err(no_change))
+    }
+}

@@ -1,0 +1,99 @@
+//! A segment's file: made, used again, written to.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::frame::{self, BLOCK_LEN, Identity, Life};
+use crate::disk::{self, Room};
+use crate::layout;
+
+/// Zeroes that are written, and synced, at once: little, because groups that are being appended wait behind them for the disk.
+const ZEROES_LEN: usize = 1 << 20;
+
+/// A file of the log. Its blocks are all there, so that writing within it changes no metadata.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<File>,
+    pub(crate) life: Life,
+    /// Its size in bytes, the header block among them.
+    pub(crate) length: u64,
+}
+
+impl Segment {
+    /// Makes a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is left.
+    pub(crate) fn create(directory: &Path, room: &Room, life: Life, length: u64) -> io::Result<Segment> {
+        let length = length.next_multiple_of(BLOCK_LEN as u64);
+        let path = directory.join(layout::redo_file(life.number));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let filled = fill(&file, &life, length).and_then(|()| room.sync_directory());
+        if let Err(error) = filled {
+            let _ = disk::remove_if_there(&path);
+            return Err(error);
+        }
+        Ok(Segment { path, file: Arc::new(file), life, length })
+    }
+
+    /// The same file as a segment of another number, durable with its name. Its frames are none of the new life, so they may stay. After an
+    /// error the file is gone.
+    ///
+    /// The power may go between any two of the steps, or take them in another order: as long as name and header do not agree the file is no
+    /// segment, and the next open removes it.
+    pub(crate) fn reuse(self, room: &Room, number: u64) -> io::Result<Segment> {
+        let life = Life { identity: self.life.identity, number };
+        let path = self.path.with_file_name(layout::redo_file(number));
+        fs::rename(&self.path, &path)?;
+        let written = self.file.write_all_at(&frame::header(&life), 0);
+        let durable = written.and_then(|()| self.file.sync_data()).and_then(|()| room.sync_directory());
+        if let Err(error) = durable {
+            let _ = disk::remove_if_there(&path);
+            return Err(error);
+        }
+        Ok(Segment { path, life, ..self })
+    }
+
+    /// Opens what may be a segment; its header has not been looked at.
+    pub(crate) fn open(path: PathBuf, identity: Identity, number: u64, write: bool) -> io::Result<Segment> {
+        let file = OpenOptions::new().read(true).write(write).open(&path)?;
+        let length = file.metadata()?.len();
+        Ok(Segment { path, file: Arc::new(file), life: Life { identity, number }, length })
+    }
+
+    /// Writes at `offset` and makes it durable.
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        self.file.sync_data()
+    }
+}
+
+/// Writes every block, the header's last, so that a file that a killed process left has all of them or no header.
+fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
+    let zeroes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(ZEROES_LEN)];
+    let mut offset = BLOCK_LEN as u64;
+    while offset < length {
+        let part = usize::try_from(length - offset).unwrap_or(usize::MAX).min(zeroes.len());
+        file.write_all_at(&zeroes[..part], offset)?;
+        file.sync_data()?;
+        offset += part as u64;
+    }
+    file.write_all_at(&frame::header(life), 0)?;
+    file.sync_all()
+}
+
+/// The files in a directory that have the name of a segment, by their numbers.
+pub(crate) fn list(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if let Some(number) = layout::redo_number(&entry.file_name())
+            && entry.file_type()?.is_file()
+        {
+            segments.push((number, entry.path()));
+        }
+    }
+    segments.sort_unstable();
+    Ok(segments)
+}

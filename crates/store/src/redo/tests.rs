@@ -1,0 +1,595 @@
+//! The log against plain lists of groups, with bytes flipped, torn and taken away. [`power_cut`] runs it in processes that lose their power.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod power_cut;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fastrand::Rng;
+
+use super::frame::{self, BLOCK_LEN, HEAD_LEN, Life};
+use super::group::decode;
+use super::{Change, Group, Identity, RedoLog, Replay};
+use crate::disk::Room;
+use crate::error::RedoDamage;
+use crate::{Result, StoreError, layout};
+
+/// Sequences and payloads.
+type Groups = Vec<(u64, Vec<u8>)>;
+
+const IDENTITY: Identity = *b"identity of data";
+const BLOCK: u64 = BLOCK_LEN as u64;
+/// Sizes of segments, small so that a test fills many.
+const LEN_MIN: u64 = 32 << 10;
+const LEN_MAX: u64 = 128 << 10;
+
+/// A directory of its own, removed afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("redo-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Scratch(path.canonicalize().unwrap())
+    }
+
+    fn open(&self, folded: u64) -> (RedoLog, Replay) {
+        self.try_open(folded).unwrap()
+    }
+
+    fn try_open(&self, folded: u64) -> Result<(RedoLog, Replay)> {
+        RedoLog::open_with(&self.0, room(&self.0), IDENTITY, folded, LEN_MIN..=LEN_MAX)
+    }
+
+    /// The groups above `folded` by sequence, the log left as it is.
+    fn read(&self, folded: u64) -> Result<Groups> {
+        groups_of(RedoLog::read(&self.0, &room(&self.0), IDENTITY, folded)?)
+    }
+
+    fn segment(&self, number: u64) -> PathBuf {
+        self.0.join(layout::redo_file(number))
+    }
+
+    fn segment_count(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn room(directory: &Path) -> Room {
+    Room::new(File::open(directory).unwrap(), directory, 0)
+}
+
+fn groups_of(mut replay: Replay) -> Result<Groups> {
+    let mut groups = Vec::new();
+    while let Some(group) = replay.next_group()? {
+        groups.push((group.sequence(), group.payload().to_vec()));
+    }
+    assert_eq!(groups.len(), replay.group_count());
+    Ok(groups)
+}
+
+/// A group of one row with a value of so many bytes.
+fn group(fill: u8, value_len: usize) -> Group {
+    let mut group = Group::new();
+    group.push(Change::Put { map: 3, key: &[fill], value: &vec![fill; value_len] });
+    group
+}
+
+/// Appends a group and remembers it.
+fn append(log: &RedoLog, model: &mut Groups, group: &mut Group) {
+    let sequence = log.last_sequence() + 1;
+    log.append(sequence, group).unwrap();
+    assert_eq!(log.last_sequence(), sequence);
+    model.push((sequence, group.payload().to_vec()));
+}
+
+/// A log of so many groups in its first segment.
+fn small_log(scratch: &Scratch, value_lens: &[usize]) -> Groups {
+    let (log, _) = scratch.open(0);
+    let mut model = Vec::new();
+    for (fill, &value_len) in (1..).zip(value_lens) {
+        append(&log, &mut model, &mut group(fill, value_len));
+    }
+    model
+}
+
+fn damage(outcome: Result<Groups>) -> (PathBuf, u64, RedoDamage) {
+    match outcome {
+        Err(StoreError::DamagedRedo { file, offset, damage }) => (file, offset, damage),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Changes the bytes at an offset, has a look, and puts them back.
+fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
+    let mut before = vec![0; bytes.len()];
+    file.read_exact_at(&mut before, offset).unwrap();
+    file.write_all_at(bytes, offset).unwrap();
+    let seen = look();
+    file.write_all_at(&before, offset).unwrap();
+    seen
+}
+
+fn writable(path: &Path) -> File {
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+const CHANGES: [Change<'_>; 6] = [
+    Change::Put { map: 0, key: b"key", value: b"value" },
+    Change::Put { map: u16::MAX, key: b"k", value: b"" },
+    Change::Delete { map: 2, key: &[0xFF; layout::KEY_LEN_MAX] },
+    Change::InsertId { map: 7, key: b"set", id: u64::MAX },
+    Change::RemoveId { map: 8, key: b"set", id: 1 },
+    Change::Put { map: 1, key: b"long", value: &[7; 70_000] },
+];
+
+#[test]
+fn changes_come_back_as_they_were_pushed() {
+    let mut group = Group::new();
+    assert!(group.is_empty());
+    for _ in 0..2 {
+        CHANGES.iter().for_each(|change| group.push(*change));
+        let read: Vec<_> = group.changes().map(|change| change.unwrap()).collect();
+        assert_eq!(read, CHANGES);
+        assert_eq!(group.byte_count(), group.payload().len());
+        // Framing must not get in the way of going on.
+        assert_eq!(group.framed(&Life { identity: IDENTITY, number: 1 }, 1).len() as u64, group.frame_len());
+        group.clear();
+        assert!(group.is_empty());
+    }
+}
+
+#[test]
+fn changes_are_as_drawn() {
+    let mut group = Group::new();
+    group.push(Change::Put { map: 0x0102, key: b"k", value: b"vw" });
+    group.push(Change::Delete { map: 3, key: b"k" });
+    group.push(Change::InsertId { map: 4, key: b"s", id: 5 });
+    group.push(Change::RemoveId { map: 4, key: b"s", id: 5 });
+    let put = b"\x01\x01\x02\x00\x01\x00\x00\x00\x02kvw";
+    let delete = b"\x02\x00\x03\x00\x01k";
+    let insert_id = b"\x03\x00\x04\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05s";
+    let remove_id = b"\x04\x00\x04\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05s";
+    assert_eq!(group.payload(), [&put[..], delete, insert_id, remove_id].concat());
+}
+
+#[test]
+fn a_payload_cut_short_gives_the_changes_before_the_cut() {
+    let mut group = Group::new();
+    let mut ends = vec![0];
+    for change in &CHANGES[..5] {
+        group.push(*change);
+        ends.push(group.byte_count());
+    }
+    for length in 0..group.byte_count() {
+        let read: Vec<_> = decode(&group.payload()[..length]).collect();
+        let whole = ends.iter().filter(|end| **end <= length).count() - 1;
+        let expected = whole + usize::from(!ends.contains(&length));
+        assert_eq!(read.len(), expected, "{length} bytes");
+        assert_eq!(read.iter().filter(|change| change.is_ok()).count(), whole, "{length} bytes");
+    }
+    assert!(decode(b"\x05\x00\x00\x00\x00").next().unwrap().is_err(), "no such kind");
+}
+
+#[test]
+fn segments_are_as_drawn() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 5_000]);
+    let bytes = fs::read(scratch.segment(1)).unwrap();
+    assert_eq!(bytes.len() as u64, LEN_MIN);
+    let mut header = b"pandoRDO\x00\x00\x00\x01identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
+    header.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
+    assert_eq!(bytes[..header.len()], header);
+    let payload = &model[1].1;
+    let mut head = b"grp\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02".to_vec();
+    head.extend_from_slice(&(payload.len() as u64).to_be_bytes());
+    head.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    head.extend_from_slice(&crc32c::crc32c(&[&IDENTITY[..], &head[..]].concat()).to_le_bytes());
+    let at = 2 * BLOCK_LEN;
+    assert_eq!(bytes[at..at + HEAD_LEN], head);
+    assert_eq!(bytes[at + HEAD_LEN..at + HEAD_LEN + payload.len()], *payload);
+    assert!(bytes[at + HEAD_LEN + payload.len()..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_log_never_written_to_has_no_file() {
+    let scratch = Scratch::new();
+    let (log, replay) = scratch.open(41);
+    log.prepare_spare().unwrap();
+    log.trim(41).unwrap();
+    assert_eq!((replay.group_count(), log.last_sequence(), log.byte_count()), (0, 41, 0));
+    assert_eq!(scratch.segment_count(), 0);
+}
+
+#[test]
+fn groups_come_back_in_order_and_those_folded_do_not() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 0, 9_000, 100]);
+    for folded in 0..=4 {
+        assert_eq!(scratch.read(folded).unwrap(), model[folded as usize..]);
+        let (log, replay) = scratch.open(folded);
+        assert_eq!(log.last_sequence(), 4);
+        assert_eq!(groups_of(replay).unwrap(), model[folded as usize..]);
+    }
+    // More is folded than there is: the log is older than the data.
+    let (log, replay) = scratch.open(9);
+    assert_eq!((log.last_sequence(), replay.group_count()), (9, 0));
+    log.append(10, &mut group(10, 10)).unwrap();
+    assert_eq!(scratch.read(9).unwrap().len(), 1);
+}
+
+#[test]
+fn a_replayed_group_gives_its_changes_or_says_where_it_has_none() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let mut whole = Group::new();
+    CHANGES.iter().for_each(|change| whole.push(*change));
+    log.append(1, &mut whole).unwrap();
+    log.append(2, &mut Group::of_payload(b"nonsense")).unwrap();
+    drop(log);
+    let (_, mut replay) = scratch.open(0);
+    let group = replay.next_group().unwrap().unwrap();
+    assert_eq!(group.changes().collect::<Result<Vec<_>>>().unwrap(), CHANGES);
+    // The first was too large for others to be in its segment.
+    let (file, offset) = (scratch.segment(2), BLOCK);
+    let nonsense = replay.next_group().unwrap().unwrap();
+    let damage = RedoDamage::NotAChange;
+    let expected = StoreError::DamagedRedo { file, offset, damage };
+    assert_eq!(nonsense.changes().next(), Some(Err(expected)));
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_or_ends_the_log() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 30]);
+    let path = scratch.segment(1);
+    let file = writable(&path);
+    let mut byte = [0];
+    let mut flip = |offset: u64, bit: u64, look: &mut dyn FnMut(Result<Groups>)| {
+        file.read_exact_at(&mut byte, offset).unwrap();
+        with_bytes(&file, offset, &[byte[0] ^ (1 << bit)], || look(scratch.read(0)));
+    };
+    for bit in 0..40 * 8 {
+        flip(bit / 8, bit % 8, &mut |read| {
+            assert_eq!(damage(read), (path.clone(), 0, RedoDamage::Header), "bit {bit} of the header");
+        });
+    }
+    for (index, (sequence, payload)) in (0..).zip(&model) {
+        let offset = BLOCK * (index + 1);
+        for bit in 0..(HEAD_LEN + payload.len()) as u64 * 8 {
+            flip(offset + bit / 8, bit % 8, &mut |read| match sequence {
+                3 => assert_eq!(read.unwrap(), model[..2], "bit {bit} of the last group"),
+                _ => {
+                    let missing = RedoDamage::Missing { first: *sequence, last: *sequence };
+                    assert_eq!(
+                        damage(read),
+                        (path.clone(), offset, missing),
+                        "bit {bit} of group {sequence}"
+                    );
+                }
+            });
+        }
+    }
+    assert_eq!(scratch.read(0).unwrap(), model);
+}
+
+#[test]
+fn damage_to_what_is_folded_does_not_matter() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 30]);
+    let file = writable(&scratch.segment(1));
+    with_bytes(&file, 2 * BLOCK + 50, b"damage", || {
+        assert_eq!(scratch.read(2).unwrap(), model[2..]);
+        damage(scratch.read(1));
+        assert!(scratch.try_open(1).is_err());
+    });
+    assert_eq!(scratch.read(0).unwrap(), model);
+}
+
+#[test]
+fn a_last_group_torn_anywhere_is_none_and_another_takes_its_place() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 5_000]);
+    let file = writable(&scratch.segment(1));
+    let offset = 3 * BLOCK;
+    let frame_len = HEAD_LEN + model[2].1.len();
+    for whole_len in 0..frame_len {
+        let rest = vec![0; frame_len - whole_len];
+        with_bytes(&file, offset + whole_len as u64, &rest, || {
+            assert_eq!(scratch.read(0).unwrap(), model[..2], "{whole_len} bytes of it");
+        });
+    }
+    // The first block of the two is lost; what is written now leaves the second one behind it for a while.
+    file.write_all_at(&[0; BLOCK_LEN], offset).unwrap();
+    let (log, replay) = scratch.open(0);
+    assert_eq!(replay.group_count(), 2);
+    let mut model = model[..2].to_vec();
+    for fill in 3..6 {
+        append(&log, &mut model, &mut group(fill, 30));
+        assert_eq!(scratch.read(0).unwrap(), model);
+    }
+}
+
+#[test]
+fn bytes_that_look_like_a_frame_in_a_torn_group_are_none() {
+    let scratch = Scratch::new();
+    small_log(&scratch, &[10]);
+    let mut fake = Group::new();
+    let life = Life { identity: *b"a guess, no more", number: 1 };
+    let fake = fake.framed(&life, 9).to_vec();
+    let (log, _) = scratch.open(0);
+    // At the start of a block.
+    let mut value = vec![0; BLOCK_LEN - HEAD_LEN - 10];
+    value.extend_from_slice(&fake);
+    let mut group = Group::new();
+    group.push(Change::Put { map: 0, key: b"k", value: &value });
+    log.append(2, &mut group).unwrap();
+    let bytes = fs::read(scratch.segment(1)).unwrap();
+    // Opening has written group 1 again, so group 2 begins at the third block.
+    let at = 3 * BLOCK_LEN;
+    assert_eq!(bytes[at + BLOCK_LEN..at + BLOCK_LEN + fake.len()], fake, "the test puts it there");
+    writable(&scratch.segment(1)).write_all_at(&[0; HEAD_LEN], at as u64).unwrap();
+    assert_eq!(scratch.read(0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_full_segment_is_followed_by_larger_ones_and_one_above_the_rest_by_its_size() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let mut model = Vec::new();
+    for fill in 0..40 {
+        append(&log, &mut model, &mut group(fill, 3_000));
+    }
+    let length = |number| fs::metadata(scratch.segment(number)).unwrap().len();
+    assert_eq!([1, 2, 3].map(length), [1, 2, 4].map(|factor| factor * LEN_MIN));
+    let giant_len = (LEN_MAX + 5) as usize;
+    append(&log, &mut model, &mut group(1, giant_len));
+    assert_eq!(length(4), (giant_len as u64).next_multiple_of(BLOCK) + BLOCK);
+    append(&log, &mut model, &mut group(1, 10));
+    assert_eq!(length(5), LEN_MAX);
+    assert_eq!(scratch.read(0).unwrap(), model);
+    drop(log);
+    // The giant is not kept for others.
+    let (log, replay) = scratch.open(0);
+    assert_eq!(groups_of(replay).unwrap(), model);
+    log.trim(log.last_sequence()).unwrap();
+    assert!(!scratch.segment(4).exists());
+    assert_eq!(scratch.segment_count(), 2, "the active one and one as large");
+    assert_eq!(length(5), LEN_MAX);
+}
+
+#[test]
+fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let mut model = Vec::new();
+    while !scratch.segment(3).exists() {
+        append(&log, &mut model, &mut group(1, 3_000));
+    }
+    log.trim(log.last_sequence()).unwrap();
+    assert_eq!(scratch.segment_count(), 1, "the others were smaller, and are not kept");
+    // From now on they are of one size: fill them in turn, giving up all but the last group.
+    model.drain(..model.len() - 1);
+    let mut inodes = BTreeMap::new();
+    let mut reused = 0;
+    for step in 0..250u8 {
+        append(&log, &mut model, &mut group(step, 3_000));
+        if step % 10 > 0 {
+            continue;
+        }
+        let folded = log.last_sequence() - 1;
+        log.trim(folded).unwrap();
+        log.prepare_spare().unwrap();
+        model.retain(|(sequence, _)| *sequence > folded);
+        assert_eq!(scratch.read(folded).unwrap(), model);
+        for (number, path) in super::segment::list(&scratch.0).unwrap() {
+            let inode = fs::metadata(path).unwrap().ino();
+            let was_there = inodes.values().any(|known| *known == inode);
+            reused += usize::from(inodes.insert(number, inode).is_none() && was_there);
+        }
+    }
+    assert!(reused > 5, "{reused} segments used again");
+    assert!(scratch.segment_count() <= 3);
+}
+
+#[test]
+fn missing_segments_are_damage_unless_they_are_folded() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let mut model = Vec::new();
+    let mut last_of = Vec::new();
+    for number in 2..5 {
+        while !scratch.segment(number).exists() {
+            append(&log, &mut model, &mut group(1, 3_000));
+        }
+        last_of.push(model.len() as u64 - 1);
+    }
+    drop(log);
+    let aside = scratch.0.join("aside");
+    fs::rename(scratch.segment(2), &aside).unwrap();
+    let (file, _, what) = damage(scratch.read(0));
+    let missing = RedoDamage::Missing { first: last_of[0] + 1, last: last_of[1] };
+    assert_eq!((file, what), (scratch.segment(1), missing));
+    assert!(scratch.try_open(last_of[1] - 1).is_err());
+    assert_eq!(scratch.read(last_of[1]).unwrap(), model[last_of[1] as usize..]);
+    fs::rename(&aside, scratch.segment(2)).unwrap();
+    fs::rename(scratch.segment(1), &aside).unwrap();
+    let (file, offset, what) = damage(scratch.read(0));
+    assert_eq!((file, offset), (scratch.segment(2), BLOCK));
+    assert_eq!(what, RedoDamage::Missing { first: 1, last: last_of[0] });
+    // Two segments in each other's place.
+    fs::rename(scratch.segment(2), scratch.segment(1)).unwrap();
+    fs::rename(&aside, scratch.segment(2)).unwrap();
+    let (file, _, what) = damage(scratch.read(0));
+    assert_eq!(file, scratch.segment(3));
+    assert_eq!(what, RedoDamage::Missing { first: 1, last: last_of[1] });
+    assert!(scratch.try_open(0).is_err());
+    assert_eq!(scratch.segment_count(), 4, "a log refused is left as it was");
+}
+
+#[test]
+fn a_log_of_other_data_is_removed() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20]);
+    let (other, room) = (*b"another identity", room(&scratch.0));
+    let replay = RedoLog::read(&scratch.0, &room, other, 0).unwrap();
+    assert_eq!(replay.group_count(), 0);
+    assert_eq!(scratch.read(0).unwrap(), model, "reading changes nothing");
+    let (log, replay) = RedoLog::open(&scratch.0, room, other, 7).unwrap();
+    assert_eq!((replay.group_count(), log.last_sequence()), (0, 7));
+    assert_eq!(scratch.segment_count(), 0);
+    log.append(8, &mut group(8, 10)).unwrap();
+    assert!(scratch.read(0).unwrap().is_empty(), "now ours are the others");
+    RedoLog::remove_all(&scratch.0).unwrap();
+    assert_eq!(scratch.segment_count(), 0);
+}
+
+#[test]
+fn a_segment_of_another_version_is_refused() {
+    let scratch = Scratch::new();
+    small_log(&scratch, &[10]);
+    let mut header = frame::header(&Life { identity: IDENTITY, number: 1 });
+    header[11] = 2;
+    let crc = crc32c::crc32c(&header[..36]);
+    header[36..40].copy_from_slice(&crc.to_le_bytes());
+    writable(&scratch.segment(1)).write_all_at(&header, 0).unwrap();
+    assert_eq!(damage(scratch.read(0)), (scratch.segment(1), 0, RedoDamage::Version(2)));
+    assert!(scratch.try_open(1).is_err());
+    assert!(scratch.segment(1).exists());
+}
+
+#[test]
+fn what_was_being_made_is_removed_and_files_of_others_are_not() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10]);
+    fs::write(scratch.segment(2), b"").unwrap();
+    fs::write(scratch.segment(3), vec![0; LEN_MIN as usize]).unwrap();
+    // Renamed to be used again, its header not yet written.
+    let old = frame::header(&Life { identity: IDENTITY, number: 1 });
+    fs::write(scratch.segment(4), [&old[..], &fs::read(scratch.segment(1)).unwrap()[BLOCK_LEN..]].concat())
+        .unwrap();
+    fs::write(scratch.0.join("redo-1"), b"not ours").unwrap();
+    let (log, replay) = scratch.open(0);
+    assert_eq!(groups_of(replay).unwrap(), model);
+    assert_eq!(scratch.segment_count(), 2);
+    assert!(scratch.0.join("redo-1").exists());
+    // A number that was seen in a name is not given again.
+    while !scratch.segment(5).exists() {
+        log.append(log.last_sequence() + 1, &mut group(0, 50_000)).unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "group 3 cannot follow group 1")]
+fn a_sequence_left_out_is_our_own_mistake() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    log.append(1, &mut group(1, 1)).unwrap();
+    let _ = log.append(3, &mut group(3, 1));
+}
+
+#[test]
+fn below_the_reserve_no_spare_is_made_and_groups_go_on() {
+    let scratch = Scratch::new();
+    let room = Room::new(File::open(&scratch.0).unwrap(), &scratch.0, u64::MAX);
+    let (log, _) = RedoLog::open_with(&scratch.0, room, IDENTITY, 0, LEN_MIN..=LEN_MAX).unwrap();
+    let mut refused = 0;
+    for sequence in 1..20 {
+        log.append(sequence, &mut group(1, 3_000)).unwrap();
+        if let Err(error) = log.prepare_spare() {
+            assert!(matches!(error, StoreError::DiskFull { .. }), "{error:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+    assert_eq!(scratch.segment_count(), 2, "none but those that were needed");
+}
+
+#[test]
+fn groups_of_many_segments_agree_with_a_list() {
+    for seed in [1, 2, fastrand::u64(..)] {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let scratch = Scratch::new();
+        let (mut log, _) = scratch.open(0);
+        let (mut model, mut folded) = (Vec::new(), 0);
+        for _ in 0..250 {
+            match random.u32(0..20) {
+                0 => {
+                    drop(log);
+                    let (opened, replay) = scratch.open(folded);
+                    assert_eq!(groups_of(replay).unwrap(), model);
+                    log = opened;
+                }
+                1 => log.prepare_spare().unwrap(),
+                2 | 3 => {
+                    folded = random.u64(folded..=log.last_sequence());
+                    model.retain(|(sequence, _)| *sequence > folded);
+                    log.trim(folded).unwrap();
+                }
+                4 => assert_eq!(scratch.read(folded).unwrap(), model),
+                5 => append(&log, &mut model, &mut group(random.u8(..), random.usize(0..200_000))),
+                _ => append(&log, &mut model, &mut group(random.u8(..), random.usize(0..20_000))),
+            }
+        }
+        assert_eq!(scratch.read(folded).unwrap(), model);
+    }
+}
+
+#[test]
+fn a_log_is_read_while_it_is_written() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for sequence in 1..300 {
+                log.append(sequence, &mut group(sequence as u8, 100)).unwrap();
+            }
+        });
+        let mut last = 0;
+        while !writer.is_finished() {
+            let acknowledged = log.last_sequence();
+            let groups = scratch.read(0).unwrap();
+            assert!(groups.iter().map(|(sequence, _)| *sequence).eq(1..=groups.len() as u64));
+            assert!(groups.len() as u64 >= acknowledged.max(last), "{acknowledged}, {last}");
+            last = groups.len() as u64;
+        }
+    });
+}
+
+#[test]
+fn segments_are_made_and_given_up_while_groups_are_appended() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Acquire) {
+                log.trim(log.last_sequence().saturating_sub(10)).unwrap();
+                log.prepare_spare().unwrap();
+            }
+        });
+        for sequence in 1..400 {
+            log.append(sequence, &mut group(sequence as u8, 12_000)).unwrap();
+        }
+        ended.store(true, Ordering::Release);
+    });
+    let there = scratch.read(389).unwrap();
+    assert_eq!(
+        there.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(),
+        (390..400).collect::<Vec<_>>()
+    );
+}

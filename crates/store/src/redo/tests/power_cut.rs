@@ -1,0 +1,368 @@
+//! The power goes, the process is killed, the disk fails or is full at one call after the other while groups are appended, segments made, used
+//! again and given up, and while the log is opened. The process under test is this binary again, running [`child`].
+//!
+//! What a group holds is known from its sequence and from which attempt at it this is, so nothing has to be remembered. The folded sequence
+//! stands in a file that is not watched, as the data file has it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fastrand::Rng;
+use powercut::{FailKind, PowerCut, discard_unsynced};
+
+use super::super::{Change, Group, RedoLog};
+use super::{Groups, IDENTITY, LEN_MAX, LEN_MIN, Scratch, groups_of, room};
+use crate::disk::Room;
+use crate::{Result, StoreError};
+
+const CHILD_DIRECTORY: &str = "STORE_REDO_DIRECTORY";
+const CHILD_ROLE: &str = "STORE_REDO_ROLE";
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+/// Groups in a child's life: they fill some segments.
+const GROUPS: u64 = 20;
+/// How often a group is tried, the later ones smaller.
+const ATTEMPTS: u64 = 5;
+
+/// The group of a sequence. A later attempt, after the disk was full, is another group, and smaller.
+fn group(sequence: u64, attempt: u64) -> Group {
+    let mut random = Rng::with_seed(sequence * 1_000 + attempt);
+    let value_len = match random.u32(0..10) {
+        _ if attempt > 0 => 10,
+        _ if sequence.is_multiple_of(20) => LEN_MAX as usize,
+        0 => random.usize(30_000..60_000),
+        _ => random.usize(0..12_000),
+    };
+    let mut value = vec![0; value_len];
+    random.fill(&mut value);
+    let mut group = Group::new();
+    group.push(Change::Put { map: 1, key: &sequence.to_be_bytes(), value: &value });
+    group.push(Change::InsertId { map: 2, key: b"attempt", id: attempt });
+    group
+}
+
+fn folded_file(directory: &Path) -> PathBuf {
+    directory.with_file_name("folded")
+}
+
+fn folded(directory: &Path) -> u64 {
+    fs::read_to_string(folded_file(directory)).map_or(0, |text| text.parse().unwrap())
+}
+
+fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
+    open_in(directory, room(directory))
+}
+
+fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
+    let lengths = LEN_MIN..=LEN_MAX;
+    let (log, replay) = RedoLog::open_with(directory, room, IDENTITY, folded(directory), lengths)?;
+    Ok((log, groups_of(replay)?))
+}
+
+/// Runs as the process under test, or not at all.
+#[test]
+fn child() {
+    let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
+    let directory = Path::new(&directory);
+    match std::env::var(CHILD_ROLE).unwrap().as_str() {
+        "write" => write(&open(directory).unwrap().0, directory),
+        "fail" => write_on_a_failing_disk(directory),
+        "full" => write_on_a_full_disk(directory),
+        // With less than the reserve free, a write that fails for no reason of its own is taken for one cut short.
+        "cut short" => {
+            let opened = File::open(directory).unwrap();
+            write_until_refused(directory, Room::new(opened, directory, u64::MAX));
+        }
+        role => panic!("no such role: {role}"),
+    }
+}
+
+/// Which attempt at a group this is.
+fn attempt_of(sequence: u64, payload: &[u8]) -> Option<u64> {
+    (0..ATTEMPTS).find(|attempt| group(sequence, *attempt).payload() == payload)
+}
+
+/// Appends one group; says which attempt of it was acknowledged.
+fn append(log: &RedoLog) -> Result<()> {
+    let sequence = log.last_sequence() + 1;
+    let mut attempt = 0;
+    loop {
+        match log.append(sequence, &mut group(sequence, attempt)) {
+            Ok(()) => break,
+            Err(StoreError::DiskFull { .. }) if attempt + 1 < ATTEMPTS => {
+                println!("refused {sequence} {attempt}")
+            }
+            Err(error) => return Err(error),
+        }
+        attempt += 1;
+    }
+    println!("acknowledged {sequence} {attempt}");
+    Ok(())
+}
+
+fn fold(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
+    // One write and a rename, so that it is there as a whole.
+    let new = folded_file(directory).with_extension("new");
+    fs::write(&new, sequence.to_string()).unwrap();
+    fs::rename(&new, folded_file(directory)).unwrap();
+    log.trim(sequence)
+}
+
+fn write(log: &RedoLog, directory: &Path) {
+    let mut random = Rng::with_seed(log.last_sequence());
+    for number in 1..=GROUPS {
+        append(log).unwrap();
+        log.prepare_spare().unwrap();
+        if number.is_multiple_of(6) {
+            let last = log.last_sequence();
+            fold(log, directory, last - random.u64(0..last.min(4))).unwrap();
+        }
+    }
+}
+
+/// Writes until a sync fails, which must stop the log, opens it anew and writes on.
+fn write_on_a_failing_disk(directory: &Path) {
+    for _ in 0..2 {
+        let Ok((log, groups)) = open(directory) else { continue };
+        // What is there after opening counts as acknowledged.
+        if let Some((sequence, payload)) = groups.last() {
+            println!("acknowledged {sequence} {}", attempt_of(*sequence, payload).unwrap());
+        }
+        for _ in 0..GROUPS {
+            if let Err(error) = append(&log) {
+                assert!(matches!(error, StoreError::WritesStopped { .. }), "{error:?}");
+                let sequence = log.last_sequence() + 1;
+                assert_eq!(log.append(sequence, &mut group(sequence, 0)), Err(error));
+                println!("stopped");
+                break;
+            }
+            // A failure in making segments or giving them up leaves the log as it is.
+            let _ = log.prepare_spare();
+            if log.last_sequence().is_multiple_of(6) {
+                let _ = fold(&log, directory, log.last_sequence() - 2);
+            }
+        }
+    }
+}
+
+/// Writes as long as there is room, gives up what it can, and tries again.
+fn write_on_a_full_disk(directory: &Path) {
+    let (log, _) = open(directory).unwrap();
+    for _ in 0..GROUPS {
+        match append(&log) {
+            Ok(()) => {}
+            Err(StoreError::DiskFull { .. }) => break,
+            Err(error) => panic!("{error:?}"),
+        }
+        match log.prepare_spare() {
+            Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    println!("ended {}", log.last_sequence());
+}
+
+/// Writes until a group is refused, and ends without another call.
+fn write_until_refused(directory: &Path, room: Room) {
+    let (log, _) = open_in(directory, room).unwrap();
+    for _ in 0..GROUPS {
+        let sequence = log.last_sequence() + 1;
+        match log.append(sequence, &mut group(sequence, 0)) {
+            Ok(()) => println!("acknowledged {sequence} 0"),
+            Err(StoreError::DiskFull { .. }) => {
+                println!("refused {sequence} 0");
+                std::process::exit(0);
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+struct Trial {
+    root: Scratch,
+    data: PathBuf,
+    /// The attempts that were acknowledged, by sequence.
+    acknowledged: BTreeMap<u64, u64>,
+    /// Those that were refused.
+    refused: Vec<(u64, u64)>,
+}
+
+impl Trial {
+    fn new() -> Trial {
+        let root = Scratch::new();
+        let data = root.0.join("data");
+        fs::create_dir(&data).unwrap();
+        Trial { root, data, acknowledged: BTreeMap::new(), refused: Vec::new() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.root.0.join(name)
+    }
+
+    fn run(&mut self, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["redo::tests::power_cut::child", "--exact", "--nocapture"]);
+        command.env(CHILD_DIRECTORY, &self.data).env(CHILD_ROLE, role);
+        plan(PowerCut::new(&self.data, &self.file("journal"))).apply(&mut command);
+        let output = command.output().unwrap();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            // The test harness may have begun the line.
+            let numbers = |head| {
+                let (_, numbers) = line.split_once(head)?;
+                let (sequence, attempt) = numbers.split_once(' ')?;
+                Some((sequence.parse::<u64>().unwrap(), attempt.parse::<u64>().unwrap()))
+            };
+            self.acknowledged.extend(numbers("acknowledged "));
+            self.refused.extend(numbers("refused "));
+        }
+        output
+    }
+
+    /// If the power went, lets chance decide about what was not synced; says whether anything is lost.
+    fn after(&self, output: &Output, seed: u64) -> bool {
+        match output.status.code() {
+            Some(powercut::EXIT_STATUS) => {
+                discard_unsynced(&self.file("journal"), seed).unwrap().discarded_sectors > 0
+            }
+            // It came to an end, or was killed.
+            Some(0) | None => false,
+            Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+
+    /// Opens the log: every group acknowledged is there, perhaps the next one too, and none that was refused.
+    fn check(&mut self, context: &str) {
+        let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let folded = folded(&self.data);
+        let last = self.acknowledged.keys().next_back().copied().unwrap_or(folded).max(folded);
+        let sequences: Vec<_> = groups.iter().map(|(sequence, _)| *sequence).collect();
+        assert_eq!(sequences, (folded + 1..=log.last_sequence()).collect::<Vec<_>>(), "{context}");
+        assert!(
+            [last, last + 1].contains(&log.last_sequence()),
+            "{context}: {last}, {}",
+            log.last_sequence()
+        );
+        for (sequence, payload) in groups {
+            let attempt = attempt_of(sequence, &payload);
+            let attempt = attempt.unwrap_or_else(|| panic!("{context}: group {sequence} is another"));
+            assert!(!self.refused.contains(&(sequence, attempt)), "{context}: refused {sequence}, {attempt}");
+            let acknowledged = *self.acknowledged.entry(sequence).or_insert(attempt);
+            assert_eq!(attempt, acknowledged, "{context}: group {sequence}");
+        }
+        // It can be written to, also with a group as large as what was lost.
+        for _ in 0..2 {
+            append(&log).unwrap();
+            self.acknowledged.insert(log.last_sequence(), 0);
+        }
+    }
+}
+
+/// The calls that a process makes in a life that nothing ends, from a log of so many lives.
+fn calls_in_life(role: &str, lives_before: u64) -> u64 {
+    let mut trial = Trial::new();
+    for _ in 0..lives_before {
+        assert!(trial.run(role, |plan| plan).status.success());
+    }
+    let count = trial.file("count");
+    assert!(trial.run(role, |plan| plan.count(&count)).status.success());
+    powercut::counted(&count).unwrap().calls
+}
+
+#[test]
+fn the_power_goes_at_every_call() {
+    let (first, second) = (calls_in_life("write", 0), calls_in_life("write", 1));
+    println!("{first} calls in the first life, {second} in the second");
+    let mut losses = 0;
+    for call in 1..=first.max(second) {
+        let mut trial = Trial::new();
+        for life in 0..2 {
+            // The second life begins with a log, which it opens, and with segments that are used again.
+            let output = trial.run("write", |plan| plan.cut_at(call));
+            losses += u64::from(trial.after(&output, call * 10 + life));
+            trial.check(&format!("call {call}, life {life}"));
+        }
+    }
+    assert!(losses > first / 2, "most cuts should lose something: {losses}");
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_wrote() {
+    let calls = calls_in_life("write", 0);
+    for call in (1..=calls).step_by(3) {
+        let mut trial = Trial::new();
+        let output = trial.run("write", |plan| plan.kill_at(call));
+        trial.after(&output, call);
+        trial.check(&format!("call {call}"));
+    }
+}
+
+#[test]
+fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() {
+    let mut random = Rng::with_seed(17);
+    for sync in 1..60 {
+        let mut trial = Trial::new();
+        // The power goes some calls later, when the log has been opened again and written to.
+        let call = 3 * sync + random.u64(1..40);
+        let output = trial.run("fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
+        trial.after(&output, sync);
+        trial.check(&format!("sync {sync}, call {call}"));
+    }
+}
+
+#[test]
+fn a_write_that_fails_for_another_reason_than_a_full_disk_stops_the_log() {
+    for write in 1..40 {
+        let mut trial = Trial::new();
+        let call = 3 * write + 10;
+        let output = trial.run("fail", |plan| plan.fail_at(FailKind::Write, write, EIO).cut_at(call));
+        trial.after(&output, write);
+        trial.check(&format!("write {write}, call {call}"));
+    }
+}
+
+#[test]
+fn a_group_refused_by_a_full_disk_never_comes_back() {
+    let mut refused = 0;
+    for write in 1..50 {
+        let mut trial = Trial::new();
+        let call = 2 * write + write % 7;
+        let plan = |plan: PowerCut| plan.fail_at(FailKind::Write, write, ENOSPC).cut_at(call);
+        let output = trial.run("full", plan);
+        trial.after(&output, write);
+        refused += trial.refused.len();
+        trial.check(&format!("write {write}, call {call}"));
+    }
+    assert!(refused > 10, "{refused} groups refused");
+}
+
+#[test]
+fn a_group_refused_when_all_of_it_is_in_memory_never_comes_back() {
+    let mut refused = 0;
+    for write in 1..25 {
+        let mut trial = Trial::new();
+        let output = trial.run("cut short", |plan| plan.fail_at(FailKind::Write, write, EIO));
+        trial.after(&output, 0);
+        refused += trial.refused.len();
+        trial.check(&format!("write {write}"));
+    }
+    assert!(refused > 10, "{refused} groups refused");
+}
+
+#[test]
+fn a_log_without_room_for_another_segment_goes_on_when_there_is_room() {
+    for room_bytes in [0, 100, 20_000, LEN_MIN, LEN_MIN + 1, 3 * LEN_MIN + 5_000, 8 * LEN_MIN] {
+        let mut trial = Trial::new();
+        let limit = trial.file("room");
+        fs::write(&limit, room_bytes.to_string()).unwrap();
+        let output = trial.run("full", |plan| plan.room(&limit));
+        trial.after(&output, 0);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Also opened without any room there is all that was acknowledged.
+        fs::write(&limit, "0").unwrap();
+        let output = trial.run("full", |plan| plan.room(&limit));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        trial.check(&format!("room for {room_bytes} bytes"));
+    }
+}

@@ -1,0 +1,295 @@
+//! The power goes, the process is killed or the disk is full while batches are committed and folded into the data file at the same time, and while
+//! a store with a redo log is opened and closed: every acknowledged batch is there, and of the one under way everything or nothing.
+//!
+//! Little may be pending here, so folds begin all the time and segments of the redo log are given up and used again.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod model_state;
+mod scratch;
+mod trial;
+
+use std::path::Path;
+
+use fastrand::Rng;
+use model_state::compare;
+use powercut::{Counted, FailKind};
+use scratch::{MAPS, Scratch};
+use store::{Options, Store, StoreError, Writer};
+use trial::{EIO, ENOSPC, Task, Trial, copy, fill, last_batch, model_after, said};
+
+/// Batches in a life: they take about three segments of the redo log.
+const BATCHES: u64 = 150;
+/// Batches of a life in which none is folded.
+const PILED_UP: u64 = 15;
+/// The file, beside the data directory, that says how much room there is.
+const ROOM: &str = "room";
+const PLENTY: &str = "999999999999";
+
+/// Folds begin at an eighth of what may be pending; some batches are too large for half of it and go around the redo log.
+fn options() -> Options {
+    Options { pending_bytes_max: 200 << 10, ..Options::default() }
+}
+
+/// Runs as the process under test, or not at all.
+#[test]
+fn child() {
+    let Some(task) = trial::task() else { return };
+    match task.role.as_str() {
+        "compact" => {
+            store::compact(&task.directory, MAPS, &options()).unwrap();
+            return;
+        }
+        "try to open" => return try_to_open(&task),
+        _ => {}
+    }
+    let (store, writer) = Store::open(&task.directory, MAPS, &options()).unwrap();
+    match task.role.as_str() {
+        "write" => write_on(&store, writer, task.seed),
+        "pile up" => {
+            drop((store, writer));
+            pile_up(&task);
+        }
+        "open" => println!("opened {}", last_batch(&store)),
+        "full disk" => write_on_a_full_disk(&store, writer, &task),
+        role => panic!("no such role: {role}"),
+    }
+}
+
+fn write_on(store: &Store, mut writer: Writer, seed: u64) {
+    let from = last_batch(store) + 1;
+    for number in from..from + BATCHES {
+        let mut batch = writer.begin().unwrap();
+        fill(&mut batch, seed, number).unwrap();
+        batch.commit().unwrap();
+        println!("acknowledged {number}");
+    }
+}
+
+/// Opens a store on a disk that fails once: it opens with all that there is, or says why not.
+fn try_to_open(task: &Task) {
+    match Store::open(&task.directory, MAPS, &options()) {
+        Ok((store, _)) => {
+            let batches = last_batch(&store);
+            compare(&store.view().unwrap(), &model_after(task.seed, batches));
+            println!("opened {batches}");
+        }
+        Err(error) => {
+            let text = error.to_string();
+            // The last of them where the write of a root failed: then the engine takes nothing more before it is opened anew.
+            assert!(
+                ["os error", " is full: ", "MDB_PANIC"].iter().any(|words| text.contains(words)),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// Commits batches, none of which is folded, and ends without closing the store.
+fn pile_up(task: &Task) {
+    let (_store, mut writer) = Store::open(&task.directory, MAPS, &Options::default()).unwrap();
+    for number in 1..=PILED_UP {
+        let mut batch = writer.begin().unwrap();
+        fill(&mut batch, task.seed, number).unwrap();
+        batch.commit().unwrap();
+    }
+    println!("piled up {PILED_UP}");
+    std::process::exit(0);
+}
+
+fn write_on_a_full_disk(store: &Store, mut writer: Writer, task: &Task) {
+    let (mut number, mut refused) = (last_batch(store), 0);
+    while number < BATCHES {
+        let outcome = writer.begin().and_then(|mut batch| {
+            fill(&mut batch, task.seed, number + 1)?;
+            batch.commit()
+        });
+        match outcome {
+            Ok(_) => number += 1,
+            Err(StoreError::DiskFull { .. }) => {
+                refused += 1;
+                compare(&store.view().unwrap(), &model_after(task.seed, number));
+                std::fs::write(task.directory.with_file_name(ROOM), PLENTY).unwrap();
+            }
+            Err(StoreError::WritesStopped { .. }) => return println!("stopped {number}"),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    compare(&store.view().unwrap(), &model_after(task.seed, number));
+    println!("refused {refused}");
+}
+
+/// Calls of a life that nothing ends.
+fn counted(trial: &Trial, role: &str) -> Counted {
+    let count = trial.scratch.path().join("count");
+    let output = trial.run(role, |plan| plan.count(&count));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    powercut::counted(&count).unwrap()
+}
+
+#[test]
+fn a_power_cut_while_folding_loses_nothing_acknowledged() {
+    let calls = counted(&Trial::new(1), "write").calls;
+    println!("{calls} calls");
+    let (mut cuts, mut losses, mut highest_segment) = (0, 0, 0);
+    for seed in (1..=8).chain([fastrand::u64(..)]) {
+        println!("seed {seed}");
+        let (trial, mut random) = (Trial::new(seed), Rng::with_seed(seed));
+        let mut there = 0;
+        for life in 0..4 {
+            let call = random.u64(1..calls);
+            let output = trial.run("write", |plan| plan.cut_at(call));
+            losses += u32::from(trial.after(&output, random.u64(..)));
+            cuts += u32::from(!output.status.success());
+            highest_segment = highest_segment.max(redo_segments(&trial.data()).last().copied().unwrap_or(0));
+            let acknowledged = said(&output, "acknowledged ").unwrap_or(there);
+            there = trial.check();
+            let expected = [acknowledged, acknowledged + 1];
+            assert!(expected.contains(&there), "life {life}, call {call}: {acknowledged}, {there} there");
+        }
+    }
+    println!("{cuts} cuts, {losses} of them with losses");
+    assert!(highest_segment > 3, "segments are to be used again: {highest_segment}");
+    assert!(cuts > 20 && losses * 4 > cuts, "most lives should lose something: {losses} of {cuts}");
+}
+
+#[test]
+fn a_kill_while_folding_loses_nothing_acknowledged() {
+    let calls = counted(&Trial::new(1), "write").calls;
+    for seed in 1..=6 {
+        let (trial, mut random) = (Trial::new(seed), Rng::with_seed(seed));
+        let mut there = 0;
+        for life in 0..3 {
+            let call = random.u64(1..calls);
+            let output = trial.run("write", |plan| plan.kill_at(call));
+            trial.after(&output, 0);
+            let acknowledged = said(&output, "acknowledged ").unwrap_or(there);
+            there = trial.check();
+            let expected = [acknowledged, acknowledged + 1];
+            assert!(expected.contains(&there), "life {life}, call {call}: {acknowledged}, {there} there");
+        }
+    }
+}
+
+/// A directory whose redo log has all batches, none of them folded.
+fn piled_up(seed: u64) -> Trial {
+    let trial = Trial::new(seed);
+    let output = trial.run("pile up", |plan| plan);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!redo_segments(&trial.data()).is_empty());
+    trial
+}
+
+/// The numbers of the redo log's segments.
+fn redo_segments(data: &Path) -> Vec<u64> {
+    let names = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().file_name());
+    let numbers =
+        names.filter_map(|name| name.to_string_lossy().strip_prefix("redo-").map(|n| n.parse().unwrap()));
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn the_power_goes_at_every_call_of_opening_and_closing_a_store_with_a_redo_log() {
+    let template = piled_up(3);
+    let counting = Trial { scratch: Scratch::new(), seed: template.seed };
+    copy(&template.data(), &counting.data());
+    let calls = counted(&counting, "open").calls;
+    println!("{calls} calls");
+    assert!(redo_segments(&counting.data()).is_empty(), "what a store closed in order leaves is folded");
+    assert_eq!(counting.check(), PILED_UP);
+    for call in 1..=calls {
+        let trial = Trial { scratch: Scratch::new(), seed: template.seed };
+        copy(&template.data(), &trial.data());
+        // The second life opens what the first has left of it, and is killed.
+        let output = trial.run("open", |plan| plan.cut_at(call));
+        trial.after(&output, call);
+        let output = trial.run("open", |plan| plan.kill_at(calls - call));
+        trial.after(&output, call);
+        assert_eq!(trial.check(), PILED_UP, "call {call}");
+    }
+}
+
+#[test]
+fn a_disk_that_fails_while_a_store_is_opened_and_closed_loses_nothing() {
+    let template = piled_up(5);
+    let mut opened = 0;
+    for (kind, errno) in [(FailKind::Write, ENOSPC), (FailKind::Write, EIO), (FailKind::Sync, EIO)] {
+        for call in 1..25 {
+            let trial = Trial { scratch: Scratch::new(), seed: template.seed };
+            copy(&template.data(), &trial.data());
+            let output = trial.run("try to open", |plan| plan.fail_at(kind, call, errno));
+            trial.after(&output, 0);
+            if let Some(batches) = said(&output, "opened ") {
+                assert_eq!(batches, PILED_UP, "{kind:?} {call}, {errno}");
+                opened += 1;
+            }
+            assert_eq!(trial.check(), PILED_UP, "{kind:?} {call}, {errno}");
+        }
+    }
+    assert!(opened > 20, "{opened} opened all the same");
+}
+
+#[test]
+fn the_power_goes_at_every_call_of_compacting_a_store_with_a_redo_log() {
+    let template = piled_up(4);
+    let counting = Trial { scratch: Scratch::new(), seed: template.seed };
+    copy(&template.data(), &counting.data());
+    let calls = counted(&counting, "compact").calls;
+    println!("{calls} calls");
+    assert!(redo_segments(&counting.data()).is_empty(), "the new data file has all of it");
+    assert_eq!(counting.check(), PILED_UP);
+    for call in 1..=calls {
+        let trial = Trial { scratch: Scratch::new(), seed: template.seed };
+        copy(&template.data(), &trial.data());
+        let output = trial.run("compact", |plan| plan.cut_at(call));
+        trial.after(&output, call);
+        assert_eq!(trial.check(), PILED_UP, "call {call}");
+    }
+}
+
+#[test]
+fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
+    let calls = counted(&Trial::new(1), "full disk").calls;
+    let mut random = Rng::with_seed(5);
+    let mut refusals = 0;
+    for seed in 0..12 {
+        let trial = Trial::new(seed);
+        // The first call of all are the writes of making the store.
+        let write = random.u64(20..calls / 2);
+        let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
+        trial.after(&output, 0);
+        let there = trial.check();
+        match said(&output, "stopped ") {
+            // The write of a root, of which nobody knows whether it arrived.
+            Some(acknowledged) => {
+                assert!([acknowledged, acknowledged + 1].contains(&there), "write {write}");
+            }
+            None => {
+                refusals += said(&output, "refused ").unwrap();
+                assert_eq!(there, BATCHES, "write {write}");
+            }
+        }
+    }
+    println!("{refusals} batches refused");
+}
+
+#[test]
+fn a_disk_without_room_refuses_batches_until_there_is_room() {
+    let grown = counted(&Trial::new(2), "full disk").grown_bytes as u64;
+    let mut random = Rng::with_seed(6);
+    for round in 0..8 {
+        let trial = Trial::new(2);
+        let room = trial.data().with_file_name(ROOM);
+        // With none the store cannot even be made; the file of the maps and the first segment come first.
+        let bytes = random.u64(100_000..grown);
+        std::fs::write(&room, bytes.to_string()).unwrap();
+        let output = trial.run("full disk", |plan| plan.room(&room));
+        trial.after(&output, 0);
+        let refused = said(&output, "refused ");
+        println!("round {round}: room for {bytes} of {grown} bytes, {refused:?} refused");
+        assert!(refused.is_some(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(trial.check(), BATCHES);
+    }
+}

@@ -1,0 +1,61 @@
+//! What holds for any octets in the redo log. The fuzz target `redo` and the replay of its corpus both check this. The two modules of the log
+//! that read bytes are compiled in here: they are the store's own, and know nothing of files.
+
+#[allow(dead_code, reason = "only what reads is wanted")]
+#[path = "../../src/redo/frame.rs"]
+mod frame;
+#[allow(dead_code, reason = "only what reads is wanted")]
+#[path = "../../src/redo/group.rs"]
+mod group;
+
+use std::io;
+
+use frame::{BLOCK_LEN, Found, Life};
+use group::{Change, Group};
+
+const LIFE: Life = Life { identity: *b"identity of data", number: 7 };
+
+/// Reading never panics and finds only what is within the octets; what it finds encodes to the same; and octets written as groups are found
+/// as they were written, with any others behind them.
+pub(crate) fn redo(bytes: &[u8]) {
+    let changes = changes(bytes);
+    let _ = frame::parse_header(bytes);
+    let frames = frames(bytes);
+    assert!(frames.is_sorted_by(|one, next| one.end() <= next.offset));
+    assert!(frames.iter().all(|found| found.payload_at() + found.payload_len <= bytes.len() as u64));
+
+    let mut written = Group::new();
+    changes.iter().for_each(|change| written.push(*change));
+    let mut segment = frame::header(&LIFE);
+    segment.extend_from_slice(Group::of_payload(bytes).framed(&LIFE, 1));
+    let second_at = segment.len() as u64;
+    segment.extend_from_slice(written.framed(&LIFE, 2));
+    segment.extend_from_slice(bytes);
+    assert_eq!(frame::parse_header(&segment), Some(frame::Header::Of(LIFE)));
+    let found = self::frames(&segment);
+    let places = found.iter().map(|found| (found.sequence, found.offset)).collect::<Vec<_>>();
+    assert!(places.starts_with(&[(1, BLOCK_LEN as u64), (2, second_at)]));
+    let payload = |found: &Found| &segment[found.payload_at() as usize..][..found.payload_len as usize];
+    assert_eq!(payload(&found[0]), bytes);
+    assert!(bytes.starts_with(payload(&found[1])));
+}
+
+/// The changes before the first that is none.
+fn changes(payload: &[u8]) -> Vec<Change<'_>> {
+    group::decode(payload).map_while(Result::ok).collect()
+}
+
+fn frames(segment: &[u8]) -> Vec<Found> {
+    let mut read = |buffer: &mut [u8], offset: u64| {
+        let from = usize::try_from(offset).ok().and_then(|offset| segment.get(offset..));
+        let bytes = from.and_then(|from| from.get(..buffer.len()));
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    };
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Ok(Some(next)) = frame::next_frame(&LIFE, from, segment.len() as u64, &mut read) {
+        from = next.end();
+        found.push(next);
+    }
+    found
+}

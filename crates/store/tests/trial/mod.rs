@@ -1,0 +1,137 @@
+//! A store in a process whose disk fails it: the batches that it commits, known by seed and number, and what must be there afterwards.
+//!
+//! The process under test is the test binary again, running the test `child`, which does what its role says.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fastrand::Rng;
+use powercut::{PowerCut, discard_unsynced};
+use store::{Batch, Options, Store};
+
+use crate::model_state::{Model, Operation, apply, compare, operation};
+use crate::scratch::{MAPS, ROWS, Scratch};
+
+const CHILD_DIRECTORY: &str = "STORE_TRIAL_DIRECTORY";
+const CHILD_SEED: &str = "STORE_TRIAL_SEED";
+const CHILD_ROLE: &str = "STORE_TRIAL_ROLE";
+/// The row that says which batch was the last.
+const LAST_BATCH: &[u8] = b"last batch";
+pub(crate) const EIO: i32 = 5;
+pub(crate) const ENOSPC: i32 = 28;
+
+/// The operations of a batch, the same every time.
+fn operations(seed: u64, batch: u64) -> Vec<Operation> {
+    let mut random = Rng::with_seed(seed.wrapping_mul(1_000_003) ^ batch);
+    let mut operations: Vec<_> = (0..random.usize(1..60)).map(|_| operation(&mut random)).collect();
+    operations.push(Operation::Put(LAST_BATCH.to_vec(), batch.to_be_bytes().to_vec()));
+    operations.push(Operation::Append(batch.to_be_bytes().to_vec()));
+    operations
+}
+
+pub(crate) fn last_batch(store: &Store) -> u64 {
+    let view = store.view().unwrap();
+    view.get(ROWS, LAST_BATCH).unwrap().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
+}
+
+/// The state after a number of batches.
+pub(crate) fn model_after(seed: u64, batches: u64) -> Model {
+    let mut model = Model::default();
+    for operation in (1..=batches).flat_map(|batch| operations(seed, batch)) {
+        model.apply(&operation);
+    }
+    model
+}
+
+pub(crate) fn fill(batch: &mut Batch<'_>, seed: u64, number: u64) -> store::Result<()> {
+    operations(seed, number).iter().try_for_each(|operation| apply(batch, operation).map(drop))
+}
+
+/// What a process under test is told.
+pub(crate) struct Task {
+    pub(crate) directory: PathBuf,
+    pub(crate) seed: u64,
+    pub(crate) role: String,
+}
+
+/// The task of this process, if it is one under test.
+pub(crate) fn task() -> Option<Task> {
+    let directory = PathBuf::from(std::env::var_os(CHILD_DIRECTORY)?);
+    let seed = std::env::var(CHILD_SEED).unwrap().parse().unwrap();
+    Some(Task { directory, seed, role: std::env::var(CHILD_ROLE).unwrap() })
+}
+
+pub(crate) struct Trial {
+    pub(crate) scratch: Scratch,
+    pub(crate) seed: u64,
+}
+
+impl Trial {
+    pub(crate) fn new(seed: u64) -> Trial {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path().join("data")).unwrap();
+        Trial { scratch, seed }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        // The layer compares paths, so none may go through a symbolic link.
+        self.scratch.path().canonicalize().unwrap().join("data")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap().join("journal")
+    }
+
+    pub(crate) fn run(&self, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["child", "--exact", "--nocapture"]);
+        let seed = OsString::from(self.seed.to_string());
+        command.env(CHILD_DIRECTORY, self.data()).env(CHILD_SEED, seed).env(CHILD_ROLE, role);
+        plan(PowerCut::new(&self.data(), &self.journal())).apply(&mut command);
+        command.output().unwrap()
+    }
+
+    /// If the power went in a process, lets chance decide about what was not synced; says whether anything is lost.
+    pub(crate) fn after(&self, output: &Output, chance: u64) -> bool {
+        match output.status.code() {
+            Some(powercut::EXIT_STATUS) => {
+                discard_unsynced(&self.journal(), chance).unwrap().discarded_sectors > 0
+            }
+            // It came to an end, or was killed.
+            Some(0) | None => false,
+            Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+
+    /// Opens the store, compares it with the model of as many batches as it says it has, and returns that number.
+    pub(crate) fn check(&self) -> u64 {
+        let (store, mut writer) = Store::open(&self.data(), MAPS, &Options::default()).unwrap();
+        let number = last_batch(&store);
+        compare(&store.view().unwrap(), &model_after(self.seed, number));
+        // It can also be written to.
+        let mut batch = writer.begin().unwrap();
+        fill(&mut batch, self.seed, number + 1).unwrap();
+        compare(&batch, &model_after(self.seed, number + 1));
+        number
+    }
+}
+
+/// The number behind a line's head in a child's output, of the last such line.
+pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The test harness may have begun the line.
+    let mut lines = text.lines().rev().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));
+    lines.next().map(|number| number.parse().unwrap())
+}
+
+/// Copies the files of a directory into a new one.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
