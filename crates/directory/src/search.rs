@@ -62,7 +62,7 @@ pub(crate) use selection::Selection;
 use crate::access::{Access, Requester};
 use crate::controls::{EXPLAIN, RequestControls};
 use crate::rows::EntryId;
-use crate::tree::{NormalName, State, parse_dn};
+use crate::tree::{NormalName, parse_dn};
 use crate::{OperationError, Outcome, Snapshot};
 use paging::Paging;
 use tree_search::TreeSearch;
@@ -156,46 +156,33 @@ impl Search {
                 "only the administrator may ask how a search is carried out",
             ));
         }
-        let work = match Search::known_base(snapshot, request, controls)? {
+        let paging = match &controls.page {
+            None => None,
+            Some(page) => {
+                let key = &snapshot.directory().page_key;
+                Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
+            }
+        };
+        let scans = paging.as_deref().is_some_and(|page| page.scans);
+        let mut work = match Search::known_base(snapshot, request, controls)? {
             Some(base) => {
                 access.check_read_tree()?;
-                Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?))
+                Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?))
             }
-            None => Search::find_base(snapshot, access, id, request, controls)?,
+            None => Search::find_base(snapshot, access, id, request, controls, scans)?,
         };
-        let mut search = Search {
+        if let Some(page) = paging.as_deref() {
+            // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
+            work.turn_to(page, access.limit_of(page.room(), state.settings.size_limit), snapshot)?;
+        }
+        Ok(Search {
             id,
             time_limit_seconds: access
                 .limit_of(request.time_limit_seconds, state.settings.time_limit_seconds),
             result_code: None,
             work,
-            paging: None,
-        };
-        if let Some(page) = &controls.page {
-            let key = &snapshot.directory().page_key;
-            let paging = Paging::begin(key, requester, request, controls, page)?;
-            search.turn_to(paging, state, access)?;
-        }
-        Ok(search)
-    }
-
-    /// Makes it the search for a page.
-    fn turn_to(&mut self, paging: Paging, state: State<'_>, access: Access) -> Result<(), OperationError> {
-        // What the settings allow is a matter of each page: of all of them together a client gets as many as it asks for.
-        let room = access.limit_of(paging.room(), state.settings.size_limit);
-        if paging.is_abandoned() {
-            self.work = Work::Made(Results::default());
-        }
-        match &mut self.work {
-            Work::Made(results) => {
-                results.passed_over =
-                    usize::try_from(paging.from).unwrap_or(usize::MAX).min(results.ends.len());
-                results.size_limit = room;
-            }
-            Work::Tree(search) => search.turn_to(paging.from, room, state)?,
-        }
-        self.paging = Some(Box::new(paging));
-        Ok(())
+            paging,
+        })
     }
 
     /// The base, where the snapshot remembers it and it is an ordinary entry to this request.
@@ -217,6 +204,7 @@ impl Search {
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
+        scans: bool,
     ) -> Result<Work, OperationError> {
         let state = snapshot.state();
         let dn = parse_dn(request.base_object)?;
@@ -250,7 +238,7 @@ impl Search {
                 }
             }
         };
-        Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base)?)))
+        Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?)))
     }
 
     /// Makes the search scan all entries, whatever indexes there are. The results are the same; that is what tests are
@@ -389,11 +377,11 @@ impl Search {
         }
     }
 
-    /// Where the first entry is for which there was no room.
-    fn next(&self) -> u64 {
+    /// Where the first entry is for which there was no room, and whether the next page is to scan.
+    fn next(&self) -> (u64, bool) {
         match &self.work {
-            Work::Made(results) => results.passed_over as u64 + results.entries_sent,
-            Work::Tree(search) => search.next_id,
+            Work::Made(results) => (results.passed_over as u64 + results.entries_sent, false),
+            Work::Tree(search) => (search.next_id, search.scans_for_page),
         }
     }
 
@@ -457,6 +445,24 @@ impl Search {
     /// The result code, once the search is done.
     pub fn result_code(&self) -> Option<ResultCode> {
         self.result_code
+    }
+}
+
+impl Work {
+    /// Makes it the work for a page of up to `room` entries.
+    fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
+        if page.is_abandoned() {
+            *self = Work::Made(Results::default());
+        }
+        match self {
+            Work::Made(results) => {
+                let before = usize::try_from(page.from).unwrap_or(usize::MAX);
+                results.passed_over = before.min(results.ends.len());
+                results.size_limit = room;
+                Ok(())
+            }
+            Work::Tree(search) => search.turn_to(page.from, room, snapshot.state()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! offset  size  content
-//!      0     1  version, 1
+//!      0     1  1: every page is planned by itself, 2: pages scan
 //!      1     8  where the next page begins: an entry id; outside of the tree, how many entries come before it
 //!      9     8  how many entries the pages until now have returned
 //!     17    16  the first octets of the HMAC-SHA-256 of the request, of who asks, and of the above
@@ -27,8 +27,9 @@ use crate::OperationError;
 use crate::access::Requester;
 use crate::controls::RequestControls;
 
-/// The first octet of a cookie.
-const COOKIE_VERSION: u8 = 1;
+/// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
+const PLANNED: u8 = 1;
+const SCANNED: u8 = 2;
 
 /// Octets of a cookie before its seal.
 const POSITION_SIZE: usize = 17;
@@ -126,6 +127,8 @@ pub(super) struct Paging {
     pub(super) from: u64,
     /// Entries on the pages before.
     returned_before: u64,
+    /// Whether it is known to scan, so that it needs no plan.
+    pub(super) scans: bool,
 }
 
 impl Paging {
@@ -139,15 +142,16 @@ impl Paging {
         page: &PageRequest,
     ) -> Result<Paging, OperationError> {
         let seal = key.seal(requester, request, controls);
-        let (from, returned_before) = match &page.cookie {
+        let (kind, from, returned_before) = match &page.cookie {
             Cookie::Empty if page.size == 0 => {
                 return Err(refused("a page of no entries ends a sequence of pages and needs its cookie"));
             }
-            Cookie::Empty => (0, 0),
+            Cookie::Empty => (PLANNED, 0, 0),
             Cookie::Sealed(cookie) => opened(&seal, cookie).ok_or_else(foreign)?,
             Cookie::Foreign => return Err(foreign()),
         };
-        Ok(Paging { seal, size: page.size, size_limit: request.size_limit, from, returned_before })
+        let (size, size_limit, scans) = (page.size, request.size_limit, kind == SCANNED);
+        Ok(Paging { seal, size, size_limit, from, returned_before, scans })
     }
 
     /// Whether the client wants no more pages (RFC 2696 section 3). There is nothing to forget.
@@ -168,11 +172,11 @@ impl Paging {
 
     /// How the page ends, and the value of the response control, where the search ends with `code` after `returned` entries.
     /// sizeLimitExceeded means that there was no room for an entry: the one of the id `next`. `estimate` says how many
-    /// entries all pages may have.
+    /// entries all pages may have, and `scans` whether the next page is to scan.
     pub(super) fn end(
         &self,
         code: ResultCode,
-        next: u64,
+        (next, scans): (u64, bool),
         returned: u64,
         estimate: u64,
     ) -> (ResultCode, Vec<u8>) {
@@ -184,12 +188,12 @@ impl Paging {
         if is_last {
             return (code, PagedResults { size, cookie: b"" }.encode());
         }
-        let cookie = self.cookie(next, returned);
+        let cookie = self.cookie(if scans { SCANNED } else { PLANNED }, next, returned);
         (ResultCode::SUCCESS, PagedResults { size, cookie: &cookie }.encode())
     }
 
-    fn cookie(&self, next: u64, returned: u64) -> CookieBytes {
-        let mut cookie = [COOKIE_VERSION; POSITION_SIZE + SEAL_SIZE];
+    fn cookie(&self, kind: u8, next: u64, returned: u64) -> CookieBytes {
+        let mut cookie = [kind; POSITION_SIZE + SEAL_SIZE];
         cookie[1..9].copy_from_slice(&next.to_be_bytes());
         cookie[9..POSITION_SIZE].copy_from_slice(&returned.to_be_bytes());
         let seal = self.seal.clone().chain_update(&cookie[..POSITION_SIZE]).finalize().into_bytes();
@@ -199,13 +203,13 @@ impl Paging {
 }
 
 /// What a cookie says, if it is from here.
-fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u64, u64)> {
+fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
     let (position, tag) = cookie.split_at(POSITION_SIZE);
     seal.clone().chain_update(position).verify_truncated_left(tag).ok()?;
-    let (version, numbers) = position.split_first()?;
+    let (kind, numbers) = position.split_first()?;
     let (next, returned) = numbers.split_at(8);
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
-    (*version == COOKIE_VERSION).then_some((number(next)?, number(returned)?))
+    matches!(*kind, PLANNED | SCANNED).then_some((*kind, number(next)?, number(returned)?))
 }
 
 fn foreign() -> OperationError {

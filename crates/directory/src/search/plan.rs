@@ -21,8 +21,7 @@ use crate::attribute_numbers::AttributeNumbers;
 use crate::catalog::AttributeDef;
 use crate::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
-    NAME_KEY_MAX, PAGE_SCAN_SHARE_MIN, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX,
-    SUBTREE_WALKED_MAX,
+    NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
 };
 use crate::operational::{VirtualAttribute, member_attributes};
 use crate::rows::{
@@ -189,17 +188,14 @@ impl Plan {
         }
     }
 
-    /// Scans instead of gathering ids, where a page of `size` entries takes less of that: ids are gathered anew for every
-    /// page, and a scan goes on behind the last page. Whether it is so.
-    pub(crate) fn scan_for_page(&mut self, size: u64, entry_count: u64) -> bool {
-        let is_dense = self.candidate_count.saturating_mul(PAGE_SCAN_SHARE_MIN) >= entry_count;
-        let is_better = self.gathering.is_some()
-            && is_dense
-            && size.saturating_mul(PAGE_SCAN_SHARE_MIN) < self.candidate_count;
-        if is_better {
-            *self = Plan::scan(entry_count);
-        }
-        is_better
+    /// Whether a page of `size` entries takes less of a scan, which goes on behind the last page, than of gathering ids,
+    /// which every page does anew. Candidates are at least one entry in `share_min`, so that a page for which they lie far
+    /// away is bounded, too.
+    pub(crate) fn is_better_scanned(&self, size: u64, entry_count: u64, share_min: u64) -> bool {
+        let entries_per_candidate = entry_count / self.candidate_count.max(1) + 1;
+        self.gathering.is_some()
+            && entries_per_candidate <= share_min
+            && size.saturating_mul(entries_per_candidate) < self.candidate_count
     }
 
     /// The candidates that are looked at first, as far as they are known.

@@ -23,7 +23,7 @@ pub(super) struct Scanner {
     pub(super) writer: ResultWriter,
     evaluator: Evaluator,
     /// Whether a scan goes through entry rows.
-    by_rows: bool,
+    pub(super) by_rows: bool,
     /// A buffer for keys of values.
     key: Vec<u8>,
     /// What a candidate counts for in the budget: more, the longer the filter is.

@@ -15,7 +15,7 @@ use super::stream::EntryStream;
 use super::{Budget, Clock};
 use crate::access::Access;
 use crate::controls::RequestControls;
-use crate::limits::STREAMED_PER_ENTRY;
+use crate::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::name_cache::NameCache;
 use crate::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
 use crate::tree::{State, node};
@@ -28,6 +28,8 @@ pub(super) struct TreeSearch {
     referrals: Vec<EntryId>,
     /// The lowest id not looked at; at the end of a search for which there was no more room, the first id left out.
     pub(super) next_id: u64,
+    /// Whether a scan takes the place of another plan, because that suits pages.
+    pub(super) scans_for_page: bool,
     /// Whether the candidates are looked at in parts, which others bring.
     is_split: bool,
     /// A result that is sent as a stream, before anything else goes on.
@@ -61,6 +63,7 @@ impl TreeSearch {
         request: &SearchRequest<'_>,
         controls: &RequestControls,
         base: EntryId,
+        scans_for_page: bool,
     ) -> Result<TreeSearch, OperationError> {
         let state = snapshot.state();
         let mut scope = SearchScope {
@@ -90,8 +93,13 @@ impl TreeSearch {
         let mut filter = compiler.compile(request.filter);
         filter.find_targets(snapshot)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
-        let plan = Plan::choose(state, &scope, &filter)?;
-        check_cost(state, access, &filter, &plan)?;
+        let plan = if scans_for_page {
+            Plan::scan(state.read.row_count(NODES)?)
+        } else {
+            let plan = Plan::choose(state, &scope, &filter)?;
+            check_cost(state, access, &filter, &plan)?;
+            plan
+        };
         let writer = ResultWriter::new(id, request.types_only, selection);
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
@@ -104,6 +112,7 @@ impl TreeSearch {
             scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
             referrals,
             next_id: 0,
+            scans_for_page,
             is_split: false,
             stream: None,
             tally: Tally {
@@ -119,16 +128,25 @@ impl TreeSearch {
         })
     }
 
-    /// Makes it the search for a page: from the id `from` on, and of up to `room` entries. References to other servers come
-    /// with the first page.
+    /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other servers come with the first page.
     pub(super) fn turn_to(&mut self, from: u64, room: u32, state: State<'_>) -> Result<(), OperationError> {
         self.next_id = from;
         if from > 0 {
             self.referrals.clear();
         }
         self.tally.size_limit = room;
-        if self.scanner.plan.scan_for_page(u64::from(room), state.read.row_count(NODES)?) {
-            // This is instead of gathering as many ids, which no limit stands against.
+        let scanner = &mut self.scanner;
+        if !self.scans_for_page {
+            let told_by_nodes = scanner.plan.is_by_place && !scanner.by_rows;
+            let share_min = if told_by_nodes { PAGE_NODES_SHARE_MIN } else { PAGE_SCAN_SHARE_MIN };
+            let entry_count = state.read.row_count(NODES)?;
+            if scanner.plan.is_better_scanned(u64::from(room), entry_count, share_min) {
+                scanner.plan = Plan::scan(entry_count);
+                self.scans_for_page = true;
+            }
+        }
+        if self.scans_for_page {
+            // This is instead of gathering ids, which no limit stands against.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())

@@ -249,7 +249,7 @@ fn a_directory_made_anew_knows_no_old_cookies() {
         Paging::begin(&PageKey::new([generation; 16]), &Requester::Anonymous, &request, &controls, &page)
     };
     let first = begin(1, b"").unwrap();
-    let (code, value) = first.end(ResultCode::SIZE_LIMIT_EXCEEDED, 17, 2, 5);
+    let (code, value) = first.end(ResultCode::SIZE_LIMIT_EXCEEDED, (17, false), 2, 5);
     let value = PagedResults::decode(&value).unwrap();
     assert_eq!((code, value.size), (ResultCode::SUCCESS, 5));
     assert_eq!(begin(1, value.cookie).map(|page| page.from).ok(), Some(17));
@@ -338,6 +338,9 @@ fn where_many_match_a_page_scans_instead_of_gathering() {
     for filter in ["(objectClass=*)", "(cn=person 0*)"] {
         let pages = Question::new(&unit, Scope::SingleLevel, filter).pages(&mut directory, 5, false);
         assert_eq!(dns(&pages).len(), 100, "{filter}");
+        // What was found out for the first page is in the cookie.
+        let kinds: Vec<u8> = pages.iter().filter_map(|page| page.cookie.first().copied()).collect();
+        assert_eq!(kinds, [2; 19], "{filter}");
     }
 }
 
