@@ -35,7 +35,7 @@ use crate::virtual_entries::MonitorSource;
 use crate::{DirectorySettings, NodeSettings, OperationError, Outcome, Settings};
 
 /// Version of the rows. Another one is refused at open.
-const ROW_FORMAT_VERSION: u32 = 1;
+const ROW_FORMAT_VERSION: u32 = 2;
 
 /// Number of this server in CSNs. One node for now.
 pub(crate) const SERVER_NUMBER: u16 = 0;

@@ -1,7 +1,11 @@
 //! The row of an entry's attributes, read in place.
 //!
 //! A row is a version byte, a crc32c of the rest (little-endian), the log position of the last record that changed the
-//! entry (8, big-endian) and the attributes in the order in which the entry got them, each: number (varint), form (1 byte), count of values (varint), length (varint), content. Three forms:
+//! entry (8, big-endian), the length of all heads (4, big-endian), a head for each attribute in the order in which the
+//! entry got them, and their contents in the same order. A head is a number (varint), form (1 byte), count of values
+//! (varint) and the length of the content (varint). Heads stand together because a scan looks for one attribute in every
+//! row: it then reads two or three lines of memory and those of the values, not one for every attribute before. The
+//! forms:
 //!
 //! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
 //!   result (RFC 4511 section 4.5.2), so that answering is copying. A value over
@@ -18,8 +22,16 @@ use crate::codec::{Decoder, put_varint};
 use crate::limits::KEY_HASH_SIZE;
 use crate::rows::AttrId;
 
-const VERSION: u8 = 1;
-const HEAD_SIZE: usize = 5;
+const VERSION: u8 = 2;
+
+/// Version and checksum, which are not under the checksum.
+const CHECKED_FROM: usize = 5;
+
+/// What comes before the heads.
+const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
+
+/// Room for the heads of most entries.
+const HEADS_CAPACITY: usize = 128;
 
 /// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
@@ -74,13 +86,14 @@ pub enum InlineValue<'a> {
 pub struct EntryRow<'a> {
     /// Position of the last record that changed the entry.
     pub position: u64,
-    attributes: &'a [u8],
+    heads: &'a [u8],
+    contents: &'a [u8],
 }
 
 impl<'a> EntryRow<'a> {
     /// Reads a row; `None` when it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
-        let (head, rest) = bytes.split_at_checked(HEAD_SIZE)?;
+        let (head, rest) = bytes.split_at_checked(CHECKED_FROM)?;
         let crc = u32::from_le_bytes(head[1..].try_into().ok()?);
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
     }
@@ -89,36 +102,53 @@ impl<'a> EntryRow<'a> {
     /// anything.
     #[inline]
     pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
-        let (head, rest) = bytes.split_at_checked(HEAD_SIZE)?;
-        let (position, attributes) = rest.split_first_chunk::<8>()?;
-        (head[0] == VERSION).then_some(EntryRow { position: u64::from_be_bytes(*position), attributes })
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
+        let position = u64::from_be_bytes(*fixed[CHECKED_FROM..].first_chunk()?);
+        let heads_len = u32::from_be_bytes(*fixed.last_chunk()?);
+        let (heads, contents) = rest.split_at_checked(heads_len as usize)?;
+        (fixed[0] == VERSION).then_some(EntryRow { position, heads, contents })
     }
 
     /// The attributes in the order in which the entry got them.
+    #[inline]
     pub fn attributes(&self) -> Attributes<'a> {
-        Attributes(Decoder(self.attributes))
+        Attributes { heads: Decoder(self.heads), contents: self.contents }
     }
 
     /// Octets of all attributes as they are stored.
     pub(crate) fn len(&self) -> usize {
-        self.attributes.len()
+        self.heads.len() + self.contents.len()
     }
 
     /// The attribute of this number.
+    #[inline]
     pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
-        self.attributes().find(|attribute| attribute.id == id)
+        self.attributes().next_of(&[id])
     }
 }
 
 /// Iterator of [`EntryRow::attributes`].
-pub struct Attributes<'a>(Decoder<'a>);
+pub struct Attributes<'a> {
+    heads: Decoder<'a>,
+    contents: &'a [u8],
+}
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = AttributeRow<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<AttributeRow<'a>> {
-        let (id, form, count, bytes) = self.short().or_else(|| self.long())?;
+        let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<4>() {
+            // Numbers of one byte each, as most are.
+            Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
+                self.heads.0 = rest;
+                let [id, form, count, length] = head;
+                Head { id: AttrId(id.into()), form, count: count.into(), length: length.into() }
+            }
+            _ => self.long_head()?,
+        };
+        let (bytes, rest) = self.contents.split_at_checked(length)?;
+        self.contents = rest;
         let content = match form {
             FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
             FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
@@ -129,8 +159,17 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// Number, form, count of values and content of an attribute.
-type Parts<'a> = (AttrId, u8, usize, &'a [u8]);
+/// The head of an attribute.
+struct Head {
+    id: AttrId,
+    form: u8,
+    count: usize,
+    length: usize,
+}
+
+/// The bits that say, in the four bytes of a short head taken as a little-endian number, that it is none: that its number, count or length goes on in
+/// a further byte.
+const LONG_HEAD: u32 = 0x8080_0080;
 
 impl<'a> Attributes<'a> {
     /// The next attribute that has one of these numbers. Others are passed over without being taken apart, for scans spend much of their
@@ -138,21 +177,22 @@ impl<'a> Attributes<'a> {
     #[inline]
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
         // One number is what most filters are about.
-        let only = match ids {
-            [only] => only.0,
-            _ => u32::MAX,
-        };
-        let is_wanted = |id: u8| {
-            if only == u32::MAX { ids.contains(&AttrId(u32::from(id))) } else { only == u32::from(id) }
-        };
-        while let Some((&[id, _, count, length], rest)) = self.0.0.split_first_chunk::<4>() {
-            if (id | count | length) > 0x7f || is_wanted(id) {
-                let attribute = self.next()?;
-                if ids.contains(&attribute.id) {
-                    return Some(attribute);
-                }
-            } else {
-                self.0.0 = rest.get(usize::from(length)..)?;
+        if let [only] = ids {
+            return self.only(*only);
+        }
+        let mut passed = 0;
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<4>() {
+            let head = u32::from_le_bytes(head);
+            if head & LONG_HEAD == 0 && !ids.contains(&AttrId(head & 0x7f)) {
+                self.heads.0 = rest;
+                passed += (head >> 24) as usize;
+                continue;
+            }
+            self.contents = self.contents.get(passed..)?;
+            passed = 0;
+            let attribute = self.next()?;
+            if ids.contains(&attribute.id) {
+                return Some(attribute);
             }
         }
         None
@@ -164,40 +204,83 @@ impl<'a> Attributes<'a> {
         &mut self,
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<AttributeRow<'a>> {
-        while let Some((&[id, _, count, length], rest)) = self.0.0.split_first_chunk::<4>() {
-            if (id | count | length) > 0x7f {
+        let mut passed = 0;
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<4>() {
+            let head = u32::from_le_bytes(head);
+            if head & LONG_HEAD != 0 {
+                self.contents = self.contents.get(passed..)?;
+                passed = 0;
                 let attribute = self.next()?;
                 if is_wanted(attribute.id) {
                     return Some(attribute);
                 }
-            } else if is_wanted(AttrId(u32::from(id))) {
+            } else if is_wanted(AttrId(head & 0x7f)) {
+                self.contents = self.contents.get(passed..)?;
                 return self.next();
             } else {
-                self.0.0 = rest.get(usize::from(length)..)?;
+                self.heads.0 = rest;
+                passed += (head >> 24) as usize;
             }
         }
         None
     }
 
-    /// The next attribute if its numbers are of one byte each, as most are.
+    /// The attribute of this number, and nothing after it: no number comes twice.
     #[inline]
-    fn short(&mut self) -> Option<Parts<'a>> {
-        let (&[id, form, count, length], rest) = self.0.0.split_first_chunk::<4>()?;
-        if (id | count | length) > 0x7f {
-            return None;
+    fn only(&mut self, id: AttrId) -> Option<AttributeRow<'a>> {
+        loop {
+            let (heads, contents) = passed_over(self.heads.0, id);
+            self.heads.0 = self.heads.0.get(heads..)?;
+            self.contents = self.contents.get(contents..)?;
+            let attribute = self.next()?;
+            if attribute.id == id {
+                self.heads.0 = &[];
+                return Some(attribute);
+            }
         }
-        let (content, rest) = rest.split_at_checked(usize::from(length))?;
-        self.0.0 = rest;
-        Some((AttrId(u32::from(id)), form, usize::from(count), content))
     }
 
-    /// The next attribute, whatever its numbers are.
-    fn long(&mut self) -> Option<Parts<'a>> {
-        if self.0.is_empty() {
+    /// The next head, whatever its numbers are.
+    fn long_head(&mut self) -> Option<Head> {
+        if self.heads.is_empty() {
             return None;
         }
-        Some((AttrId(self.0.number()?), self.0.byte()?, self.0.number()?, self.0.bytes()?))
+        let heads = &mut self.heads;
+        Some(Head {
+            id: AttrId(heads.number()?),
+            form: heads.byte()?,
+            count: heads.number()?,
+            length: heads.number()?,
+        })
     }
+}
+
+/// How many bytes of heads come before the first that is long or has this number, and how many of contents belong to them. Written so that the compiler
+/// looks at four heads at once.
+#[inline]
+fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
+    // Of a long head at least the highest bit of one of these bytes is set, of a number nothing but low ones.
+    let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
+    let (heads, _) = heads.as_chunks::<4>();
+    let (mut place, mut passed) = (0, 0);
+    for block in heads.as_chunks::<4>().0 {
+        let block = block.map(u32::from_le_bytes);
+        let [a, b, c, d] = block.map(stops);
+        if a | b | c | d != 0 {
+            break;
+        }
+        place += 4;
+        passed += block.map(|head| head >> 24).iter().sum::<u32>();
+    }
+    for head in heads.get(place..).unwrap_or_default() {
+        let head = u32::from_le_bytes(*head);
+        if stops(head) != 0 {
+            break;
+        }
+        place += 1;
+        passed += head >> 24;
+    }
+    (place * 4, passed as usize)
 }
 
 impl<'a> InlineValues<'a> {
@@ -234,7 +317,7 @@ impl<'a> Iterator for InlineIter<'a> {
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.
     pub position: u64,
-    /// The attributes of the row that it was made of.
+    /// The heads and the contents of the row that it was made of.
     row: Vec<u8>,
     /// The attributes there are now, in the order in which the entry got them.
     attributes: Vec<(AttrId, Place)>,
@@ -243,59 +326,94 @@ pub struct StoredEntry {
 /// Where an attribute of a [`StoredEntry`] is.
 #[derive(Clone, Debug)]
 enum Place {
-    /// Where it was in the row.
-    Row(Range<usize>),
+    /// Where its head and its content are in the row, which is far smaller than 4 GiB.
+    Row(Range<u32>, Range<u32>),
     /// Here.
     Here(EncodedAttribute),
 }
 
 /// An attribute as it stands in a row.
 #[derive(Clone, Debug)]
-pub struct EncodedAttribute(Vec<u8>);
+pub struct EncodedAttribute {
+    /// The head, then the content.
+    bytes: Vec<u8>,
+    head_len: u32,
+}
 
 impl EncodedAttribute {
     /// One whose values are here, or referred to by their hash.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        let mut out = Vec::new();
-        put_inline(&mut out, id, values.iter().copied());
-        EncodedAttribute(out)
+        let mut bytes = Vec::new();
+        put_inline_head(&mut bytes, id, values.iter().copied());
+        let head_len = bytes.len() as u32;
+        put_values(&mut bytes, values.iter().copied());
+        EncodedAttribute { bytes, head_len }
     }
 
     /// One with a row of `values` for each value.
     pub(crate) fn table(id: AttrId) -> EncodedAttribute {
-        let mut out = Vec::new();
-        put_empty(&mut out, id, FORM_TABLE);
-        EncodedAttribute(out)
+        EncodedAttribute::empty(id, FORM_TABLE)
     }
 
     /// A link attribute.
     pub(crate) fn links(id: AttrId) -> EncodedAttribute {
-        let mut out = Vec::new();
-        put_empty(&mut out, id, FORM_LINKS);
-        EncodedAttribute(out)
+        EncodedAttribute::empty(id, FORM_LINKS)
+    }
+
+    /// Its head and its content.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes.split_at(self.head_len as usize)
+    }
+
+    fn empty(id: AttrId, form: u8) -> EncodedAttribute {
+        let mut bytes = Vec::new();
+        put_empty(&mut bytes, id, form);
+        EncodedAttribute { head_len: bytes.len() as u32, bytes }
     }
 }
 
 impl StoredEntry {
     /// Copies a row.
     pub fn of(row: &EntryRow<'_>) -> StoredEntry {
-        let bytes = row.attributes;
         let mut attributes = Vec::with_capacity(24);
         let mut rest = row.attributes();
-        loop {
-            let start = bytes.len() - rest.0.0.len();
-            let Some(attribute) = rest.next() else { break };
-            attributes.push((attribute.id, Place::Row(start..bytes.len() - rest.0.0.len())));
+        let (mut head, mut content) = (0, row.heads.len() as u32);
+        while let Some(attribute) = rest.next() {
+            let head_end = (row.heads.len() - rest.heads.0.len()) as u32;
+            let content_end = (row.len() - rest.contents.len()) as u32;
+            attributes.push((attribute.id, Place::Row(head..head_end, content..content_end)));
+            (head, content) = (head_end, content_end);
         }
-        StoredEntry { position: row.position, row: bytes.to_vec(), attributes }
+        StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
     }
 
     /// The row's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut row = RowWriter::begin(Vec::with_capacity(self.row.len() + 128), self.position);
+        let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
+        // Neighbours in the old row are copied together.
+        let (mut heads, mut contents) = (0..0, 0..0);
         for (_, place) in &self.attributes {
-            row.out.extend_from_slice(self.bytes(place));
+            match place {
+                Place::Row(head, content) if head.start == heads.end && content.start == contents.end => {
+                    (heads.end, contents.end) = (head.end, content.end);
+                    continue;
+                }
+                Place::Row(..) | Place::Here(_) => {}
+            }
+            row.heads.extend_from_slice(self.of_row(&heads));
+            row.out.extend_from_slice(self.of_row(&contents));
+            (heads, contents) = (0..0, 0..0);
+            match place {
+                Place::Row(head, content) => (heads, contents) = (head.clone(), content.clone()),
+                Place::Here(attribute) => {
+                    let (head, content) = attribute.parts();
+                    row.heads.extend_from_slice(head);
+                    row.out.extend_from_slice(content);
+                }
+            }
         }
+        row.heads.extend_from_slice(self.of_row(&heads));
+        row.out.extend_from_slice(self.of_row(&contents));
         row.finish()
     }
 
@@ -307,7 +425,8 @@ impl StoredEntry {
     /// The content of an attribute.
     pub fn find(&self, id: AttrId) -> Option<Content<'_>> {
         let (_, place) = self.attributes.iter().find(|(attribute, _)| *attribute == id)?;
-        Attributes(Decoder(self.bytes(place))).next().map(|attribute| attribute.content)
+        let (head, contents) = self.bytes(place);
+        Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
     }
 
     /// Sets or, with `None`, removes an attribute; a new one goes to the end.
@@ -321,28 +440,38 @@ impl StoredEntry {
         }
     }
 
-    fn bytes<'s>(&'s self, place: &'s Place) -> &'s [u8] {
+    /// Head and content of an attribute.
+    fn bytes<'s>(&'s self, place: &'s Place) -> (&'s [u8], &'s [u8]) {
         match place {
-            Place::Row(range) => &self.row[range.clone()],
-            Place::Here(attribute) => &attribute.0,
+            Place::Row(head, content) => (self.of_row(head), self.of_row(content)),
+            Place::Here(attribute) => attribute.parts(),
         }
+    }
+
+    fn of_row(&self, range: &Range<u32>) -> &[u8] {
+        &self.row[range.start as usize..range.end as usize]
     }
 }
 
 /// Writes an entry row from its beginning to its end, attribute by attribute.
 pub(crate) struct RowWriter {
+    /// What was in the buffer, the beginning of the row, and the contents.
     out: Vec<u8>,
     /// Where the row begins in `out`.
     start: usize,
+    /// The heads, which go before the contents at the end.
+    heads: Vec<u8>,
 }
 
 impl RowWriter {
     /// Begins a row behind what is in `out`.
     pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
         let start = out.len();
-        out.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
-        out.extend_from_slice(&position.to_be_bytes());
-        RowWriter { out, start }
+        let mut fixed = [0; FIXED_SIZE];
+        fixed[0] = VERSION;
+        fixed[CHECKED_FROM..][..8].copy_from_slice(&position.to_be_bytes());
+        out.extend_from_slice(&fixed);
+        RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
     }
 
     /// An attribute whose values are here, or referred to by their hash.
@@ -351,60 +480,74 @@ impl RowWriter {
         id: AttrId,
         values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
     ) {
-        put_inline(&mut self.out, id, values);
+        put_inline_head(&mut self.heads, id, values.clone());
+        put_values(&mut self.out, values);
     }
 
     /// An attribute with a row of `values` for each value.
     pub(crate) fn table(&mut self, id: AttrId) {
-        put_empty(&mut self.out, id, FORM_TABLE);
+        put_empty(&mut self.heads, id, FORM_TABLE);
     }
 
     /// A link attribute.
     pub(crate) fn links(&mut self, id: AttrId) {
-        put_empty(&mut self.out, id, FORM_LINKS);
+        put_empty(&mut self.heads, id, FORM_LINKS);
     }
 
     /// The buffer with the complete row at its end.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
-        let (_, row) = self.out.split_at_mut(self.start);
-        let crc = crc32c::crc32c(&row[HEAD_SIZE..]);
-        row[1..HEAD_SIZE].copy_from_slice(&crc.to_le_bytes());
-        self.out
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let RowWriter { mut out, start, heads } = self;
+        let contents = start + FIXED_SIZE;
+        let contents_end = out.len();
+        // Makes room.
+        out.extend_from_slice(&heads);
+        out.copy_within(contents..contents_end, contents + heads.len());
+        out[contents..contents + heads.len()].copy_from_slice(&heads);
+        out[contents - 4..contents].copy_from_slice(&(heads.len() as u32).to_be_bytes());
+        let crc = crc32c::crc32c(&out[start + CHECKED_FROM..]);
+        out[start + 1..start + CHECKED_FROM].copy_from_slice(&crc.to_le_bytes());
+        out
     }
 }
 
-fn put_inline<'v>(
-    out: &mut Vec<u8>,
+/// The head of an attribute with these values.
+fn put_inline_head<'v>(
+    head: &mut Vec<u8>,
     id: AttrId,
-    values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
+    values: impl ExactSizeIterator<Item = InlineValue<'v>>,
 ) {
     let (mut size, mut is_mixed) = (0, false);
-    for value in values.clone() {
+    let count = values.len();
+    for value in values {
         let (tag, bytes) = tagged(&value);
         is_mixed |= tag == REFERENCE_TAG;
         size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
     }
-    put_varint(out, u64::from(id.0));
-    out.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
-    put_varint(out, values.len() as u64);
-    put_varint(out, size as u64);
+    put_varint(head, u64::from(id.0));
+    head.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
+    put_varint(head, count as u64);
+    put_varint(head, size as u64);
+}
+
+/// The content of an attribute with these values.
+fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
     for value in values {
         let (tag, bytes) = tagged(&value);
-        out.push(tag);
+        content.push(tag);
         // Inline values end at INLINE_VALUE_MAX, far below two length octets.
         match bytes.len() {
-            short @ ..=0x7f => out.push(short as u8),
-            medium @ ..0x100 => out.extend_from_slice(&[0x81, medium as u8]),
-            long => out.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+            short @ ..=0x7f => content.push(short as u8),
+            medium @ ..0x100 => content.extend_from_slice(&[0x81, medium as u8]),
+            long => content.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
         }
-        out.extend_from_slice(bytes);
+        content.extend_from_slice(bytes);
     }
 }
 
-/// An attribute without a content.
-fn put_empty(out: &mut Vec<u8>, id: AttrId, form: u8) {
-    put_varint(out, u64::from(id.0));
-    out.extend_from_slice(&[form, 0, 0]);
+/// The head of an attribute without a content.
+fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
+    put_varint(head, u64::from(id.0));
+    head.extend_from_slice(&[form, 0, 0]);
 }
 
 fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {

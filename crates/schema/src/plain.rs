@@ -17,6 +17,17 @@ const PIECE_LEN_MAX: usize = 32;
 /// Characters from the most to the least usual in names and sentences; any other is rarer still.
 const USUAL: &[u8] = b" eatoinsrlhdcumpgfybwvk0123456789.,-@_jxqz";
 
+/// The more unusual a character is, the more.
+static RARITY: [u8; 256] = {
+    let mut rarity = [USUAL.len() as u8; 256];
+    let mut place = 0;
+    while place < USUAL.len() {
+        rarity[USUAL[place] as usize] = place as u8;
+        place += 1;
+    }
+    rarity
+};
+
 /// The pieces of a substring assertion, to be found in printable ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainPieces {
@@ -25,6 +36,8 @@ pub(crate) struct PlainPieces {
     last: Vec<u8>,
     /// Whether the spaces of a value have to be as in its key: pieces have some, or are bound to its ends.
     looks_at_spaces: bool,
+    /// Then a word of the pieces, which has to be in the value whatever its spaces are.
+    word: Option<PlainPiece>,
     fold: bool,
 }
 
@@ -33,6 +46,65 @@ enum PlainPiece {
     /// In any case: the piece and the place of its least usual character.
     Folded(Vec<u8>, usize),
     Exact(Box<Finder<'static>>),
+}
+
+/// A character of a piece. The key of a value of ASCII has it only if the value has it, in either case: so the values that lack it need not be
+/// looked at further, and to look for one character is cheap.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sign {
+    byte: u8,
+    /// The bit in which the two cases of a letter differ; 0 where the case counts or there are none.
+    case_bit: u8,
+}
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 16;
+
+impl Sign {
+    /// The least usual character in pieces of keys of this form.
+    pub(crate) fn of<'p>(form: Form, pieces: impl Iterator<Item = &'p [u8]>) -> Option<Sign> {
+        let Form::Text(preparation, _) = form else { return None };
+        // Preparation makes and removes spaces, and some removes hyphens.
+        let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-'));
+        let byte = lasting.filter(|byte| *byte != 0).max_by_key(|byte| rarity(*byte))?;
+        let has_cases = preparation.fold && byte.is_ascii_lowercase();
+        Some(Sign { byte, case_bit: if has_cases { 0x20 } else { 0 } })
+    }
+
+    /// Whether a value is of ASCII and lacks the character: then its key lacks it as well, if it has one.
+    #[inline]
+    pub(crate) fn is_surely_missing(self, value: &[u8]) -> bool {
+        let mut against = [0; BLOCK];
+        match value.last_chunk() {
+            Some(last) => {
+                for block in value.as_chunks().0 {
+                    self.add(block, &mut against);
+                }
+                // Some of it the second time: cheaper than the rest one by one.
+                self.add(last, &mut against);
+            }
+            None => {
+                // No sign is a zero.
+                let mut block = [0; BLOCK];
+                block[..value.len()].copy_from_slice(value);
+                self.add(&block, &mut against);
+            }
+        }
+        against.iter().fold(0, |all, byte| all | byte) < 0x80
+    }
+
+    /// Sets the highest bit where a byte is no ASCII or is the character. Written so that the compiler looks at all at once.
+    #[inline]
+    fn add(self, block: &[u8; BLOCK], against: &mut [u8; BLOCK]) {
+        for place in 0..BLOCK {
+            let byte = block[place];
+            against[place] |= byte | if byte | self.case_bit == self.byte { 0xff } else { 0 };
+        }
+    }
+}
+
+fn rarity(byte: u8) -> u8 {
+    RARITY[usize::from(byte)]
 }
 
 /// How rules of this form prepare text, if the case of letters and spaces is all that they change of printable ASCII.
@@ -71,18 +143,35 @@ impl PlainPieces {
             return None;
         }
         let is_bound = initial.is_some() || last.is_some();
+        let looks_at_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
+        // Where all pieces are bound to the ends, these tell sooner.
+        let word = if looks_at_spaces && !any.is_empty() {
+            let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
+            let words = words.filter(|word| !word.is_empty());
+            words.max_by_key(|word| word.iter().map(|byte| rarity(*byte)).max())
+        } else {
+            None
+        };
+        let word = word.map(|word| PlainPiece::new(word, preparation.fold));
         Some(PlainPieces {
             initial: initial.unwrap_or_default().to_vec(),
             any: any.iter().map(|piece| PlainPiece::new(piece, preparation.fold)).collect(),
             last: last.unwrap_or_default().to_vec(),
-            looks_at_spaces: is_bound || pieces().any(|piece| piece.contains(&b' ')),
+            looks_at_spaces,
+            word,
             fold: preparation.fold,
         })
     }
 
     /// Whether a value has the pieces in order, without overlap; `None` for a value whose key has to be made.
     pub(crate) fn matches(&self, value: &[u8]) -> Option<bool> {
-        if !is_printable(value) || (self.looks_at_spaces && !is_plain(value)) {
+        if !is_printable(value) {
+            return None;
+        }
+        if self.word.as_ref().is_some_and(|word| word.find_end(value).is_none()) {
+            return Some(false);
+        }
+        if self.looks_at_spaces && !is_plain(value) {
             return None;
         }
         let (head, tail) = (self.initial.len(), self.last.len());
@@ -113,8 +202,7 @@ impl PlainPiece {
         if !fold {
             return PlainPiece::Exact(Box::new(Finder::new(piece).into_owned()));
         }
-        let rarity = |byte: &u8| USUAL.iter().position(|usual| usual == byte).unwrap_or(USUAL.len());
-        let rarest = (0..piece.len()).max_by_key(|place| rarity(&piece[*place]));
+        let rarest = (0..piece.len()).max_by_key(|place| rarity(piece[*place]));
         PlainPiece::Folded(piece.to_vec(), rarest.unwrap_or(0))
     }
 
@@ -154,9 +242,10 @@ pub(crate) fn has_key(form: Form, value: &[u8], key: &[u8]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::Sign;
     use crate::{MatchingRule, Schema, SubstringAssertion};
 
-    const ALPHABET: [&str; 8] = ["a", "B", "b", " ", "\t", "\0", "\u{e9}", "\u{ff42}"];
+    const ALPHABET: [&str; 9] = ["a", "B", "b", " ", "-", "\t", "\0", "\u{e9}", "\u{ff42}"];
 
     /// Texts of up to four letters, and a few longer ones.
     fn texts() -> Vec<String> {
@@ -177,7 +266,12 @@ mod tests {
             "*b*", "*ab*", "a*", "*b", "a*b", "*a*b*", "b*b*b", "*a b*", "*a *", "* b*", "*bab*ab",
             "*\u{e9}*",
         ];
-        let rules = ["caseIgnoreSubstringsMatch", "caseExactSubstringsMatch", "caseIgnoreIA5SubstringsMatch"];
+        let rules = [
+            "caseIgnoreSubstringsMatch",
+            "caseExactSubstringsMatch",
+            "caseIgnoreIA5SubstringsMatch",
+            "telephoneNumberSubstringsMatch",
+        ];
         for rule in rules.map(|name| MatchingRule::find(name).unwrap()) {
             for text in assertions {
                 let Ok(assertion) = SubstringAssertion::parse(rule, text.as_bytes()) else { continue };
@@ -189,10 +283,38 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                let has_shortcut = text.is_ascii() && !["*a *", "* b*"].contains(&text);
+                // Rules that remove spaces have a shortcut by a sign only, and pieces that stand at an end none.
+                let has_sign = text.starts_with('*') && text.ends_with('*');
+                let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
             }
         }
+    }
+
+    /// In blocks and one by one, at every place.
+    #[test]
+    fn a_sign_is_seen_wherever_it_stands() {
+        let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
+        let sign = Sign::of(form, [&b"lazy dog"[..], b"-"].into_iter()).unwrap();
+        assert_eq!((sign.byte, sign.case_bit), (b'z', 0x20));
+        for len in 0..40 {
+            let mut text = b"The quick brown fox and the lion and dogs"[..len].to_vec();
+            assert!(sign.is_surely_missing(&text), "{len}");
+            for place in 0..len {
+                let was = text[place];
+                for odd in [b'z', b'Z', 0x80, 0xff] {
+                    text[place] = odd;
+                    assert!(!sign.is_surely_missing(&text), "{odd} at {place} of {len}");
+                }
+                // Differ from it in one bit.
+                for other in [b'{', b'x', b'z' & !0x40, b':'] {
+                    text[place] = other;
+                    assert!(sign.is_surely_missing(&text), "{other} at {place} of {len}");
+                }
+                text[place] = was;
+            }
+        }
+        assert!(Sign::of(form, [&b" - "[..]].into_iter()).is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use memchr::memmem::Finder;
 
 use crate::form::{Form, IGNORE_CASE};
-use crate::plain::PlainPieces;
+use crate::plain::{PlainPieces, Sign};
 use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
 use crate::{Fault, MatchingRule, ValueError};
 
@@ -24,6 +24,8 @@ pub struct SubstringAssertion {
     expanded: bool,
     /// What keys contain, whatever the form: see [`SubstringAssertion::pieces`].
     pieces: Vec<SubstringPiece>,
+    /// What most values without the pieces lack.
+    sign: Option<Sign>,
     /// For values whose keys need not be made.
     plain: Option<PlainPieces>,
 }
@@ -81,7 +83,11 @@ impl SubstringAssertion {
             at_start: place == Place::Initial,
             at_end: place == Place::Final,
         });
-        let pieces = pieces.collect();
+        let pieces: Vec<SubstringPiece> = pieces.collect();
+        // Of what stands at an end the first comparison tells as much.
+        let is_bound = initial.is_some() || last.is_some();
+        let sign =
+            if is_bound { None } else { Sign::of(rule.form(), pieces.iter().map(|piece| &*piece.text)) };
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
         let initial = initial.map(|piece| write(piece, Place::Initial));
         let any: Vec<Vec<u8>> = any.into_iter().map(|piece| write(piece, Place::Any)).collect();
@@ -96,6 +102,7 @@ impl SubstringAssertion {
             last,
             expanded,
             pieces,
+            sign,
             plain,
         })
     }
@@ -139,9 +146,13 @@ impl SubstringAssertion {
         self.matches_form(&form)
     }
 
-    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be made.
+    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be made. A value that has no key may
+    /// be answered with `Some(false)`.
     #[inline]
     pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
+        if self.sign.is_some_and(|sign| sign.is_surely_missing(value)) {
+            return Some(false);
+        }
         self.plain.as_ref()?.matches(value)
     }
 

@@ -106,6 +106,7 @@ pub use compact::{Compacted, compact};
 pub use error::{LogDamage, OpenError, RedoDamage, StoreError};
 pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
+pub use lmdb::fetch;
 pub use log::LogScan;
 pub use open::{Facts, Options, Store};
 pub use read::Read;

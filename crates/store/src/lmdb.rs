@@ -9,7 +9,8 @@
 //! - *The environment outlives its transactions.* A `Txn` holds an `Arc` of its [`Env`].
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
 //!   lets go of it after closing.
-//! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset; `known_rows`.
+//! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset (`known_rows`), and
+//!   the page around a row can be read (`leaf`).
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
 //! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
@@ -20,6 +21,7 @@
 #![allow(unsafe_code)]
 
 mod known_rows;
+mod leaf;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -34,6 +36,7 @@ use lmdb_master_sys as ffi;
 
 use known_rows::Known;
 pub(crate) use known_rows::NewKey;
+use leaf::Leaf;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,10 +138,18 @@ pub(crate) struct EnvMap {
     pub(crate) id_set: bool,
 }
 
+/// A map that is open.
+#[derive(Clone, Copy)]
+struct OpenMap {
+    dbi: ffi::MDB_dbi,
+    id_set: bool,
+}
+
 /// An open data file with its maps.
 pub(crate) struct Env {
     raw: NonNull<ffi::MDB_env>,
-    maps: Vec<ffi::MDB_dbi>,
+    maps: Vec<OpenMap>,
+    page_bytes: usize,
     /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
     _held: Box<dyn Any + Send + Sync>,
 }
@@ -170,7 +181,7 @@ impl Env {
         check("mdb_env_create", unsafe { ffi::mdb_env_create(&mut raw) })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: ffi::MDB_PROBLEM })?;
         // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
-        let env = Env { raw, maps: Vec::new(), _held: held };
+        let mut env = Env { raw, maps: Vec::new(), page_bytes: 0, _held: held };
         let mut flags = ffi::MDB_NOSUBDIR | ffi::MDB_NOTLS | options.mode.flags();
         if !options.read_ahead {
             flags |= ffi::MDB_NORDAHEAD;
@@ -182,6 +193,7 @@ impl Env {
             check("mdb_env_set_maxdbs", ffi::mdb_env_set_maxdbs(raw.as_ptr(), options.maps_max))?;
             check("mdb_env_open", ffi::mdb_env_open(raw.as_ptr(), path.as_ptr(), flags, 0o600))?;
         }
+        env.page_bytes = env.stat()?.ms_psize as usize;
         Ok(env)
     }
 
@@ -196,7 +208,7 @@ impl Env {
         let outcome = maps.iter().try_fold(None, |mismatch, map| {
             // SAFETY: `txn` is the transaction just begun; nobody else uses it.
             let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
-            self.maps.push(dbi);
+            self.maps.push(OpenMap { dbi, id_set: map.id_set });
             Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
         });
         match outcome {
@@ -226,20 +238,24 @@ impl Env {
 
     /// Figures about the environment: constant cost.
     pub(crate) fn facts(&self) -> Result<EnvFacts> {
-        // SAFETY: both are plain C structures for which all zeroes is a valid value.
-        let (mut info, mut stat): (ffi::MDB_envinfo, ffi::MDB_stat) =
-            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        // SAFETY: the environment is open; `info` and `stat` are valid places.
-        unsafe {
-            check("mdb_env_info", ffi::mdb_env_info(self.raw.as_ptr(), &mut info))?;
-            check("mdb_env_stat", ffi::mdb_env_stat(self.raw.as_ptr(), &mut stat))?;
-        }
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut info: ffi::MDB_envinfo = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment is open; `info` is a valid place.
+        check("mdb_env_info", unsafe { ffi::mdb_env_info(self.raw.as_ptr(), &mut info) })?;
         Ok(EnvFacts {
             map_bytes: info.me_mapsize as u64,
-            used_bytes: (info.me_last_pgno as u64 + 1) * u64::from(stat.ms_psize),
+            used_bytes: (info.me_last_pgno as u64 + 1) * self.page_bytes as u64,
             reader_slots: info.me_numreaders,
             last_txn_id: info.me_last_txnid as u64,
         })
+    }
+
+    fn stat(&self) -> Result<ffi::MDB_stat> {
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut stat: ffi::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment is open; `stat` is a valid place.
+        check("mdb_env_stat", unsafe { ffi::mdb_env_stat(self.raw.as_ptr(), &mut stat) })?;
+        Ok(stat)
     }
 }
 
@@ -292,6 +308,7 @@ pub(crate) enum PutKind {
 pub(crate) struct Txn {
     raw: NonNull<ffi::MDB_txn>,
     ended: bool,
+    kind: TxnKind,
     env: Arc<Env>,
     /// Only of a reading transaction: what a writing one has read does not stay where it is.
     known: Option<RefCell<Known>>,
@@ -310,7 +327,7 @@ impl Txn {
             ffi::mdb_txn_begin(env.raw.as_ptr(), ptr::null_mut(), flags, &mut raw)
         })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: ffi::MDB_PROBLEM })?;
-        Ok(Txn { raw, ended: false, env: Arc::clone(env), known: None })
+        Ok(Txn { raw, ended: false, kind, env: Arc::clone(env), known: None })
     }
 
     /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
@@ -352,7 +369,7 @@ impl Txn {
     }
 
     fn map(&self, map: usize) -> ffi::MDB_dbi {
-        self.env.maps[map]
+        self.env.maps[map].dbi
     }
 
     /// The value of `key` in a map without sets.
@@ -499,7 +516,10 @@ impl Txn {
     }
 
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
-        self.cursor_of(self.map(map))
+        let mut cursor = self.cursor_of(self.map(map))?;
+        let is_plain = !self.env.maps[map].id_set;
+        cursor.has_leaves = is_plain && self.kind == TxnKind::Read && self.env.page_bytes == PAGE;
+        Ok(cursor)
     }
 
     fn cursor_of(&self, dbi: ffi::MDB_dbi) -> Result<Cursor<'_>> {
@@ -508,7 +528,7 @@ impl Txn {
         check("mdb_cursor_open", unsafe { ffi::mdb_cursor_open(self.raw.as_ptr(), dbi, &mut raw) })?;
         let raw =
             NonNull::new(raw).ok_or(Failure { operation: "mdb_cursor_open", code: ffi::MDB_PROBLEM })?;
-        Ok(Cursor { raw, txn: PhantomData })
+        Ok(Cursor { raw, has_leaves: false, leaf: Leaf::NONE, txn: PhantomData })
     }
 }
 
@@ -518,6 +538,34 @@ impl Drop for Txn {
             // SAFETY: the transaction is open or reset, and not used after this.
             unsafe { ffi::mdb_txn_abort(self.raw.as_ptr()) }
         }
+    }
+}
+
+/// Bytes that come from memory together.
+const LINE: usize = 64;
+
+/// Has the processor fetch bytes that are about to be read, without waiting for them. Whoever goes through many rows calls it for some before
+/// reading the first.
+#[inline]
+pub fn fetch(bytes: &[u8]) {
+    bytes.chunks(LINE).for_each(|line| known_rows::fetch(line.as_ptr().cast()));
+    if let Some(last) = bytes.last() {
+        known_rows::fetch(ptr::from_ref(last).cast());
+    }
+}
+
+/// The usual size of a page, which maps begin at a multiple of on every system. With pages of another size rows are not read where they lie, and guesses go
+/// wrong.
+const PAGE: usize = 4096;
+
+/// Has the processor fetch where a walk forward is likely to come by two pages on: a map that was built in the order of its keys lies in that order, and
+/// rows of one kind are of much the same size. Reads nothing, so a wrong guess costs next to nothing.
+#[inline]
+fn fetch_ahead(key: &[u8]) {
+    let there = key.as_ptr().wrapping_add(2 * PAGE);
+    known_rows::fetch(there.map_addr(|address| address & !(PAGE - 1)).cast());
+    for line in 0..4 {
+        known_rows::fetch(there.wrapping_sub(LINE).wrapping_add(line * LINE).cast());
     }
 }
 
@@ -536,11 +584,53 @@ pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 /// A place in a map. What it returns outlives it: that borrows from the transaction.
 pub(crate) struct Cursor<'t> {
     raw: NonNull<ffi::MDB_cursor>,
+    /// Whether a walk forward reads rows where they lie: in maps without sets, of a reading transaction.
+    has_leaves: bool,
+    /// The rows behind the one that LMDB's cursor stands at, on its page.
+    leaf: Leaf<'t>,
     txn: PhantomData<&'t Txn>,
 }
 
 impl<'t> Cursor<'t> {
+    #[inline]
     pub(crate) fn step(&mut self, step: Step) -> Result<Option<Row<'t>>> {
+        if self.has_leaves { self.step_in_leaf(step) } else { self.step_by_call(step) }
+    }
+
+    #[inline]
+    fn step_in_leaf(&mut self, step: Step) -> Result<Option<Row<'t>>> {
+        if step != Step::NextKey {
+            self.follow()?;
+            return self.step_by_call(step);
+        }
+        if let Some(row) = self.leaf.next() {
+            fetch_ahead(row.0);
+            return Ok(Some(row));
+        }
+        self.step_to_leaf()
+    }
+
+    /// The next row by a call, and the rest of the page that it lies on.
+    fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
+        self.follow()?;
+        let row = self.step_by_call(Step::NextKey)?;
+        if let Some((key, _)) = row {
+            fetch_ahead(key);
+            self.leaf = Leaf::behind(self.page_of(key), key.as_ptr());
+        }
+        Ok(row)
+    }
+
+    /// Lets LMDB's cursor follow to the row that came last.
+    fn follow(&mut self) -> Result<()> {
+        match self.leaf.last() {
+            Some(last) => self.row(ffi::MDB_SET_KEY, value_of(last)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn step_by_call(&mut self, step: Step) -> Result<Option<Row<'t>>> {
         let operation = match step {
             Step::First => ffi::MDB_FIRST,
             Step::Last => ffi::MDB_LAST,
@@ -548,6 +638,15 @@ impl<'t> Cursor<'t> {
             Step::PreviousKey => ffi::MDB_PREV_NODUP,
         };
         self.row(operation, EMPTY)
+    }
+
+    /// After a step to a row of a map that [`has_leaves`](Cursor::has_leaves): the page it lies in, by its key.
+    fn page_of(&self, key: &'t [u8]) -> &'t [u8] {
+        let start = ptr::with_exposed_provenance(key.as_ptr().expose_provenance() & !(PAGE - 1));
+        // SAFETY: LMDB gave the key as the place of a row. In a reading transaction (`has_leaves`) all rows lie in the mapped file, whose pages are of this
+        // size (`has_leaves`) and begin at a multiple of it, as the map itself does. The page belongs to the state that is read, so nobody changes it as long as
+        // the transaction stays borrowed, for `'t`.
+        unsafe { std::slice::from_raw_parts(start, PAGE) }
     }
 
     /// Goes to `key`, at its lowest value.
@@ -610,6 +709,9 @@ impl<'t> Cursor<'t> {
         key: &mut ffi::MDB_val,
         value: &mut ffi::MDB_val,
     ) -> Result<bool> {
+        if self.has_leaves {
+            self.leaf = Leaf::NONE;
+        }
         // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only the two themselves.
         found("mdb_cursor_get", unsafe { ffi::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })
     }

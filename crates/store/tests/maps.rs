@@ -52,6 +52,42 @@ fn values_of_every_size_come_back() {
     }
 }
 
+/// Small rows, many of them on a page; large ones, a few; such that lie on pages of their own; pages with gaps.
+#[test]
+fn scans_find_rows_of_every_size_in_their_order() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let size = |number: u32| [3, 700, 2_100, 0, 40, 1_990, 9_000][(number / 50 + number % 2) as usize % 7];
+    let value = |number: u32| vec![number as u8; size(number)];
+    let mut batch = writer.begin().unwrap();
+    for number in 0..3_000u32 {
+        batch.put(ROWS, &number.to_be_bytes(), &value(number)).unwrap();
+    }
+    batch.commit().unwrap();
+    let mut batch = writer.begin().unwrap();
+    let is_kept = |number: &u32| number % 11 != 3 && !(1_000..1_200).contains(number);
+    for number in (0..3_000).filter(|number| !is_kept(number)) {
+        assert!(batch.delete(ROWS, &number.to_be_bytes()).unwrap());
+    }
+    let expected = |from: u32| {
+        let kept = (from..3_000).filter(is_kept);
+        kept.map(|number| (number.to_be_bytes().to_vec(), value(number))).collect::<Vec<_>>()
+    };
+    let scanned = |read: &Read, from: u32| {
+        let low = from.to_be_bytes();
+        let rows = read.scan(ROWS, (Included(&low[..]), Unbounded), Direction::Forward);
+        rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect::<Vec<_>>()
+    };
+    for from in (0..3_000).step_by(97) {
+        assert_eq!(scanned(&batch, from), expected(from), "from {from} in a batch");
+    }
+    batch.commit().unwrap();
+    let view = store.view().unwrap();
+    for from in (0..3_000).step_by(97) {
+        assert_eq!(scanned(&view, from), expected(from), "from {from} in a view");
+    }
+}
+
 #[test]
 fn counters_come_back_to_nothing_at_zero() {
     let scratch = Scratch::new();

@@ -4,12 +4,15 @@
 
 use std::ops::Bound;
 
-use store::{Direction, IdCursor, Read, Scan};
+use schema::Schema;
+use store::{Direction, IdCursor, Scan};
 
 use super::plan::Source;
+use super::prefilter::{Guard, Looked};
 use crate::OperationError;
+use crate::entry::Content;
 use crate::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
-use crate::tree::damaged_row;
+use crate::tree::{State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -19,21 +22,46 @@ const BLOCK: usize = 128;
 /// Entry rows that a scan fetches at a time.
 const ROWS_AHEAD: usize = 16;
 
-/// Bytes that come from memory together.
-const CACHE_LINE: usize = 64;
+/// Bytes at the beginning of an entry row that hold the heads of its attributes, for most entries.
+const HEADS_BYTES: usize = 160;
+
+/// Bytes of an attribute's values that are fetched before they are tried.
+const VALUES_BYTES: usize = 512;
+
+/// How a scan goes.
+#[derive(Clone, Copy)]
+pub(super) enum ScanKind<'s> {
+    /// Through node rows, which are much smaller than entry rows.
+    Nodes,
+    /// Through entry rows, which are held against the guard at once if there is one.
+    Rows(Option<Guard<'s>>),
+}
 
 /// Candidates from some id on.
 pub(crate) enum Candidates<'s> {
     Indexed(Merged<'s>),
-    Nodes(Scan<'s>),
-    Rows(RowScan<'s>),
+    Nodes(Box<Scan<'s>>),
+    Rows(Box<RowScan<'s>>),
 }
 
-/// Entry rows, some at a time.
+/// Entry rows, a block at a time.
 pub(crate) struct RowScan<'s> {
     scan: Scan<'s>,
-    /// Rows fetched, the next one last.
-    block: Vec<(EntryId, &'s [u8])>,
+    guard: Option<Guard<'s>>,
+    schema: &'s Schema,
+    block: Vec<ScannedRow<'s>>,
+    /// Rows of the block that were taken.
+    taken: usize,
+    /// A buffer for keys of values.
+    key: Vec<u8>,
+}
+
+struct ScannedRow<'s> {
+    id: EntryId,
+    bytes: &'s [u8],
+    /// What the guard looks at.
+    looked: Looked<'s>,
+    is_refused: bool,
 }
 
 /// What is at hand of a candidate.
@@ -43,6 +71,8 @@ pub(crate) enum AtHand<'s> {
     Node(NodeRow<'s>),
     /// The bytes of its entry row.
     Row(&'s [u8]),
+    /// Nothing more is needed: it is no result.
+    Refusal,
 }
 
 /// Ids collected and ids of postings, merged.
@@ -59,23 +89,26 @@ struct Lane<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// The candidates of `source` whose id is at least `from`. A scan goes through entry rows if `by_rows`, else through
-    /// node rows, which are much smaller.
-    pub(crate) fn open(
-        read: &'s Read,
+    /// The candidates of `source` whose id is at least `from`.
+    #[inline]
+    pub(super) fn open(
+        state: State<'s>,
         source: &'s Source,
         from: u64,
-        by_rows: bool,
+        kind: ScanKind<'s>,
     ) -> Result<Candidates<'s>> {
+        let read = state.read;
         match source {
             Source::Scan => {
                 let low = id_key(EntryId(from));
                 let range = (Bound::Included(&low[..]), Bound::Unbounded);
-                Ok(if by_rows {
-                    let scan = read.scan(ENTRIES, range, Direction::Forward);
-                    Candidates::Rows(RowScan { scan, block: Vec::with_capacity(ROWS_AHEAD) })
-                } else {
-                    Candidates::Nodes(read.scan(NODES, range, Direction::Forward))
+                let scan = |map| read.scan(map, range, Direction::Forward);
+                Ok(match kind {
+                    ScanKind::Nodes => Candidates::Nodes(Box::new(scan(NODES))),
+                    ScanKind::Rows(guard) => {
+                        let rows = RowScan::new(scan(ENTRIES), guard, &state.catalog.schema);
+                        Candidates::Rows(Box::new(rows))
+                    }
                 })
             }
             Source::Indexed { ids, postings } => {
@@ -102,31 +135,48 @@ impl<'s> Candidates<'s> {
                 let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
                 Ok(Some((id, AtHand::Node(node))))
             }
-            Candidates::Rows(rows) => Ok(rows.next()?.map(|(id, value)| (id, AtHand::Row(value)))),
+            Candidates::Rows(rows) => rows.next(),
         }
     }
 }
 
 impl<'s> RowScan<'s> {
-    #[inline]
-    fn next(&mut self) -> Result<Option<(EntryId, &'s [u8])>> {
-        if self.block.is_empty() {
-            self.fetch()?;
-        }
-        Ok(self.block.pop())
+    fn new(scan: Scan<'s>, guard: Option<Guard<'s>>, schema: &'s Schema) -> RowScan<'s> {
+        let block = Vec::with_capacity(ROWS_AHEAD);
+        RowScan { scan, guard, schema, block, taken: 0, key: Vec::new() }
     }
 
-    /// Fetches some rows and touches them. Finding an attribute goes from length to length, each known only when the one
-    /// before has come from memory; a scan would wait for memory most of the time. Touched beforehand, all of the block
-    /// is on its way at once.
-    fn fetch(&mut self) -> Result<()> {
-        while self.block.len() < ROWS_AHEAD {
-            let Some(row) = scanned(&mut self.scan, "entries")? else { break };
-            self.block.push(row);
+    #[inline]
+    fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
+        if self.taken == self.block.len() {
+            self.fetch()?;
         }
-        let touched = self.block.iter().flat_map(|(_, row)| row.chunks(CACHE_LINE));
-        std::hint::black_box(touched.fold(0, |all, line| all ^ line[0]));
-        self.block.reverse();
+        let Some(row) = self.block.get(self.taken) else { return Ok(None) };
+        self.taken += 1;
+        Ok(Some((row.id, if row.is_refused { AtHand::Refusal } else { AtHand::Row(row.bytes) })))
+    }
+
+    /// The next block. Reading row after row would be waiting for memory most of the time: so all of a block is asked for before the first of it
+    /// is read, and the values that the guard looks at before it looks at the first.
+    fn fetch(&mut self) -> Result<()> {
+        self.block.clear();
+        self.taken = 0;
+        while self.block.len() < ROWS_AHEAD {
+            let Some((id, bytes)) = scanned(&mut self.scan, "entries")? else { break };
+            let wanted = if self.guard.is_some() { HEADS_BYTES } else { bytes.len() };
+            store::fetch(&bytes[..wanted.min(bytes.len())]);
+            self.block.push(ScannedRow { id, bytes, looked: Looked::Damaged, is_refused: false });
+        }
+        let Some(guard) = self.guard else { return Ok(()) };
+        for row in &mut self.block {
+            row.looked = guard.look(row.bytes);
+            if let Looked::At(Content::Inline(values)) = row.looked {
+                store::fetch(&values.bytes[..values.bytes.len().min(VALUES_BYTES)]);
+            }
+        }
+        for row in &mut self.block {
+            row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+        }
         Ok(())
     }
 }
@@ -141,6 +191,7 @@ fn scanned<'s>(scan: &mut Scan<'s>, map: &str) -> Result<Option<(EntryId, &'s [u
 }
 
 impl Merged<'_> {
+    #[inline]
     fn next(&mut self) -> Result<Option<u64>> {
         let mut lowest = self.ids.first().copied();
         for lane in &mut self.lanes {

@@ -4,13 +4,77 @@
 //! pass is done with: neither its node row nor its checksum was looked at. Whatever passes, or cannot be told from the
 //! row, is read and tried like any other candidate. So a damaged row may be passed over by a scan; it is never returned,
 //! and `pando verify` finds it.
+//!
+//! Most rows are refused by the [`Guard`], one test of one attribute. A scan finds that attribute in a block of rows and has
+//! its values fetched before it tries the first.
 
 use schema::Schema;
 
 use super::filter::{Item, Subject, Term, Test, Truth};
 use crate::entry::{Content, EntryRow, InlineValue};
+use crate::rows::AttrId;
+
+/// A test that every result passes, of an attribute with one number.
+#[derive(Clone, Copy)]
+pub(super) struct Guard<'f> {
+    attribute: AttrId,
+    test: &'f Test,
+    /// Whether what it does not refuse is still to be held against the filter, as far as rows tell.
+    pub(super) is_part: bool,
+}
+
+/// What a guard looks at in a row.
+#[derive(Clone, Copy)]
+pub(super) enum Looked<'a> {
+    /// The row cannot be read.
+    Damaged,
+    /// It has no such attribute.
+    Missing,
+    At(Content<'a>),
+}
+
+impl Guard<'_> {
+    /// Finds what it looks at.
+    #[inline]
+    pub(super) fn look<'a>(&self, row: &'a [u8]) -> Looked<'a> {
+        match EntryRow::unchecked(row).map(|row| row.find(self.attribute)) {
+            None => Looked::Damaged,
+            Some(None) => Looked::Missing,
+            Some(Some(attribute)) => Looked::At(attribute.content),
+        }
+    }
+
+    /// Whether an entry is no result. `key` is a buffer to work in.
+    #[inline]
+    pub(super) fn refuses(&self, schema: &Schema, looked: Looked<'_>, key: &mut Vec<u8>) -> bool {
+        match looked {
+            Looked::Damaged => false,
+            Looked::Missing => true,
+            Looked::At(content) => self.test.content_passes(schema, content, key) == Some(false),
+        }
+    }
+}
 
 impl Term {
+    /// The first test that decides by itself that an entry is no result.
+    pub(super) fn guard(&self) -> Option<Guard<'_>> {
+        match self {
+            Term::And(terms) => {
+                let guard = terms.iter().find_map(Term::guard)?;
+                Some(Guard { is_part: true, ..guard })
+            }
+            Term::Item(item) => match item.attributes[..] {
+                [attribute] if item.is_about_rows() => {
+                    Some(Guard { attribute, test: &item.test, is_part: false })
+                }
+                _ => None,
+            },
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Or(_) | Term::Not(_) => {
+                None
+            }
+        }
+    }
+
     /// Whether entry rows decide about most entries: whether it pays to look at them first.
     pub(super) fn is_told_by_rows(&self) -> bool {
         match self {
@@ -66,18 +130,30 @@ impl Item {
         let mut is_known = true;
         let mut attributes = row.attributes();
         while let Some(attribute) = attributes.next_of(&self.attributes) {
-            match (attribute.content, &self.test) {
-                (_, Test::Present) => return Some(true),
-                (Content::Inline(values), test) => {
-                    for value in values.iter() {
-                        match value {
-                            InlineValue::Here(value) if test.passes(schema, value, key) => return Some(true),
-                            InlineValue::Here(_) => {}
-                            InlineValue::Elsewhere(_) => is_known = false,
-                        }
-                    }
-                }
-                (Content::Table | Content::Links, _) => is_known = false,
+            match self.test.content_passes(schema, attribute.content, key) {
+                Some(true) => return Some(true),
+                told => is_known &= told.is_some(),
+            }
+        }
+        is_known.then_some(false)
+    }
+}
+
+impl Test {
+    /// Whether a value in this content passes; `None` where those that do not lie in the row have to be asked.
+    #[inline]
+    fn content_passes(&self, schema: &Schema, content: Content<'_>, key: &mut Vec<u8>) -> Option<bool> {
+        let values = match (content, self) {
+            (_, Test::Present) => return Some(true),
+            (Content::Inline(values), _) => values,
+            (Content::Table | Content::Links, _) => return None,
+        };
+        let mut is_known = true;
+        for value in values.iter() {
+            match value {
+                InlineValue::Here(value) if self.passes(schema, value, key) => return Some(true),
+                InlineValue::Here(_) => {}
+                InlineValue::Elsewhere(_) => is_known = false,
             }
         }
         is_known.then_some(false)

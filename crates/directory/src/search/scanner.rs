@@ -1,10 +1,10 @@
 //! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
 //! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
 
-use super::candidates::{AtHand, Candidates};
+use super::candidates::{AtHand, Candidates, ScanKind};
 use super::evaluate::{Candidate, Evaluator};
 use super::filter::{Term, Truth};
-use super::plan::{Implied, Plan};
+use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
@@ -150,7 +150,13 @@ impl Scanner {
         let out_end = out.len().saturating_add(budget.out_bytes_max);
         let mut left = budget.entries_examined_max.max(1);
         let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
-        let mut candidates = Candidates::open(state.read, self.plan.source(), from, self.by_rows)?;
+        let source = self.plan.source();
+        let scans_rows = self.by_rows && matches!(source, Source::Scan);
+        let guard = if scans_rows { self.filter.guard() } else { None };
+        let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
+        // What a guard that is the whole filter lets pass is not asked a second time.
+        let asks_rows = guard.is_none_or(|guard| guard.is_part);
+        let mut candidates = Candidates::open(state, source, from, kind)?;
         let mut next_id = from;
         while let Some((id, at_hand)) = candidates.next()? {
             if id.0 >= end {
@@ -162,17 +168,23 @@ impl Scanner {
             left = left.saturating_sub(self.candidate_cost);
             next_id = id.0 + 1;
             sink.examined();
-            if let AtHand::Row(bytes) = at_hand
-                && let Some(row) = EntryRow::unchecked(bytes)
-                && let Some(truth) = self.filter.row_truth(&state.catalog.schema, &row, &mut self.key)
-                && truth != Truth::True
-            {
+            let is_refused = match at_hand {
+                AtHand::Refusal => true,
+                AtHand::Row(bytes) if asks_rows => {
+                    let row = EntryRow::unchecked(bytes);
+                    let truth =
+                        row.and_then(|row| self.filter.row_truth(&state.catalog.schema, &row, &mut self.key));
+                    truth.is_some_and(|truth| truth != Truth::True)
+                }
+                AtHand::Nothing | AtHand::Node(_) | AtHand::Row(_) => false,
+            };
+            if is_refused {
                 sink.rejected(state, &self.filter)?;
                 continue;
             }
             let row = match at_hand {
                 AtHand::Node(row) => row,
-                AtHand::Nothing | AtHand::Row(_) => match node(state.read, id)? {
+                AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => match node(state.read, id)? {
                     Some(row) => row,
                     // Deleted since it was collected.
                     None => continue,
@@ -183,7 +195,7 @@ impl Scanner {
                     let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
                     Candidate::with_entry(id, row, entry)
                 }
-                AtHand::Nothing | AtHand::Node(_) => Candidate::new(id, row),
+                AtHand::Nothing | AtHand::Node(_) | AtHand::Refusal => Candidate::new(id, row),
             };
             if !self.scope.admits(id, row.flags)
                 || !self.scope.contains(state, names, id, &row)?

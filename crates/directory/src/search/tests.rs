@@ -10,6 +10,7 @@ mod parts;
 mod plans;
 mod remembered;
 mod results;
+mod rows;
 mod scopes;
 mod slices;
 

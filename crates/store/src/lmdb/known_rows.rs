@@ -304,7 +304,7 @@ impl KnownRows {
 
 /// Asks the processor to have the line at an address at hand soon. Reads nothing, so any address will do.
 #[inline]
-fn fetch(address: *const i8) {
+pub(super) fn fetch(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is part of every x86-64 and has no effect but on caches.
     unsafe {

@@ -1,0 +1,150 @@
+//! The rows of a leaf page, read where they lie.
+//!
+//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. A leaf of a map without sets is
+//! simple: a header of 16 bytes with flags at 10 and the end of the list of places at 12, then that list, two bytes a row; at each place sizes
+//! (value, low and high half), flags, size of the key, key and value. Numbers are of the machine's byte order. What LMDB's cursor
+//! gave is looked for in the page first, so that a page that is not as described here is left to LMDB. The version of LMDB is pinned in the workspace's
+//! `Cargo.toml`; its pages have been so since its first release.
+//!
+//! Nothing here is unsafe: all bounds are checked, and whatever is odd ends the rows.
+
+use super::Row;
+
+/// Where flags and the end of the list are in a page, and where the list begins.
+const FLAGS: usize = 10;
+const LIST_END: usize = 12;
+const LIST: usize = 16;
+
+/// The flags of a leaf with keys and values, and no others.
+const LEAF: usize = 2;
+
+/// Bytes before the key of a row.
+const ROW_HEAD: usize = 8;
+
+/// Rows of a page, from some row on.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf<'t> {
+    page: &'t [u8],
+    /// The rows that were passed: the number of the next one.
+    next: usize,
+    count: usize,
+    /// The key of the last row that was given out.
+    last: Option<&'t [u8]>,
+}
+
+impl<'t> Leaf<'t> {
+    /// No rows.
+    pub(super) const NONE: Leaf<'t> = Leaf { page: &[], next: 0, count: 0, last: None };
+
+    /// The rows behind the one whose key this is, a part of the page.
+    #[inline]
+    pub(super) fn behind(page: &'t [u8], key: *const u8) -> Leaf<'t> {
+        let list_end = if number(page, FLAGS) == Some(LEAF) { number(page, LIST_END) } else { None };
+        let count = list_end.map_or(0, |end| end.saturating_sub(LIST) / 2);
+        let leaf = Leaf { page, next: 0, count, last: None };
+        match (0..count).find(|place| leaf.row(*place).is_some_and(|row| row.0.as_ptr() == key)) {
+            Some(place) => Leaf { next: place + 1, ..leaf },
+            None => Leaf::NONE,
+        }
+    }
+
+    /// The next row; `None` at the end of the page, and before a row whose value lies elsewhere.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Row<'t>> {
+        if self.next >= self.count {
+            return None;
+        }
+        let row = self.row(self.next)?;
+        self.next += 1;
+        self.last = Some(row.0);
+        Some(row)
+    }
+
+    /// The key of the last row that [`next`](Leaf::next) gave.
+    pub(super) fn last(&self) -> Option<&'t [u8]> {
+        self.last
+    }
+
+    #[inline]
+    fn row(&self, place: usize) -> Option<Row<'t>> {
+        let at = number(self.page, LIST + 2 * place)?;
+        let (head, rest) = self.page.get(at..)?.split_first_chunk::<ROW_HEAD>()?;
+        let [value_low, value_high, flags, key_len] = [0, 2, 4, 6].map(|at| number(head, at).unwrap_or(0));
+        let (key, rest) = rest.split_at_checked(key_len)?;
+        let value = rest.get(..value_low | value_high << 16)?;
+        (flags == 0).then_some((key, value))
+    }
+}
+
+#[inline]
+fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..)?.first_chunk().map(|bytes| usize::from(u16::from_ne_bytes(*bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page as LMDB fills it: the list upwards, rows from the end down.
+    fn page(rows: &[(&str, &str, u16)]) -> Vec<u8> {
+        let mut page = vec![0xee; 4096];
+        let mut put =
+            |at: usize, number: usize| page[at..at + 2].copy_from_slice(&(number as u16).to_ne_bytes());
+        put(FLAGS, LEAF);
+        put(LIST_END, LIST + 2 * rows.len());
+        let mut end = 4096;
+        for (place, (key, value, flags)) in rows.iter().enumerate() {
+            end -= ROW_HEAD + key.len() + value.len();
+            put(LIST + 2 * place, end);
+            put(end, value.len());
+            put(end + 2, 0);
+            put(end + 4, usize::from(*flags));
+            put(end + 6, key.len());
+        }
+        end = 4096;
+        for (key, value, _) in rows {
+            end -= ROW_HEAD + key.len() + value.len();
+            page[end + ROW_HEAD..][..key.len()].copy_from_slice(key.as_bytes());
+            page[end + ROW_HEAD + key.len()..][..value.len()].copy_from_slice(value.as_bytes());
+        }
+        page
+    }
+
+    fn rest<'t>(page: &'t [u8], key: *const u8) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
+        let mut leaf = Leaf::behind(page, key);
+        let rows = std::iter::from_fn(|| leaf.next()).collect();
+        (rows, leaf.last())
+    }
+
+    #[test]
+    fn rows_behind_a_key() {
+        let page = page(&[("a", "one", 0), ("bb", "", 0), ("c", "three", 0), ("d", "big", 1)]);
+        let key = |key: &[u8]| {
+            page.windows(key.len()).rposition(|window| window == key).map(|at| page[at..].as_ptr())
+        };
+        let (rows, last) = rest(&page, key(b"aone").unwrap());
+        assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
+        assert_eq!(last, Some(&b"c"[..]));
+        assert_eq!(rest(&page, key(b"cthree").unwrap()), (vec![], None));
+        // The value lies elsewhere, so this is no row that a cursor could have given.
+        assert_eq!(rest(&page, key(b"dbig").unwrap()), (vec![], None));
+        assert_eq!(rest(&page, page.as_ptr()), (vec![], None));
+    }
+
+    #[test]
+    fn odd_pages_have_no_rows() {
+        let good = page(&[("a", "one", 0), ("b", "two", 0)]);
+        for (at, odd) in [(FLAGS, 3), (FLAGS, 0x22), (LIST_END, 0), (LIST, 5000), (LIST, 4095)] {
+            let mut page = good.clone();
+            page[at..at + 2].copy_from_slice(&(odd as u16).to_ne_bytes());
+            let key = page[4096 - 4..].as_ptr();
+            assert_eq!(rest(&page, key), (vec![], None), "{odd} at {at}");
+        }
+        let mut long = good.clone();
+        let second = 4096 - 2 * (ROW_HEAD + 4);
+        long[second..second + 4].fill(0xff);
+        assert_eq!(rest(&long, long[4096 - 4..].as_ptr()), (vec![], None));
+        assert_eq!(rest(&good, good[4096 - 4..].as_ptr()).0, [(&b"b"[..], &b"two"[..])]);
+        assert_eq!(rest(&[], good.as_ptr()), (vec![], None));
+    }
+}
