@@ -8,9 +8,6 @@ use crate::{Result, StoreError};
 /// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// A version that is brought up to date when it is opened for writing: as [`FORMAT_VERSION`], without a redo log.
-pub(crate) const FORMAT_VERSION_BEFORE_REDO: u32 = 1;
-
 /// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
 pub const KEY_LEN_MAX: usize = 511;
 

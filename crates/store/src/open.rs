@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::disk::{self, Claim, Room};
 use crate::fold;
-use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_BEFORE_REDO, Map, MapSpec};
+use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
@@ -158,16 +158,7 @@ fn recover(
 ) -> std::result::Result<Pending, OpenError> {
     let clone_room = || room.try_clone().map_err(failed("open", directory));
     let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
-    let facts = match RedoFacts::read(&read.txn)? {
-        Some(facts) => facts,
-        None => {
-            drop(read);
-            write(env, put_format).map_err(|failure| room.write_error(failure))?;
-            read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
-            let damaged = StoreError::DamagedRow { map: Map::META.spec.name };
-            RedoFacts::read(&read.txn)?.ok_or(damaged)?
-        }
-    };
+    let facts = RedoFacts::read(&read.txn)?;
     let (redo, mut replay) = RedoLog::open(directory, clone_room()?, facts.identity, facts.folded)?;
     facts.replay(&mut read, &mut replay)?;
     let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
@@ -312,7 +303,7 @@ pub(crate) fn with_maps(
     }
     let env_with_meta = Arc::new(env);
     let found = format_of(&env_with_meta).map_err(|failure| engine_error(failure, data_file))?;
-    if !matches!(found, Some(FORMAT_VERSION | FORMAT_VERSION_BEFORE_REDO)) {
+    if found != Some(FORMAT_VERSION) {
         return Err(match found {
             Some(found) => OpenError::Format { found, supported: FORMAT_VERSION },
             None => not_a_store("it does not say its format"),

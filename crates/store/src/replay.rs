@@ -21,10 +21,9 @@ pub(crate) struct RedoFacts {
 }
 
 impl RedoFacts {
-    /// `None` in a data file of the format before.
-    pub(crate) fn read(txn: &Txn) -> Result<Option<RedoFacts>> {
+    pub(crate) fn read(txn: &Txn) -> Result<RedoFacts> {
         let damaged = || StoreError::DamagedRow { map: Map::META.spec.name };
-        let Some(identity) = txn.get(Map::META.index, IDENTITY_KEY)? else { return Ok(None) };
+        let identity = txn.get(Map::META.index, IDENTITY_KEY)?.ok_or_else(damaged)?;
         let identity = identity.try_into().map_err(|_| damaged())?;
         let number = |key: &[u8]| -> Result<u64> {
             let Some(bytes) = txn.get(Map::META.index, key)? else { return Ok(0) };
@@ -32,7 +31,7 @@ impl RedoFacts {
         };
         let (folded, written_through) = (number(FOLDED_KEY)?, number(THROUGH_KEY)?);
         let map_names = txn.get(Map::META.index, MAP_NAMES_KEY)?.unwrap_or_default().to_vec();
-        Ok(Some(RedoFacts { identity, folded, written_through, map_names }))
+        Ok(RedoFacts { identity, folded, written_through, map_names })
     }
 
     /// Whether the log numbers maps as this program does.

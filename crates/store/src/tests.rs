@@ -226,12 +226,13 @@ fn small_limits_make_batches_wait_and_large_ones_go_around_the_redo_log() {
 }
 
 #[test]
-fn a_data_file_of_the_format_before_is_brought_up_to_date() {
+fn a_data_file_of_the_format_before_is_refused_as_it_is() {
     use crate::layout::{self, FORMAT_KEY, Map};
     use crate::lmdb::{Env, EnvOptions, Mode, PutKind};
     let scratch = Scratch::new();
+    let data_file = scratch.path().join(layout::DATA_FILE);
     let env_options = EnvOptions {
-        data_file: &scratch.path().join(layout::DATA_FILE),
+        data_file: &data_file,
         map_bytes: 1 << 20,
         readers_max: 3,
         maps_max: layout::map_count(MAPS),
@@ -243,17 +244,12 @@ fn a_data_file_of_the_format_before_is_brought_up_to_date() {
     env.open_maps(&layout::other_maps(MAPS), true).unwrap();
     let mut txn = Txn::begin(&Arc::new(env), TxnKind::Write).unwrap();
     txn.put(Map::META.index, FORMAT_KEY, &1u32.to_be_bytes(), PutKind::Set).unwrap();
-    txn.put(Map::users(MAPS, ROWS).index, b"old", b"row", PutKind::Set).unwrap();
     txn.commit().unwrap();
 
-    let read_only = Store::open_read_only(scratch.path(), MAPS).unwrap();
-    assert_eq!(read_only.view().unwrap().get(ROWS, b"old").unwrap(), Some(&b"row"[..]));
-    drop(read_only);
-    for count in 1..3 {
-        let (store, mut writer) = scratch.open();
-        assert_eq!(store.view().unwrap().get(ROWS, b"old").unwrap(), Some(&b"row"[..]));
-        let mut batch = writer.begin().unwrap();
-        assert_eq!(batch.bump(b"opened", 1).unwrap(), count);
-        batch.commit().unwrap();
-    }
+    // The program that wrote it must still be able to export it.
+    let before = std::fs::read(&data_file).unwrap();
+    let refused = |error| matches!(error, Some(crate::OpenError::Format { found: 1, supported: 2 }));
+    assert!(refused(Store::open(scratch.path(), MAPS, &crate::Options::default()).err()));
+    assert!(refused(Store::open_read_only(scratch.path(), MAPS).err()));
+    assert!(std::fs::read(&data_file).unwrap() == before);
 }

@@ -99,7 +99,7 @@ impl View {
         loop {
             self.move_snapshot()?;
             let facts = RedoFacts::read(&self.read.txn)?;
-            let replayed = self.replay(directory, facts.as_ref());
+            let replayed = self.replay(directory, &facts);
             let now = begin(&self.shared).and_then(|txn| RedoFacts::read(&txn));
             match (replayed, now) {
                 (_, Ok(now)) if now != facts => {}
@@ -118,8 +118,7 @@ impl View {
     }
 
     /// Makes an overlay of the groups that are not in the data file; returns the number of the last.
-    fn replay(&mut self, directory: &Path, facts: Option<&RedoFacts>) -> Result<u64> {
-        let Some(facts) = facts else { return Ok(0) };
+    fn replay(&mut self, directory: &Path, facts: &RedoFacts) -> Result<u64> {
         let mut replay = RedoLog::read(directory, &self.shared.room, facts.identity, facts.folded)?;
         facts.replay(&mut self.read, &mut replay)?;
         Ok(facts.folded + replay.group_count() as u64)

@@ -5,12 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use store::{MapId, MapKind, MapSpec, Options, Store, Writer};
+use store::{MapId, MapKind, MapSpec, OpenError, Options, Store, Writer};
 
 pub(crate) const MAPS: &[MapSpec] =
     &[MapSpec { name: "rows", kind: MapKind::Plain }, MapSpec { name: "sets", kind: MapKind::IdSet }];
 pub(crate) const ROWS: MapId = MapId::new(0);
 pub(crate) const SETS: MapId = MapId::new(1);
+
+/// How often an opening is tried.
+const FORK_PATIENCE: usize = 100_000;
 
 pub(crate) struct Scratch(PathBuf);
 
@@ -32,7 +35,14 @@ impl Scratch {
     }
 
     pub(crate) fn open_with(&self, options: &Options) -> (Store, Writer) {
-        Store::open(self.path(), MAPS, options).unwrap()
+        // A process that another test is starting has a copy of the lock from its fork to its exec.
+        for _ in 0..FORK_PATIENCE {
+            match Store::open(self.path(), MAPS, options) {
+                Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+                outcome => return outcome.unwrap(),
+            }
+        }
+        panic!("the store is open already");
     }
 }
 
