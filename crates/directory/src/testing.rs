@@ -90,6 +90,19 @@ pub(crate) struct Found {
     pub(crate) references: Vec<String>,
 }
 
+/// Of a search that was refused.
+impl From<Outcome> for Found {
+    fn from(outcome: Outcome) -> Found {
+        Found {
+            code: outcome.code,
+            matched_dn: outcome.matched_dn,
+            diagnostic: outcome.diagnostic,
+            entries: Vec::new(),
+            references: outcome.referrals,
+        }
+    }
+}
+
 impl Found {
     pub(crate) fn dns(&self) -> Vec<&str> {
         self.entries.iter().map(|entry| entry.dn.as_str()).collect()
@@ -318,13 +331,7 @@ impl TestDirectory {
         let id = MessageId(7);
         let mut out = Vec::new();
         match Search::start(&self.snapshot, &self.requester, id, request, controls) {
-            Err(outcome) => Found {
-                code: outcome.code,
-                matched_dn: outcome.matched_dn,
-                diagnostic: outcome.diagnostic,
-                entries: Vec::new(),
-                references: outcome.referrals,
-            },
+            Err(outcome) => outcome.into(),
             Ok(mut search) => {
                 if !self.use_indexes {
                     search.ignore_indexes();

@@ -412,14 +412,12 @@ impl Pending {
         self.bytes_max / 2
     }
 
-    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through): there is little room left on the disk or in the
-    /// map, or the batch is large.
+    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through), because there is little room left on the disk or in
+    /// the map.
     pub(crate) fn prefers_write_through(&self, group_bytes: usize) -> Result<bool> {
         let engine = self.env.facts()?;
         let room_in_map = engine.map_bytes.saturating_sub(engine.used_bytes);
-        Ok(group_bytes > self.group_bytes_max()
-            || room_in_map < 2 * (self.bytes_max + group_bytes) as u64
-            || self.room.check_reserve().is_err())
+        Ok(room_in_map < 2 * (self.bytes_max + group_bytes) as u64 || self.room.check_reserve().is_err())
     }
 }
 

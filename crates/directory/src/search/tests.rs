@@ -67,13 +67,7 @@ impl<'a> Question<'a> {
     fn ask_once(&self, directory: &TestDirectory, ignores_indexes: bool) -> Found {
         match self.answer(directory, ignores_indexes) {
             Ok(messages) => received(&messages),
-            Err(outcome) => Found {
-                code: outcome.code,
-                matched_dn: outcome.matched_dn,
-                diagnostic: outcome.diagnostic,
-                entries: Vec::new(),
-                references: outcome.referrals,
-            },
+            Err(outcome) => outcome.into(),
         }
     }
 
