@@ -23,9 +23,11 @@ import shutil
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "goals"))
+import servers  # noqa: E402
+
 PANDO = "target/release/pando"
-ADMIN = "cn=admin"
-PASSWORD = "connections-password"
 
 
 def options():
@@ -39,66 +41,54 @@ def options():
     return parser.parse_args()
 
 
-class Processes(contextlib.ExitStack):
-    """Processes that end with the block."""
+class Agent(servers.Process):
+    """A load agent, on the other processor than the servers."""
 
-    def start(self, core, *command, environment=None):
-        """Starts a program on a core; gives it and the first line that says where it listens."""
-        process = subprocess.Popen(
-            ["taskset", "-c", str(core), PANDO, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=os.environ | (environment or {}),
-        )
-        self.callback(self.stop, process)
-        for line in process.stdout:
-            address = next((word for word in line.split() if "127.0.0.1:" in word), None)
-            if address:
-                return process, address.removeprefix("ldap://").rstrip(",;.")
-        sys.exit(f"pando {' '.join(command)}: ended before it listened")
+    name = "agent"
 
-    @staticmethod
-    def stop(process):
-        process.terminate()
-        process.communicate()
+    def __init__(self, folder, token):
+        super().__init__(PANDO, str(folder), "1")
+        self.token = token
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def command(self):
+        return [self.pando, "bench", "agent", "--listen", self.address, "--token-file", str(self.token)]
 
 
-def run(kind, clients, servers, agents, arguments, load):
+def run(clients, at_work, agents, arguments, how):
     """One run; the result's only workload. The null responder's answers are not those asked for: code 7 says that, and is right."""
-    output = arguments.folder / "run.json"
-    command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", ADMIN]
+    output, first = arguments.folder / "run.json", at_work[0]
+    command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", first.admin]
     command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries), "--clients", str(clients)]
     command += ["--warmup", "3s", "-o", str(output)]
-    command += ["--agents", ",".join(agents), "--token-file", str(arguments.folder / "token")]
-    for process, address in servers:
-        command += ["--target", f"ldap://{address}", "--server-pid", str(process.pid)]
-    finished = subprocess.run(command + load, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if finished.returncode != (0 if kind == "pando" else 7):
+    command += ["--agents", ",".join(agent.address for agent in agents), "--token-file", str(arguments.folder / "token")]
+    for server in at_work:
+        command += ["--target", server.uri, "--server-pid", str(server.process.pid)]
+    finished = subprocess.run(command + how, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if finished.returncode != (7 if first.name == "null" else 0):
         sys.exit(f"{clients} connections: {finished.stdout[-2000:]} {finished.stderr[-2000:]}")
     return json.loads(output.read_text())["workloads"][0]
+
+
+def folder_of(number, arguments):
+    """What the server process of this number has for itself."""
+    return arguments.folder / f"process-{number}"
 
 
 def measure(kind, clients, arguments):
     """One step of one server."""
     count = -(-clients // arguments.per_process)
-    with Processes() as processes:
-        if kind == "pando":
-            environment = {"PANDO_ADMIN_PASSWORD": PASSWORD}
-            serve = ["serve", "--admin-dn", ADMIN, "--listen", "ldap://127.0.0.1:0", "--data"]
-            data = [str(arguments.folder / f"data-{number}") for number in range(count)]
-            servers = [processes.start(0, *serve, folder, environment=environment) for folder in data]
-        else:
-            null = ["bench", "limit", "--listen", "127.0.0.1:0"]
-            servers = [processes.start(0, *null) for _ in range(count)]
-        token = str(arguments.folder / "token")
-        agent = ["bench", "agent", "--listen", "127.0.0.1:0", "--token-file", token]
-        agents = [processes.start(1, *agent)[1] for _ in range(count)]
-        idle = run(kind, clients, servers, agents, arguments, ["--rate", "1000", "--duration", "3s"])
-        busy = run(kind, clients, servers, agents, arguments, ["--duration", f"{arguments.seconds}s"])
+    data = servers.people(arguments.entries)
+    at_work = [kind(PANDO, str(folder_of(number, arguments)), data, "0") for number in range(count)]
+    agents = [Agent(folder_of(number, arguments) / "agent", arguments.folder / "token") for number in range(count)]
+    with contextlib.ExitStack() as ended:
+        for process in at_work + agents:
+            ended.callback(process.stop)
+            process.start()
+        idle = run(clients, at_work, agents, arguments, ["--rate", "1000", "--duration", "3s"])
+        busy = run(clients, at_work, agents, arguments, ["--duration", f"{arguments.seconds}s"])
     return {
-        "server": kind,
+        "server": kind.name,
         "connections": clients,
         "processes": count,
         "operations_per_second": busy["per_second"],
@@ -108,25 +98,31 @@ def measure(kind, clients, arguments):
     }
 
 
+def load(steps, arguments):
+    """Loads one directory, and copies it for the other processes."""
+    say = lambda text: print(text, file=sys.stderr)
+    data = servers.people(arguments.entries)
+    for kind in (servers.Pando, servers.Null):
+        first = kind(PANDO, str(folder_of(0, arguments)), data, "0")
+        first.load(say)
+        for number in range(1, -(-max(steps) // arguments.per_process)):
+            other = kind(PANDO, str(folder_of(number, arguments)), data, "0")
+            shutil.copytree(first.folder, other.folder)
+
+
 def main():
     arguments = options()
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     steps = [int(step) for step in arguments.steps.split(",")]
     shutil.rmtree(arguments.folder, ignore_errors=True)
     arguments.folder.mkdir(parents=True)
-    for name, secret in [("token", secrets.token_hex(24)), ("password", PASSWORD)]:
+    for name, secret in [("token", secrets.token_hex(24)), ("password", servers.PASSWORD)]:
         (arguments.folder / name).write_text(secret)
         (arguments.folder / name).chmod(0o600)
-    ldif = arguments.folder / "people.ldif"
-    generate = [PANDO, "generate", "people", "--entries", str(arguments.entries), "-o", str(ldif)]
-    subprocess.run(generate, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    first = arguments.folder / "data-0"
-    subprocess.run([PANDO, "import", "--data", str(first), str(ldif)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for number in range(1, -(-max(steps) // arguments.per_process)):
-        shutil.copytree(first, arguments.folder / f"data-{number}")
+    load(steps, arguments)
     results = []
     for step in steps:
-        for kind in ["pando", "null"]:
+        for kind in (servers.Pando, servers.Null):
             results.append(measure(kind, step, arguments))
             print(json.dumps(results[-1]), file=sys.stderr)
     report(results)

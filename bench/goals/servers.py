@@ -26,13 +26,18 @@ class Data:
     entries: int
     suffix: str
     indexes: tuple  # "attribute:kind,kind"
-    password: str  # of everybody in it, hashed with {SSHA} before any loader sees it
+    password: str  # of everybody in it, hashed with {SSHA} before any loader sees it; none where the template has its own
+    constants: tuple = ()  # of the template, "name=value"
 
     def generate(self, pando):
-        salt = b"saltsalt"
-        hashed = base64.b64encode(hashlib.sha1(self.password.encode() + salt).digest() + salt).decode()
-        constant = f"password=\\{{SSHA\\}}{hashed}"
-        return [pando, "generate", self.template, "--entries", str(self.entries), "--seed", "1", "--constant", constant]
+        command = [pando, "generate", self.template, "--entries", str(self.entries), "--seed", "1"]
+        for constant in self.constants:
+            command += ["--constant", constant]
+        if self.password:
+            salt = b"saltsalt"
+            hashed = base64.b64encode(hashlib.sha1(self.password.encode() + salt).digest() + salt).decode()
+            command += ["--constant", f"password=\\{{SSHA\\}}{hashed}"]
+        return command
 
     def description(self):
         """What a folder that has it says, so that another is not taken for it."""
@@ -40,7 +45,7 @@ class Data:
         if os.path.exists(self.template):
             with open(self.template) as file:
                 text = file.read()
-        return json.dumps([self.name, text, self.entries, self.suffix, self.indexes, self.password])
+        return json.dumps([self.name, text, self.entries, self.suffix, self.indexes, self.password, *self.constants])
 
     def parsed_indexes(self):
         return [(attribute, kinds.split(",")) for attribute, kinds in (index.split(":") for index in self.indexes)]
@@ -66,31 +71,19 @@ def piped(producer, consumer, log):
             raise Failed(f"{consumer[0]} failed: see {log}")
 
 
-class Server:
-    """A server over its data. One is at work at a time, the others are held with their memory warm."""
+class Process:
+    """A program that listens on a free port, on a processor, with what it says in a file of its folder. What it is called is its `name`,
+    and `command` how it is started."""
 
-    def __init__(self, pando, folder, data, cpu):
-        self.pando, self.data, self.cpu = pando, data, cpu
-        self.folder = os.path.join(folder, f"{data.name}-{data.entries}", self.name)
-        self.log = os.path.join(self.folder, "server.log")
-        self.admin = f"cn=admin,{data.suffix}"
+    def __init__(self, pando, folder, cpu):
+        self.pando, self.folder, self.cpu = pando, folder, cpu
+        self.log = os.path.join(folder, "server.log")
         self.process, self.is_held = None, False
-
-    def load(self, say):
-        mark = os.path.join(self.folder, "loaded")
-        if os.path.exists(mark) and open(mark).read() == self.data.description():
-            return
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.makedirs(os.path.join(self.folder, "data"))
-        began = time.monotonic()
-        self.fill()
-        say(f"{self.name}: loaded {self.data.name}, {self.data.entries:,}, in {time.monotonic() - began:.1f} s")
-        with open(mark, "w") as file:
-            file.write(self.data.description())
 
     def start(self):
         port = free_port()
-        self.uri = f"ldap://127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
+        self.uri = f"ldap://{self.address}"
         environment = dict(os.environ, PANDO_ADMIN_PASSWORD=PASSWORD)
         with open(self.log, "ab") as log:
             command = ["taskset", "-c", self.cpu, *self.command()]
@@ -125,6 +118,30 @@ class Server:
                 self.process.kill()
                 self.process.wait()
             self.process = None
+
+
+class Server(Process):
+    """A server over its data. One is at work at a time, the others are held with their memory warm."""
+
+    def __init__(self, pando, folder, data, cpu):
+        super().__init__(pando, os.path.join(folder, f"{data.name}-{data.entries}", self.name), cpu)
+        self.data = data
+        self.admin = f"cn=admin,{data.suffix}"
+
+    def load(self, say):
+        """Loads it unless it is loaded; the seconds that took, or None."""
+        mark = os.path.join(self.folder, "loaded")
+        if os.path.exists(mark) and open(mark).read() == self.data.description():
+            return None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(os.path.join(self.folder, "data"))
+        began = time.monotonic()
+        self.fill()
+        seconds = time.monotonic() - began
+        say(f"{self.name}: loaded {self.data.name}, {self.data.entries:,}, in {seconds:.1f} s")
+        with open(mark, "w") as file:
+            file.write(self.data.description())
+        return seconds
 
 
 class Pando(Server):
@@ -182,7 +199,7 @@ class Null(Server):
         os.makedirs(self.folder, exist_ok=True)
 
     def command(self):
-        return [self.pando, "bench", "limit", "--listen", self.uri.removeprefix("ldap://")]
+        return [self.pando, "bench", "limit", "--listen", self.address]
 
 
 # A workload over `pando generate people`: its title and its jobs are still to come.
@@ -206,13 +223,19 @@ def people(entries):
 
 def run_load(server, title, jobs, file, duration, warmup, output):
     """Loads a server with a workload over people from processor 1; the result's only workload."""
+    return run_workload(server, PEOPLE_WORKLOAD.format(title=title, jobs=jobs), file, duration, warmup, output)
+
+
+def run_workload(server, text, file, duration, warmup, output, seed=1):
+    """The same with any workload, whose text goes into the file."""
     with open(file, "w") as workload:
-        workload.write(PEOPLE_WORKLOAD.format(title=title, jobs=jobs))
+        workload.write(text)
     command = [server.pando, "bench", "run", "--workload", str(file), "--no-limit", "--target", server.uri]
     command += ["-D", server.admin, "-w", PASSWORD, "--entries", str(server.data.entries), "--load-cpus", "1"]
-    command += ["--server-pid", str(server.process.pid), "--duration", duration, "--warmup", warmup, "-o", str(output)]
+    command += ["--server-pid", str(server.process.pid), "--duration", duration, "--warmup", warmup]
+    command += ["--seed", str(seed), "-o", str(output)]
     if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-        raise Failed(f"{server.name}, {title}: the load found faults, said above")
+        raise Failed(f"{server.name}, {file}: the load found faults, said above")
     with open(output) as result:
         return json.load(result)["workloads"][0]
 

@@ -6,7 +6,7 @@
 mod support;
 
 use bench::peers::comparison::BULK_LOAD;
-use bench::result::RunResult;
+use bench::result::{RunResult, WorkloadResult};
 use std::process::Command;
 use support::Scratch;
 use support::pando::PROGRAM;
@@ -209,6 +209,42 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     assert_eq!(run.status.code(), Some(1));
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(said.contains("another command") && said.contains("200ms"), "{said}");
+}
+
+/// With --one-at-a-time a server is through with everything before the next is loaded, and one that is through is not loaded again.
+#[test]
+fn one_server_goes_through_all_before_the_next() {
+    let scratch = Scratch::new("peers-one");
+    let search = scratch.write("search.toml", SEARCH);
+    let output = scratch.join("result.json");
+    let run = || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["bench", "peers", "--peers", "openldap", "--entries", "100", "--rounds", "2"]);
+        command.args(["--one-at-a-time", "--resume", "--no-limit", "--duration", "200ms", "--warmup", "0s"]);
+        command.args(["--server-cpus", "0", "--load-cpus", "0"]).arg("--workload").arg(&search);
+        let run = command.arg("--folder").arg(scratch.path()).arg("-o").arg(&output).output().unwrap();
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert!(run.status.success(), "{said}");
+        (RunResult::read(&output).unwrap(), said)
+    };
+    let (mut result, said) = run();
+    let place = |row: &WorkloadResult| {
+        let product = row.server.product.split(' ').next().unwrap();
+        format!("{product} {} {}", row.workload, row.round)
+    };
+    let places: Vec<_> = result.workloads.iter().map(place).collect();
+    let of = |product: &str| [1, 2].map(|round| format!("{product} search {round}"));
+    let load = |product: &str| format!("{product} {BULK_LOAD} 1");
+    let expected =
+        [vec![load("Pando")], of("Pando").to_vec(), vec![load("OpenLDAP")], of("OpenLDAP").to_vec()];
+    assert_eq!(places, expected.concat(), "{said}");
+    check_loads(&result, &["Pando", "OpenLDAP"]);
+
+    result.workloads.pop();
+    result.write(&output).unwrap();
+    let (again, said) = run();
+    assert!(!said.contains("Pando 0") && said.contains("OpenLDAP 2") && said.contains("loading"), "{said}");
+    assert_eq!(again.workloads.iter().map(place).collect::<Vec<_>>(), expected.concat(), "{said}");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //!
 //! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without housekeeping that would
 //! cost the one that is measured. Each round goes through the servers in another order, so that none always has the place
-//! after the same neighbour. Where the disk has no room for all data at a time, one server goes through all rounds before the next is
-//! loaded, and the result says so.
+//! after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server goes through all
+//! rounds before the next is loaded, which is said.
 //!
 //! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that is given what an
-//! earlier one had measured ([`done`](super::done)) goes on where that ended. A server that ends in the middle is started again for the next workload.
+//! earlier one had measured ([`super::done`]) goes on where that ended. A server that ends in the middle is started again for the next workload.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -40,6 +40,9 @@ pub struct Plan<'p> {
     pub rounds: u32,
     /// How long servers that compile what they run are warmed up after each start.
     pub java_warm_up: Duration,
+    /// One server goes through all rounds before the next is loaded, even if there is room for all: data of millions of entries then has
+    /// all of the memory for itself.
+    pub one_at_a_time: bool,
 }
 
 /// Who is told how it goes.
@@ -98,9 +101,9 @@ pub fn compare(
     let mut run = Run { plan, data, result, say, save, questions, answers: Vec::new() };
     let is_load_only = measure.workloads().is_empty();
     match loading::room(plan.products, data, &plan.folder)? {
-        Room::ForAll if !is_load_only => run.all_at_a_time(measure),
+        Room::ForAll if !is_load_only && !plan.one_at_a_time => run.all_at_a_time(measure),
         room => {
-            if room == Room::ForOne && !is_load_only {
+            if room == Room::ForOne && !is_load_only && !plan.one_at_a_time {
                 (run.say)(
                     "the disk has no room for all servers' data: one server after the other, not in alternation",
                 );
@@ -153,8 +156,13 @@ impl Run<'_> {
         contestants.into_iter().for_each(|contestant| self.end(contestant));
     }
 
+    /// A server that an earlier run is through with is not loaded again, and its answers are not compared with those of this run.
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
+            if done::is_product_done(self.result, measure.workloads(), *product, self.plan.rounds) {
+                (self.say)(&format!("{}: was measured by the run before", product.label()));
+                continue;
+            }
             let Some(contestant) = self.prepare(*product, measure) else { continue };
             let mut alone = [contestant];
             for round in 1..=self.plan.rounds {
@@ -207,7 +215,7 @@ impl Run<'_> {
         let Some(server) = &contestant.server else { return Ok(contestant) };
         let began = Instant::now();
         let mut connection = server.bound(&self.plan.setup.admin_dn, &self.plan.setup.admin_password)?;
-        let answers = answers::ask(&mut connection, &self.questions)?;
+        let answers = answers::ask(&mut connection, &self.questions, self.plan.setup.passwords)?;
         (self.say)(&format!(
             "{name}: started in {:.1} s, answered {} questions in {:.1} s",
             started.as_secs_f64(),

@@ -4,6 +4,7 @@ use super::Product;
 use super::comparison::BULK_LOAD;
 use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
+use crate::workload::Workload;
 
 /// Takes out what is to be tried again: everything that did not come to its end. The null responder is measured at the end of a run.
 pub fn forget_failed(result: &mut RunResult) {
@@ -24,13 +25,20 @@ pub(super) fn is_done(result: &RunResult, workload: &str, round: u32, product: &
 
 /// Whether there is nothing left to do of a group.
 pub fn is_group_done(result: &RunResult, group: &Group, products: &[Product], rounds: u32) -> bool {
-    let were_run = |product: &Product| {
-        let product = known_server(result, *product).product;
-        let all =
-            group.workloads.iter().flat_map(|workload| (1..=rounds).map(move |round| (workload, round)));
-        all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
-    };
-    !group.workloads.is_empty() && products.iter().all(were_run)
+    products.iter().all(|product| is_product_done(result, &group.workloads, *product, rounds))
+}
+
+/// Whether there is nothing left to do of these workloads on a product. Without workloads there is: it is to be loaded and asked.
+pub(super) fn is_product_done(
+    result: &RunResult,
+    workloads: &[Workload],
+    product: Product,
+    rounds: u32,
+) -> bool {
+    let product = known_server(result, product).product;
+    let all = workloads.iter().flat_map(|workload| (1..=rounds).map(move |round| (workload, round)));
+    !workloads.is_empty()
+        && all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
 }
 
 /// A product as the result knows it, its load left out; its name alone where nothing was measured of it.
@@ -87,6 +95,7 @@ mod tests {
         ];
         assert!(!is_group_done(&result, &group, &products, 1));
         assert!(is_group_done(&result, &group, &products[..1], 1));
+        assert!(!is_product_done(&result, &[], Product::Pando, 1));
         assert!(!is_group_done(&result, &group, &products[..1], 2));
         result.workloads.push(row("people-search", "389 DS 2", true));
         assert!(is_group_done(&result, &group, &products, 1));

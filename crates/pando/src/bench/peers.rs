@@ -39,6 +39,9 @@ pub(crate) struct PeersArguments {
     /// How often each workload runs on each server
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
+    /// Load a server when the one before is through with everything and its data is gone, instead of letting all take turns
+    #[arg(long)]
+    one_at_a_time: bool,
     /// How long each run measures: 10s, 5m [default: as the workload says]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -251,6 +254,7 @@ fn measure_group(
         export: arguments.load_only,
         rounds: arguments.rounds,
         java_warm_up: arguments.java_warmup,
+        one_at_a_time: arguments.one_at_a_time,
     };
     let mut watch = live::of_each();
     let mut driven = Driven {
@@ -297,12 +301,14 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
 pub(crate) const HELP: &str = "\
 Servers run one at a time, each on --server-cpus. Data is generated once, loaded into each by its own bulk loader, and the same searches
 are answered by all before anything is measured; differences are printed. docs/peers.md says what is set on each server and why.
+With --one-at-a-time there is data of one server on the disk, and one in memory.
 ./dev peers installs the servers. The result is saved after every workload; with --resume the same command goes on where it was interrupted.
 
 Examples:
   pando bench peers --entries 100000 --workloads 'people-*,oid-mixed' -o result.json
   pando bench peers --peers openldap --workload mine.toml --rounds 5 --duration 10s
   pando bench peers --workloads '*' --rounds 1 --duration 3s -o all.json --resume
+  pando bench peers --workloads 'm-vault-*' --entries 10000000 --rounds 1 --one-at-a-time -o large.json --resume
   pando bench peers --load-only --entries 1000000 --peers openldap,opendj
 
 Exit codes:

@@ -84,6 +84,7 @@ fn measure_group(
         export: false,
         rounds: 1,
         java_warm_up: std::time::Duration::ZERO,
+        one_at_a_time: false,
     };
     let mut watch = live::of_each();
     let mut driven = Driven {
