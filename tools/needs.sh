@@ -18,6 +18,8 @@ die() {
     exit 1
 }
 
+can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -41,13 +43,24 @@ apt_has() {
     apt-cache policy "$1" | grep -q 'Candidate: [^(]'
 }
 
-# apt_install PACKAGE...
+# apt_install PACKAGE... It takes nothing away that somebody has installed.
 apt_install() {
     command -v apt-get >/dev/null || die "install these by hand, this is no Debian: $*"
+    can_be_root || die "there is neither root nor sudo here; ask an administrator to install: $*"
     say "installing from Debian: $*"
     apt_update
     as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$@" >/dev/null
+        apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-remove --no-install-recommends "$@" >/dev/null
+}
+
+need_python() {
+    [ -x /usr/bin/python3 ] || apt_install python3
+}
+
+# What TLS trusts; a bare Debian trusts nobody. Other systems keep it elsewhere.
+need_certificates() {
+    command -v apt-get >/dev/null || return 0
+    [ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || apt_install ca-certificates
 }
 
 # version_at_least WANTED FOUND
@@ -58,35 +71,35 @@ rust_version() { rustc --version 2>/dev/null | awk '{ print $2 }'; }
 rust_is_new_enough() { command -v cargo >/dev/null && version_at_least "$rust_minimum" "$(rust_version)"; }
 
 need_rust() {
-    # rustup's own folder is not on everybody's PATH right after it was installed.
-    if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
-        PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
-    fi
+    if rust_is_new_enough; then return; fi
+    # rustup's own folder is not on everybody's PATH, and Debian's older cargo may be.
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
     if rust_is_new_enough; then return; fi
     say "Pando needs Rust $rust_minimum or newer, here is: $(rust_version | grep . || echo none)"
+    need_certificates
     if ! command -v rustup >/dev/null; then install_rustup; fi
-    say "installing the stable Rust toolchain by rustup"
+    say "installing the stable Rust toolchain by rustup, and making it the default"
     rustup toolchain install stable --profile minimal --component rustfmt --component clippy
     rustup default stable
     hash -r
     rust_is_new_enough || die "cargo on the PATH is still $(rust_version): put ${CARGO_HOME:-$HOME/.cargo}/bin first"
 }
 
-# Debian 13 packages rustup; on Debian 12, whose own compiler is too old, it comes from the Rust project's installer.
+# Debian 13 packages rustup. It comes from the Rust project's installer on Debian 12, which has none and whose own compiler is too old; for
+# who cannot become root; and where Debian's rustup cannot be installed beside what is there, such as Debian's cargo. need_rust has put the
+# folder that it goes to on the PATH.
 install_rustup() {
-    if apt_has rustup; then
-        apt_install rustup
-        return
-    fi
-    command -v curl >/dev/null || apt_install curl ca-certificates
+    if can_be_root && apt_has rustup && apt_install rustup; then return; fi
+    command -v curl >/dev/null || apt_install curl
     say "installing rustup into your home by the Rust project's installer (https://rustup.rs)"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none
-    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none ||
+        die "that did not work: install Rust $rust_minimum or newer by hand"
+    hash -r
 }
 
 need_c_compiler() {
-    # LMDB, the storage engine, is C.
-    command -v cc >/dev/null || apt_install gcc libc6-dev
+    # LMDB, the storage engine, is C. Debian's gcc alone has no headers to compile anything with.
+    if ! echo '#include <stdlib.h>' | cc -E -x c - >/dev/null 2>&1; then apt_install gcc libc6-dev; fi
 }
 
 # The client that `run` shows a search with.
