@@ -89,7 +89,7 @@ impl Access {
     /// The rights of `requester`.
     pub fn of(requester: &Requester, settings: &Settings) -> Access {
         let standing = match requester {
-            Requester::Anonymous => Standing::Anonymous { reads_tree: settings.anonymous_read },
+            Requester::Anonymous => Standing::Anonymous { reads_tree: settings.anonymous_read() },
             Requester::User { id, .. } => Standing::User(*id),
             Requester::Administrator { .. } => Standing::Administrator,
         };

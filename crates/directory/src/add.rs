@@ -16,8 +16,10 @@ use crate::allocations::Allocations;
 use crate::catalog::{is_link_type, last_entry_id};
 use crate::decide::Deciding;
 use crate::given_values::{
-    KeyedValue, Newcomer, check_modifiable, check_value, given_twice, read_description, read_values,
+    KeyedValue, Newcomer, check_modifiable, check_value, given_twice, only_value, read_description,
+    read_values,
 };
+use crate::new_entry::NewEntry;
 use crate::quoted::Quoted;
 use crate::record::{Add, Change, Record, Value};
 use crate::referral::referral;
@@ -25,7 +27,7 @@ use crate::rows::EntryId;
 use crate::schema_check::{check_attributes, object_class_type, read_classes};
 use crate::target::{check_depth, check_not_virtual, entry_dn, missing};
 use crate::tree::{Found, NormalName, State, parse_dn, render_dn, render_rdn};
-use crate::working_entry::WorkingEntry;
+use crate::value_list::ValueList;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -43,17 +45,18 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         return Err(missing(state, &dn, &name, nearest)?);
     }
     let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
-    let mut entry = WorkingEntry::new(state, newcomer.id);
+    let mut entry = NewEntry::new(state.catalog);
     add_given(deciding, &newcomer, &mut entry, request)?;
     for ava in naming_values(schema, &dn)? {
         add_naming(&mut entry, ava, schema)?;
     }
-    let classes = entry.values(&AttributeDescription::of(object_class_type(schema)?))?;
-    let class_set = read_classes(schema, classes.iter().map(Vec::as_slice))?;
-    check_attributes(schema, &class_set, &entry.present()?)?;
+    let class_set =
+        read_classes(schema, entry.values(&AttributeDescription::of(object_class_type(schema)?)))?;
+    check_attributes(schema, &class_set, &entry.present())?;
     let place = find_place(deciding, &dn, &name)?;
-    deciding.stamp_creation(&mut entry)?;
-    deciding.stamp_change(&mut entry)?;
+    for (description, value) in deciding.creation().chain(deciding.change()) {
+        entry.set(description, value);
+    }
     let mut allocations = Allocations::new(state.catalog);
     let add = Add {
         id: newcomer.id,
@@ -71,7 +74,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
 fn add_given(
     deciding: Deciding<'_>,
     newcomer: &Newcomer<'_>,
-    entry: &mut WorkingEntry<'_>,
+    entry: &mut NewEntry<'_>,
     request: &AddRequest<'_>,
 ) -> Result<()> {
     let schema = &*deciding.state.catalog.schema;
@@ -85,8 +88,14 @@ fn add_given(
                 format!("{} has no values: an attribute to be added needs one", attribute.description),
             ));
         }
+        if !entry.has(&description)
+            && let Some(value) = only_value(deciding.state, &description, attribute.values)?
+        {
+            entry.add_only(description, value.to_vec());
+            continue;
+        }
         let values = read_values(deciding, Some(newcomer), &description, attribute.values)?;
-        if let Some(place) = entry.add_all(&description, values)? {
+        if let Some(place) = entry.add_all(description, values) {
             return Err(given_twice(attribute.description, place + 1));
         }
     }
@@ -136,16 +145,20 @@ pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingVa
     Ok(values)
 }
 
-fn add_naming(entry: &mut WorkingEntry<'_>, naming: NamingValue, schema: &Schema) -> Result<()> {
+fn add_naming(entry: &mut NewEntry<'_>, naming: NamingValue, schema: &Schema) -> Result<()> {
     let NamingValue { description, value } = naming;
+    let Some(values) = entry.values_mut(&description) else {
+        let mut values = ValueList::with_capacity(1);
+        values.insert(value);
+        entry.add_all(description, values);
+        return Ok(());
+    };
     let attribute_type = schema.type_by_id(description.type_id);
-    if !entry.contains(&description, &value.key)?
-        && attribute_type.single_value
-        && entry.value_count(&description)? > 0
-    {
+    if !values.contains(&value.key) && attribute_type.single_value {
         return Err(contradicts_name(attribute_type));
     }
-    entry.add(&description, value).map(drop)
+    values.insert(value);
+    Ok(())
 }
 
 /// The refusal of a single-valued attribute that has another value than the name gives it.
@@ -193,11 +206,11 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
     };
     check_superior(state, parent)?;
     check_depth(name.depth(), suffix.rdn_count)?;
-    let mut rdn = String::new();
+    let mut rdn = String::with_capacity(48);
     if let Some(own) = dn.rdn() {
         render_rdn(schema, &own, &mut rdn);
     }
-    let dn = format!("{rdn},{}", entry_dn(state, parent)?);
+    let dn = [rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat();
     Ok(Place { parent, rdn, dn })
 }
 

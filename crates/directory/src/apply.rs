@@ -112,8 +112,9 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
     if record.csn <= last_csn(batch)? {
         return Ok(());
     }
-    let csn = record.csn.to_string();
-    batch.put(META, META_LAST_CSN, csn.as_bytes())?;
+    let csn = record.csn.text();
+    // Every record sets these rows anew: the commit writes them.
+    batch.put_held(META, META_LAST_CSN, csn.as_bytes())?;
     let dn = match &record.change {
         Change::Add(add) => &add.dn,
         Change::Modify(modify) => &modify.dn,
@@ -131,7 +132,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         }
     };
     if let Some(number) = number {
-        batch.put(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
+        batch.put_held(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
     }
     Ok(())
 }
@@ -141,7 +142,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
         return Ok(());
     }
     if add.id > last_entry_id(batch)? {
-        batch.put(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
+        batch.put_held(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
     }
     let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
     let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
@@ -267,7 +268,13 @@ fn put_node(
     if child(batch, place.parent, own_name)?.is_none_or(|(owner, _)| owner == id) {
         batch.put(NAMES, &name_key(place.parent, own_name), &encode_name_row(id, place.flags))?;
     }
-    batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
+    match &old {
+        None => batch.insert_new_id(CLASSES, &class_key(place.class_set), id.0)?,
+        Some(old) if old.class_set != place.class_set => {
+            batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
+        }
+        Some(_) => {}
+    }
     let old_parent = old.map(|old| old.parent);
     if old_parent != Some(place.parent) {
         let size = batch.count(&subtree_counter(id))? + 1;
@@ -293,8 +300,12 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     let name = normal_rdn(catalog, parent, rdn)?;
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
-    let size = batch.count(&subtree_counter(id))? + 1;
-    count_below(batch, parent, -1, -size)?;
+    // There is nothing below what has no children, and whoever decided to delete it has just asked for those.
+    let below = match batch.count(&children_counter(id))? {
+        0 => 0,
+        _ => batch.count(&subtree_counter(id))?,
+    };
+    count_below(batch, parent, -1, -1 - below)?;
     batch.delete(NODES, &id_key(id))?;
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! What a search result says of an attribute before its values, encoded once for each attribute of the catalogue.
 //!
 //! A result of all attributes writes some twenty of these. Most descriptions and values are so short that each length takes one octet; then
-//! the head is a copy of 32 octets with two of them set, and whether the attribute is returned at all stands in the same line of memory.
+//! the head is a copy of 32 octets with two of them set, and whether the attribute is returned at all stands in the same line of memory. Rejected: making room for
+//! several attributes and copying values into it in blocks of 32 octets, each over the end of the one before; memmove says the same with fewer checks of bounds
+//! (10,187 instructions for a search for all of an entry, 10,867 so).
 
 use ldap::Tag;
 

@@ -35,9 +35,15 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// has no rule.
 pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(value.len() + 8);
-    match def.equality {
-        Some(rule) if rule.normalize(schema, value, &mut key).is_ok() => key,
-        _ => value.to_vec(),
+    put_normal_value(schema, def, value, &mut key);
+    key
+}
+
+/// Appends the [normal form](normal_value) of a value.
+pub(crate) fn put_normal_value(schema: &Schema, def: &AttributeDef, value: &[u8], out: &mut Vec<u8>) {
+    let is_made = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
+    if !is_made {
+        out.extend_from_slice(value);
     }
 }
 
@@ -48,7 +54,7 @@ pub(crate) fn update(
     batch: &mut Batch<'_>,
     writing: &Writing<'_>,
     attribute: AttrId,
-    removed: &[Vec<u8>],
+    removed: &[&[u8]],
     added: &[&[u8]],
 ) -> Result<()> {
     let def = writing.catalog.attribute(attribute);
@@ -61,15 +67,24 @@ pub(crate) fn update(
         rows.sort_unstable();
         rows.dedup();
     }
+    // No two values of an attribute have the same normal form, so only one with other options can have the key of a value that comes.
+    let is_alone =
+        || writing.entry.ids().all(|id| id == def.id || writing.catalog.attribute(id).base != def.base);
+    let is_alone = !come.is_empty() && is_alone();
+    for row in &come {
+        let (part, key) = row;
+        if is_alone && *part == IndexPart::Values && gone.binary_search(row).is_err() {
+            batch.insert_new_id(part.map(), key, writing.id.0)?;
+        } else {
+            batch.insert_id(part.map(), key, writing.id.0)?;
+        }
+    }
     gone.retain(|row| come.binary_search(row).is_err());
     if !gone.is_empty() {
         keep_what_others_have(batch, writing, def, parts, &mut gone)?;
     }
     for (part, key) in &gone {
         batch.remove_id(part.map(), key, writing.id.0)?;
-    }
-    for (part, key) in &come {
-        batch.insert_id(part.map(), key, writing.id.0)?;
     }
     Ok(())
 }

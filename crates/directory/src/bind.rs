@@ -110,7 +110,7 @@ fn try_bind_without_password(
             return refused(ResultCode::INAPPROPRIATE_AUTHENTICATION, text);
         }
     }
-    let administrator = || Requester::Administrator { dn: state.settings.admin_dn.clone() };
+    let administrator = || Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
     match credentials {
         None | Some(b"") => Ok(administrator()),
         Some(wanted) if is_authorization_id_of_administrator(state, wanted)? => Ok(administrator()),
@@ -172,8 +172,8 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
     let name = NormalName::of(&dn, &state.catalog.schema);
     if is_administrator(state, &name)? {
-        let stored = state.settings.admin_password.as_ref().or(state.catalog.administrator.as_ref());
-        let requester = Requester::Administrator { dn: state.settings.admin_dn.clone() };
+        let stored = state.settings.node.admin_password.as_ref().or(state.catalog.administrator.as_ref());
+        let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
         return Ok(verify_or_pretend(state, stored.cloned().into_iter().collect(), requester));
     }
     match state.find(&name)? {
@@ -201,14 +201,14 @@ fn verified_by(
 /// One of `stored` has to verify; without any, the work is for show.
 fn verify_or_pretend(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
     if stored.is_empty() {
-        let stored = vec![decoy(state.settings.password_scheme).as_bytes().to_vec()];
+        let stored = vec![decoy(state.settings.general.password_scheme).as_bytes().to_vec()];
         return BindOutcome::Verify { stored, requester: Requester::Anonymous };
     }
     BindOutcome::Verify { stored, requester }
 }
 
 fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
-    let administrator = NormalName::of(&parse_dn(&state.settings.admin_dn)?, &state.catalog.schema);
+    let administrator = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
     Ok(name.failure.is_none() && name.key == administrator.key)
 }
 
@@ -246,16 +246,20 @@ fn decoy(scheme: StorageScheme) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::Settings;
     use crate::password::{is_slow, parse, verify};
-    use crate::testing::{SUFFIX, TestDirectory};
+    use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory};
+    use crate::{NodeSettings, Settings};
 
     const ADA: &str = "cn=ada,dc=example,dc=com";
 
     fn sample() -> TestDirectory {
-        let settings = Settings { admin_password: Some(b"{SSHA}admin".to_vec()), ..Settings::default() };
-        let mut directory = TestDirectory::with_settings(settings);
+        let node = NodeSettings { admin_password: Some(b"{SSHA}admin".to_vec()), ..NodeSettings::default() };
+        let settings = Settings { node, ..Settings::default() };
+        let folder = Arc::new(TemporaryFolder::new());
+        let mut directory = TestDirectory::open(folder, settings, &[SUFFIX], 0).unwrap();
         directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
         let person: &[(&str, &[&str])] =
             &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}one", "{SSHA}two"])];

@@ -33,33 +33,34 @@ impl Csn {
 
     /// Reads the text form.
     pub fn parse(text: &str) -> Option<Csn> {
-        let mut parts = text.split('#');
-        let micros = parse_micros(parts.next()?)?;
-        let count = hex(parts.next()?, 6)?;
-        let server = hex(parts.next()?, 3)?;
-        hex(parts.next()?, 6)?;
-        if parts.next().is_some() {
+        let parts: &[u8; TEXT_LEN] = text.as_bytes().try_into().ok()?;
+        if [parts[22], parts[29], parts[33]] != *b"###" {
             return None;
         }
-        Some(Csn { micros, count, server: u16::try_from(server).ok()? })
+        let micros = parse_micros(&parts[..22])?;
+        let count = number::<16>(&parts[23..29])? as u32;
+        let server = number::<16>(&parts[30..33])? as u16;
+        number::<16>(&parts[34..])?;
+        Some(Csn { micros, count, server })
+    }
+
+    /// The text form. Every change makes some, so no formatting machinery is used.
+    pub(crate) fn text(self) -> String {
+        let mut text = Text::default();
+        text.seconds(self.micros / 1_000_000);
+        text.marks(b".");
+        text.digits::<10>(self.micros % 1_000_000, 6);
+        text.marks(b"Z#");
+        text.digits::<16>(u64::from(self.count), 6);
+        text.marks(b"#");
+        text.digits::<16>(u64::from(self.server), 3);
+        text.marks(b"#000000");
+        text.into_string()
     }
 }
 
-impl Csn {
-    /// The text form. Every change makes some, so no formatting machinery is used.
-    fn text(self) -> String {
-        let mut text = String::with_capacity(40);
-        put_seconds(&mut text, self.micros / 1_000_000);
-        text.push('.');
-        put_digits::<10>(&mut text, self.micros % 1_000_000, 6);
-        text.push_str("Z#");
-        put_digits::<16>(&mut text, u64::from(self.count), 6);
-        text.push('#');
-        put_digits::<16>(&mut text, u64::from(self.server), 3);
-        text.push_str("#000000");
-        text
-    }
-}
+/// Octets of the text form in years of four digits.
+const TEXT_LEN: usize = 40;
 
 impl fmt::Display for Csn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,19 +68,19 @@ impl fmt::Display for Csn {
     }
 }
 
-fn hex(text: &str, digits: usize) -> Option<u32> {
-    (text.len() == digits).then(|| u32::from_str_radix(text, 16).ok()).flatten()
+/// A number of nothing but digits, as few as fit.
+fn number<const BASE: u32>(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = char::from(*digit).to_digit(BASE)?;
+        Some(number * u64::from(BASE) + u64::from(digit))
+    })
 }
 
-fn parse_micros(text: &str) -> Option<u64> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 22 || bytes[14] != b'.' || bytes[21] != b'Z' {
+fn parse_micros(text: &[u8]) -> Option<u64> {
+    if text.len() != 22 || text[14] != b'.' || text[21] != b'Z' {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| -> Option<u64> {
-        let digits = text.get(range)?;
-        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
-    };
+    let number = |range: std::ops::Range<usize>| number::<10>(&text[range]);
     let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
     let (hour, minute, second) = (number(8..10)?, number(10..12)?, number(12..14)?);
     if year < 1970
@@ -97,32 +98,54 @@ fn parse_micros(text: &str) -> Option<u64> {
 
 /// The GeneralizedTime text `YYYYmmddHHMMSSZ` of a time in seconds since 1970 (RFC 4517 section 3.3.13).
 pub fn generalized_time(unix_seconds: u64) -> String {
-    let mut text = String::with_capacity(15);
-    put_seconds(&mut text, unix_seconds);
-    text.push('Z');
-    text
+    let mut text = Text::default();
+    text.seconds(unix_seconds);
+    text.marks(b"Z");
+    text.into_string()
 }
 
-/// Appends `YYYYmmddHHMMSS`; a year past 9999 has more digits.
-fn put_seconds(out: &mut String, unix_seconds: u64) {
-    let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    let (year, month, day) = civil_from_days(days as i64);
-    let year_digits = if year < 10_000 { 4 } else { year.ilog10() + 1 };
-    put_digits::<10>(out, year as u64, year_digits);
-    for two in [month as u64, day as u64, rest / 3_600, rest % 3_600 / 60, rest % 60] {
-        put_digits::<10>(out, two, 2);
-    }
+/// A text of digits and marks between them, in the making: longer than any here becomes.
+#[derive(Default)]
+struct Text {
+    bytes: [[u8; 32]; 2],
+    len: usize,
 }
 
-/// Appends the last `digits` digits of a number, at most 16, in lower case.
-fn put_digits<const BASE: u64>(out: &mut String, mut value: u64, digits: u32) {
-    let mut text = [b'0'; 16];
-    let used = &mut text[..digits.min(16) as usize];
-    for digit in used.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(value % BASE) as usize];
-        value /= BASE;
+impl Text {
+    /// The next octets.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += len;
+        &mut self.bytes.as_flattened_mut()[start..start + len]
     }
-    out.extend(used.iter().map(|digit| char::from(*digit)));
+
+    fn marks(&mut self, marks: &[u8]) {
+        self.room(marks.len()).copy_from_slice(marks);
+    }
+
+    /// The last `count` digits of a number, in lower case.
+    fn digits<const BASE: u64>(&mut self, mut value: u64, count: usize) {
+        for digit in self.room(count).iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(value % BASE) as usize];
+            value /= BASE;
+        }
+    }
+
+    /// `YYYYmmddHHMMSS`; a year past 9999 has more digits.
+    fn seconds(&mut self, unix_seconds: u64) {
+        let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
+        let (year, month, day) = civil_from_days(days as i64);
+        let year_digits = if year < 10_000 { 4 } else { year.ilog10() as usize + 1 };
+        self.digits::<10>(year as u64, year_digits);
+        for two in [month as u64, day as u64, rest / 3_600, rest % 3_600 / 60, rest % 60] {
+            self.room(2).copy_from_slice(&[b'0' + (two / 10) as u8, b'0' + (two % 10) as u8]);
+        }
+    }
+
+    fn into_string(self) -> String {
+        // Digits and marks are ASCII, so nothing is ever left out.
+        std::str::from_utf8(&self.bytes.as_flattened()[..self.len]).unwrap_or_default().to_owned()
+    }
 }
 
 /// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, by counting 400-year cycles of 146,097 days

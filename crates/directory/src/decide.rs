@@ -9,6 +9,8 @@
 //! the right to change it, the entry's final state.
 
 use ldap::{Request, ResultCode};
+use schema::AttributeDescription;
+use uuid::Uuid;
 
 use crate::access::Requester;
 use crate::allocations::Allocations;
@@ -72,26 +74,35 @@ impl Deciding<'_> {
         Record { csn: self.csn, requester: self.requester.dn().to_owned(), attributes, class_sets, change }
     }
 
-    /// Sets what the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
-    pub(crate) fn stamp_creation(&self, entry: &mut WorkingEntry<'_>) -> Result<()> {
-        let uuid = uuid::Uuid::from_bytes(self.stamp.uuid).to_string();
-        self.set(entry, creation_values(uuid, self.requester.dn(), self.csn))
+    /// What the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
+    pub(crate) fn creation(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
+        let uuid = Uuid::from_bytes(self.stamp.uuid)
+            .hyphenated()
+            .encode_lower(&mut Uuid::encode_buffer())
+            .to_owned();
+        self.described(creation_values(uuid, self.requester.dn(), self.csn))
     }
 
-    /// Sets what the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
+    /// What the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
+    pub(crate) fn change(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
+        self.described(change_values(self.requester.dn(), self.csn))
+    }
+
+    /// Sets what the server keeps about the last change of an entry.
     pub(crate) fn stamp_change(&self, entry: &mut WorkingEntry<'_>) -> Result<()> {
-        self.set(entry, change_values(self.requester.dn(), self.csn))
+        self.change().try_for_each(|(description, value)| entry.set_by_server(&description, value))
     }
 
-    /// Gives operational attributes their one value each, where the schema has them.
-    fn set(&self, entry: &mut WorkingEntry<'_>, values: [(&'static str, String); 3]) -> Result<()> {
-        for (name, value) in values {
-            if let Some(attribute_type) = self.state.catalog.schema.attribute_type(name) {
-                let description = schema::AttributeDescription::of(attribute_type.id);
-                entry.set_by_server(&description, value.into_bytes())?;
-            }
-        }
-        Ok(())
+    /// Operational attributes with their one value each, where the schema has them.
+    fn described(
+        &self,
+        values: [(&'static str, String); 3],
+    ) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
+        let schema = &*self.state.catalog.schema;
+        values.into_iter().filter_map(move |(name, value)| {
+            let attribute_type = schema.attribute_type(name)?;
+            Some((AttributeDescription::of(attribute_type.id), value.into_bytes()))
+        })
     }
 }
 
@@ -102,7 +113,7 @@ pub(crate) fn creation_values(uuid: String, creator: &str, csn: Csn) -> [(&'stat
 
 /// What the server keeps about the last change of an entry, and what it is when `modifier` makes one now.
 pub(crate) fn change_values(modifier: &str, csn: Csn) -> [(&'static str, String); 3] {
-    [("entryCSN", csn.to_string()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
+    [("entryCSN", csn.text()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
 }
 
 fn time(csn: Csn) -> String {

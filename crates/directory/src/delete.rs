@@ -41,8 +41,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
 /// The link attributes for which integrity is on.
 fn vanishing_attributes(state: State<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
-    let types =
-        state.settings.integrity_attributes.iter().filter_map(|name| catalog.schema.attribute_type(name));
+    let names = &state.settings.general.integrity_attributes;
+    let types = names.iter().filter_map(|name| catalog.schema.attribute_type(name));
     types.flat_map(|attribute_type| catalog.attributes_of_type(attribute_type.id)).copied().collect()
 }
 

@@ -343,7 +343,9 @@ pub struct EncodedAttribute {
 impl EncodedAttribute {
     /// One whose values are here, or referred to by their hash.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        let mut bytes = Vec::new();
+        // A head of four octets as a rule, and two or three before each value.
+        let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
+        let mut bytes = Vec::with_capacity(8 + len);
         put_inline_head(&mut bytes, id, values.iter().copied());
         let head_len = bytes.len() as u32;
         put_values(&mut bytes, values.iter().copied());

@@ -114,7 +114,7 @@ impl<'s, 'o> Export<'s, 'o> {
         request: &ExportRequest<'_>,
         out: &'o mut dyn Write,
     ) -> Result<Export<'s, 'o>> {
-        let requester = Requester::Administrator { dn: state.settings.admin_dn.clone() };
+        let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
         let access = Access::of(&requester, state.settings);
         let compiler = Compiler { catalog: state.catalog, access, known: None };
         let mut filter = request.filter.map(|filter| compiler.compile(filter));

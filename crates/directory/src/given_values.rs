@@ -107,6 +107,33 @@ pub(crate) fn check_modifiable(
     Ok(())
 }
 
+/// The only value of an attribute that is to be stored, where it is the only one and stored as it comes: of links and passwords it may not be. Checked
+/// for its syntax, and that it has a key, which is not made where that is certain.
+///
+/// # Errors
+/// As [`read_value`].
+pub(crate) fn only_value<'v>(
+    state: State<'_>,
+    description: &AttributeDescription,
+    values: Values<'v>,
+) -> Result<Option<&'v [u8]>, OperationError> {
+    let schema = &*state.catalog.schema;
+    let mut values = values.iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
+    let is_other = state.catalog.type_facts(description.type_id).is_link
+        || is_user_password(schema, description.type_id);
+    if is_other {
+        return Ok(None);
+    }
+    match schema.type_by_id(description.type_id).equality {
+        Some(rule) if !rule.surely_has_key(value) => {
+            check_value(schema, description, 1, value, &mut Vec::with_capacity(value.len() + 8))?;
+        }
+        _ => check_syntax(schema, description, 1, value)?,
+    }
+    Ok(Some(value))
+}
+
 /// Reads the values of one attribute that are to be stored, clear passwords in their stored form.
 ///
 /// # Errors

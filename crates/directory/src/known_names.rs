@@ -177,13 +177,13 @@ impl Snapshot {
     pub(crate) fn administrator_entry(&self) -> Result<Option<EntryId>, OperationError> {
         let state = self.state();
         if let Some((dn, entry)) = &self.names().administrator
-            && **dn == *state.settings.admin_dn
+            && **dn == *state.settings.node.admin_dn
         {
             return Ok(*entry);
         }
-        let name = NormalName::of(&parse_dn(&state.settings.admin_dn)?, &state.catalog.schema);
+        let name = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
         let entry = state.entry_of(&name)?;
-        self.names().administrator = Some((state.settings.admin_dn.as_str().into(), entry));
+        self.names().administrator = Some((state.settings.node.admin_dn.as_str().into(), entry));
         Ok(entry)
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! What only a directory can say is not asked: whether the superior exists, or another entry has the name.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use ldap::Dn;
 use ldap::ldif::{LdifBody, LdifRecord, LdifValues};
 use schema::{AttributeDescription, DescriptionError, Schema};
 
-use crate::schema_check::{check_attributes, object_class_type, read_classes};
-use crate::working_entry::Present;
+use crate::schema_check::{Present, check_attributes, object_class_type, read_classes};
 
 /// Something wrong with a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +81,9 @@ impl<'s> RecordCheck<'s> {
     }
 
     /// Checks values, and gives the attributes with their numbers of values.
-    fn values(&mut self, values: LdifValues<'_>) -> Vec<Present> {
+    fn values(&mut self, values: LdifValues<'_>) -> Vec<Present<'static>> {
         let Some(schema) = self.schema else { return Vec::new() };
-        let mut present: Vec<Present> = Vec::new();
+        let mut present: Vec<Present<'static>> = Vec::new();
         let mut keys: HashSet<(usize, Vec<u8>)> = HashSet::new();
         let mut unknown: HashSet<&str> = HashSet::new();
         for line in values.iter() {
@@ -99,13 +99,13 @@ impl<'s> RecordCheck<'s> {
             if let Err(error) = schema.validate_value(attribute_type, line.value) {
                 self.found(line.line, format!("{name}: {error}"));
             }
-            let is_this = |known: &Present| {
+            let is_this = |known: &Present<'_>| {
                 known.description.type_id == description.type_id
                     && known.description.options == description.options
             };
             let place = present.iter().position(is_this).unwrap_or(present.len());
             if place == present.len() {
-                present.push(Present { description, value_count: 0 });
+                present.push(Present { description: Cow::Owned(description), value_count: 0 });
             }
             present[place].value_count += 1;
             let mut key = Vec::new();

@@ -61,6 +61,7 @@ mod modify;
 mod modify_dn;
 mod name_cache;
 mod names_clock;
+mod new_entry;
 mod quoted;
 mod read_only;
 mod referral;

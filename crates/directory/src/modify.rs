@@ -8,6 +8,8 @@
 //! name while a subclass stays (RFC 4512 section 3.3); replacing objectClass without it is fine, as superclasses count
 //! whether stored or not.
 
+use std::borrow::Cow;
+
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
@@ -57,7 +59,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     for change in &changes {
         carry_out(schema, &mut entry, change)?;
     }
-    check_naming(state, &mut entry, &target)?;
+    check_naming(state, &mut entry, &dn, &target)?;
     let class_set = check_classes(state, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
     if !entry.is_changed() {
@@ -190,16 +192,21 @@ fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
     Ok(())
 }
 
-/// Checks that the values of the RDN are all there.
-fn check_naming(state: State<'_>, entry: &mut WorkingEntry<'_>, target: &Target) -> Result<()> {
-    let dn = Dn::parse(&target.dn).map_err(|_| damaged_row("nodes", target.id))?;
+/// Checks that the values of the RDN are all there. `given` is the name that was asked for.
+fn check_naming(
+    state: State<'_>,
+    entry: &mut WorkingEntry<'_>,
+    given: &Dn<'_>,
+    target: &Target,
+) -> Result<()> {
     let schema = &*state.catalog.schema;
-    let types =
-        dn.rdn().into_iter().flat_map(|rdn| rdn.avas).filter_map(|ava| schema.attribute_type(ava.attribute));
-    // The common modify touches no naming attribute.
-    if !types.into_iter().any(|attribute_type| entry.has_touched(attribute_type.id)) {
+    let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
+    let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
+    // The common modify touches no naming attribute. However the name is spelled that led here, its types are those of the entry's.
+    if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }
+    let dn = Dn::parse(&target.dn).map_err(|_| damaged_row("nodes", target.id))?;
     for naming in naming_values(&state.catalog.schema, &dn)? {
         if !entry.contains(&naming.description, &naming.value.key)? {
             let name = schema.type_by_id(naming.description.type_id).name();
@@ -213,18 +220,18 @@ fn check_naming(state: State<'_>, entry: &mut WorkingEntry<'_>, target: &Target)
 }
 
 /// The classes of the entry after the changes.
-fn check_classes(
-    state: State<'_>,
+fn check_classes<'s>(
+    state: State<'s>,
     entry: &mut WorkingEntry<'_>,
     target: &Target,
     changes: &[ReadChange<'_>],
-) -> Result<ClassSet> {
+) -> Result<Cow<'s, ClassSet>> {
     let schema = &*state.catalog.schema;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     let before = state.catalog.class_set(node.class_set);
     let object_class = object_class_type(schema)?;
     if !entry.has_touched(object_class) {
-        return Ok(before.clone());
+        return Ok(Cow::Borrowed(before));
     }
     let values = entry.values(&AttributeDescription::of(object_class))?;
     let after = read_classes(schema, values.iter().map(Vec::as_slice))?;
@@ -244,7 +251,7 @@ fn check_classes(
             ));
         }
     }
-    Ok(after)
+    Ok(Cow::Owned(after))
 }
 
 fn class_of(schema: &Schema, value: &KeyedValue) -> Option<ClassId> {

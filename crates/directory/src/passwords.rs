@@ -20,7 +20,7 @@ use crate::{OperationError, Outcome, Requester, Snapshot, Stamp};
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
-    clear_values(request, &state.catalog.schema, state.settings.password_scheme)
+    clear_values(request, &state.catalog.schema, state.settings.general.password_scheme)
 }
 
 fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageScheme) -> Vec<&'a [u8]> {
@@ -111,7 +111,7 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// # Errors
 /// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
 pub(crate) fn stored_form(state: State<'_>, stamp: &Stamp, value: &[u8]) -> Result<Vec<u8>, OperationError> {
-    if is_hashed(value) || state.settings.password_scheme == StorageScheme::Clear {
+    if is_hashed(value) || state.settings.general.password_scheme == StorageScheme::Clear {
         return Ok(value.to_vec());
     }
     let hashed = stamp.hashed_passwords.iter().find(|(clear, _)| clear == value);

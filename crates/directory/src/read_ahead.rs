@@ -3,15 +3,19 @@
 //! A directory that is larger than memory makes whoever reads wait for the disk. An event loop must not wait, so another
 //! thread goes the way of the request first, on a view of its own, and throws away what it finds. Whatever that
 //! comes to, a refusal or a failure of the store, the request itself will meet it again and say so.
+//!
+//! Most requests need not be handed over: the loop itself [goes their way](look_ahead) as far as pages are in memory, and learns which is the next that is
+//! not.
 
 use std::hint::black_box;
 
 use ldap::{Authentication, Message, Request};
+use store::{Absent, PageNumber, StoreError};
 
 use crate::access::Requester;
 use crate::controls::{ControlContext, RequestControls};
 use crate::rows::{ENTRIES, id_key};
-use crate::search::{Budget, Search};
+use crate::search::{Budget, Search, Step};
 use crate::tree::{Found, NormalName, parse_dn};
 use crate::{OperationError, Snapshot};
 
@@ -27,15 +31,59 @@ pub fn read_ahead(
     budget: &Budget,
     scratch: &mut Vec<u8>,
 ) -> usize {
+    go_through(snapshot, requester, message, budget, scratch).octets
+}
+
+/// Goes through the request as [`read_ahead`] does, but waits for no disk, and says what was not in memory. When that is nothing, the request itself will hardly
+/// wait. More than the budget has room for is called a walk.
+pub fn look_ahead(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    message: &Message<'_>,
+    budget: &Budget,
+    scratch: &mut Vec<u8>,
+) -> Absent {
+    let look = || go_through(snapshot, requester, message, budget, scratch);
+    let (Gone { is_over, .. }, mut absent) = snapshot.state().read.without_waiting(look);
+    absent.is_walk |= !is_over && absent.pages.is_empty();
+    absent
+}
+
+/// Brings pages that were absent into memory, and returns when they are there. A parked snapshot will do.
+///
+/// # Errors
+/// The store failed.
+pub fn bring_in(snapshot: &Snapshot, pages: &[PageNumber]) -> Result<(), StoreError> {
+    snapshot.state().read.bring_in(pages)
+}
+
+/// How far somebody has gone the way of a request.
+struct Gone {
+    /// Octets of answers or rows on the way.
+    octets: usize,
+    is_over: bool,
+}
+
+impl Gone {
+    const NOWHERE: Gone = Gone { octets: 0, is_over: true };
+}
+
+fn go_through(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    message: &Message<'_>,
+    budget: &Budget,
+    scratch: &mut Vec<u8>,
+) -> Gone {
     let dn = match &message.request {
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
             let search = controls
                 .and_then(|controls| Search::start(snapshot, requester, message.id, request, &controls));
-            let Ok(mut search) = search else { return 0 };
+            let Ok(mut search) = search else { return Gone::NOWHERE };
             scratch.clear();
-            search.run(snapshot, scratch, budget);
-            return scratch.len();
+            let step = search.run(snapshot, scratch, budget);
+            return Gone { octets: scratch.len(), is_over: step != Step::More };
         }
         Request::Bind(request) if matches!(request.authentication, Authentication::Simple(_)) => request.name,
         Request::Compare(request) => request.entry,
@@ -43,9 +91,11 @@ pub fn read_ahead(
         Request::Delete(request) => request.entry,
         Request::Modify(request) => request.object,
         Request::ModifyDn(request) => request.entry,
-        Request::Bind(_) | Request::Unbind | Request::Abandon(_) | Request::Extended(_) => return 0,
+        Request::Bind(_) | Request::Unbind | Request::Abandon(_) | Request::Extended(_) => {
+            return Gone::NOWHERE;
+        }
     };
-    read_entry(snapshot, dn).unwrap_or(0)
+    Gone { octets: read_entry(snapshot, dn).unwrap_or(0), is_over: true }
 }
 
 /// Finds an entry and reads its row, if there is one; where there is none, the rows beside its name.
@@ -101,6 +151,36 @@ mod tests {
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
+            // All of it has just been read.
+            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            assert!(absent.is_nothing(), "{request:?}: {absent:?}");
         }
+    }
+
+    #[test]
+    fn what_goes_from_row_to_row_or_on_for_long_is_a_walk() {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for number in 0..20 {
+            let (dn, name) = (format!("cn={number},{SUFFIX}"), format!("{number}"));
+            directory.add(&dn, &[("objectClass", &["person"]), ("cn", &[&name]), ("sn", &["b"])]);
+        }
+        let snapshot = directory.directory.snapshot().unwrap();
+        let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let all = SelectionBuf::from_iter(["*"]);
+        let is_walk = |filter: &str, entries_examined_max| {
+            let filter = FilterBuf::parse(filter).unwrap();
+            let request =
+                SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all.as_selection());
+            let request = Request::Search(request);
+            let message = Message { id: MessageId(1), request, controls: Controls::NONE };
+            let budget = Budget { entries_examined_max, out_bytes_max: 100_000 };
+            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            assert!(absent.pages.is_empty(), "{absent:?}");
+            absent.is_walk
+        };
+        assert!(!is_walk("(cn=7)", 10));
+        assert!(is_walk("(description=*a*)", 100));
+        assert!(is_walk("(sn=b)", 10));
+        assert!(!is_walk("(sn=b)", 100));
     }
 }

@@ -165,7 +165,7 @@ impl Record {
         // Most records fit, and none needs room to grow a few bytes at a time.
         let mut out = Vec::with_capacity(1_024);
         out.extend_from_slice(&[RECORD_VERSION, self.change.kind()]);
-        put_bytes(&mut out, self.csn.to_string().as_bytes());
+        put_bytes(&mut out, self.csn.text().as_bytes());
         put_bytes(&mut out, self.requester.as_bytes());
         put_list(&mut out, &self.attributes, |out, allocation| allocation.encode(out));
         put_list(&mut out, &self.class_sets, |out, allocation| allocation.encode(out));

@@ -15,12 +15,13 @@
 //! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3 leaves
 //! that to the server as far as clients can tell). Obsolete definitions work like others: the mark is for people.
 
+use std::borrow::Cow;
+
 use ldap::ResultCode;
-use schema::{AttributeType, ClassId, ClassKind, ObjectClassDef, Schema, TypeId};
+use schema::{AttributeDescription, AttributeType, ClassId, ClassKind, ObjectClassDef, Schema, TypeId};
 
 use crate::OperationError;
 use crate::catalog::ClassSet;
-use crate::working_entry::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -30,6 +31,14 @@ const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
 /// Classes named in a diagnostic as such that would allow an attribute.
 const SUGGESTION_COUNT_MAX: usize = 4;
+
+/// An attribute that an entry has.
+pub(crate) struct Present<'e> {
+    /// Type and options.
+    pub(crate) description: Cow<'e, AttributeDescription>,
+    /// Number of values, at least 1.
+    pub(crate) value_count: usize,
+}
 
 /// The type of objectClass.
 ///
@@ -117,7 +126,7 @@ pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &
 ///
 /// # Errors
 /// objectClassViolation, constraintViolation for a second value of a single-valued attribute.
-pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present]) -> Result<()> {
+pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present<'_>]) -> Result<()> {
     let classes = || class_set.classes.iter().map(|class| schema.class_by_id(*class));
     for class in classes() {
         let is_missing =

@@ -173,12 +173,12 @@ impl Search {
         };
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
-            work.turn_to(page, access.limit_of(page.room(), state.settings.size_limit), snapshot)?;
+            work.turn_to(page, access.limit_of(page.room(), state.settings.general.size_limit), snapshot)?;
         }
         Ok(Search {
             id,
             time_limit_seconds: access
-                .limit_of(request.time_limit_seconds, state.settings.time_limit_seconds),
+                .limit_of(request.time_limit_seconds, state.settings.general.time_limit_seconds),
             result_code: None,
             work,
             paging,

@@ -2,7 +2,7 @@
 //!
 //! [`DirectorySettings`] is all of them as a person states them: suffixes, indexes, schema texts and the [`GeneralSettings`]
 //! (limits, access, passwords, links). However they arrive, as a text file of `pando apply` or as operations on the entries
-//! below `cn=config` ([`entries`], [`changes`]), they take one way: [`check`] makes the proposal canonical or says what is wrong
+//! below `cn=config` ([`entries`], [`change_entries`]), they take one way: [`check`](mod@check) makes the proposal canonical or says what is wrong
 //! and where, [`decide`](mod@decide) makes one record of the difference, and [`apply`](mod@apply) makes the rows and the
 //! catalogue say so. [`Difference`]s say the same for people, with what each costs.
 //!
@@ -28,7 +28,6 @@ use schema::Schema;
 
 use crate::attribute_index::{IndexKinds, possible_kinds};
 use crate::catalog::{Catalog, DEFAULT_INDEXES};
-use crate::password::StorageScheme;
 
 pub use check::{Checked, check};
 pub use decide::{Decided, SettingsError, decide};
@@ -177,60 +176,22 @@ impl Default for NodeSettings {
 }
 
 /// The settings in force, as operations ask for them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// DN of the administrator; it needs no entry.
-    pub admin_dn: String,
-    /// The administrator's password in stored form; `None` means the one kept in the data directory.
-    pub admin_password: Option<Vec<u8>>,
-    /// Whether anonymous clients read the tree (never userPassword).
-    pub anonymous_read: bool,
-    /// How passwords that arrive in clear are stored.
-    pub password_scheme: StorageScheme,
-    /// Most entries a search returns to others than the administrator; 0 = no limit.
-    pub size_limit: u32,
-    /// Most seconds a search of others than the administrator takes; 0 = no limit.
-    pub time_limit_seconds: u32,
-    /// Most entries that a search of others than the administrator looks at without an index; 0 = no limit.
-    pub unindexed_examined_max: u64,
-    /// Records of the log that are kept, at least 1; older ones are trimmed.
-    pub log_records_kept: u64,
-    /// Link attributes whose values vanish with the entry they name instead of staying as text.
-    pub integrity_attributes: Vec<String>,
+    /// What this node says.
+    pub node: NodeSettings,
+    /// What the directory says.
+    pub general: GeneralSettings,
 }
 
 impl Settings {
     /// What is in force where the directory and the node say this.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
-        Settings {
-            admin_dn: node.admin_dn.clone(),
-            admin_password: node.admin_password.clone(),
-            anonymous_read: node.anonymous_read || general.anonymous_read,
-            password_scheme: general.password_scheme,
-            size_limit: general.size_limit,
-            time_limit_seconds: general.time_limit_seconds,
-            unindexed_examined_max: general.unindexed_examined_max,
-            log_records_kept: general.log_records_kept,
-            integrity_attributes: general.integrity_attributes.clone(),
-        }
+        Settings { node: node.clone(), general: general.clone() }
     }
 
-    /// The part that is the directory's.
-    pub fn general(&self) -> GeneralSettings {
-        GeneralSettings {
-            anonymous_read: self.anonymous_read,
-            password_scheme: self.password_scheme,
-            size_limit: self.size_limit,
-            time_limit_seconds: self.time_limit_seconds,
-            unindexed_examined_max: self.unindexed_examined_max,
-            log_records_kept: self.log_records_kept,
-            integrity_attributes: self.integrity_attributes.clone(),
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings::of(&NodeSettings::default(), &GeneralSettings::default())
+    /// Whether anonymous clients read the tree (never userPassword): one of both is enough.
+    pub fn anonymous_read(&self) -> bool {
+        self.node.anonymous_read || self.general.anonymous_read
     }
 }

@@ -91,10 +91,14 @@ pub(crate) fn change(
     values: &[Value],
 ) -> Result<()> {
     let given: Vec<&[u8]> = values.iter().filter_map(Value::as_bytes).collect();
+    let before = match kind {
+        ValueChangeKind::Replace => all(batch, writing.id, writing.entry, attribute)?,
+        ValueChangeKind::Add | ValueChangeKind::Remove => Vec::new(),
+    };
     let (removed, added) = match kind {
         ValueChangeKind::Add => (Vec::new(), given),
-        ValueChangeKind::Remove => (given.iter().map(|value| value.to_vec()).collect(), Vec::new()),
-        ValueChangeKind::Replace => (all(batch, writing.id, writing.entry, attribute)?, given),
+        ValueChangeKind::Remove => (given, Vec::new()),
+        ValueChangeKind::Replace => (before.iter().map(Vec::as_slice).collect(), given),
     };
     remove(batch, writing, attribute, &removed)?;
     add(batch, writing, attribute, &added)?;
@@ -108,7 +112,7 @@ fn remove(
     batch: &mut Batch<'_>,
     writing: &mut Writing<'_>,
     attribute: AttrId,
-    values: &[Vec<u8>],
+    values: &[&[u8]],
 ) -> Result<()> {
     if values.is_empty() {
         return Ok(());

@@ -13,8 +13,8 @@ use directory::search::{Budget, Search, Step};
 use directory::settings::{Difference, GeneralSettings, SettingsError};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{
-    Directory, DirectorySettings, NodeSettings, OpenError, OpenOptions, Outcome, Requester, Settings,
-    Snapshot, Stamp, Writer,
+    Directory, DirectorySettings, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp,
+    Writer,
 };
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, FilterBuf,
@@ -127,10 +127,11 @@ pub(crate) struct TestDirectory {
 impl TestDirectory {
     /// An empty directory with the suffix [`SUFFIX`] and default settings.
     pub(crate) fn new() -> TestDirectory {
-        TestDirectory::with_settings(Settings::default())
+        TestDirectory::with_settings(GeneralSettings::default())
     }
 
-    pub(crate) fn with_settings(settings: Settings) -> TestDirectory {
+    pub(crate) fn with_settings(general: GeneralSettings) -> TestDirectory {
+        let settings = Settings { general, ..Settings::default() };
         TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0).unwrap()
     }
 
@@ -165,20 +166,14 @@ impl TestDirectory {
         monitor: Arc<dyn MonitorSource>,
     ) -> Result<TestDirectory, OpenError> {
         let suffixes: Vec<String> = suffixes.iter().map(|suffix| suffix.to_string()).collect();
-        let general = GeneralSettings { anonymous_read: false, ..settings.general() };
-        let node = NodeSettings {
-            admin_dn: settings.admin_dn.clone(),
-            admin_password: settings.admin_password.clone(),
-            anonymous_read: settings.anonymous_read,
-        };
         let options = OpenOptions {
             initial: DirectorySettings {
                 suffixes: suffixes.clone(),
-                general,
+                general: settings.general.clone(),
                 ..DirectorySettings::default()
             },
             suffixes,
-            node,
+            node: settings.node.clone(),
             monitor,
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
@@ -186,7 +181,7 @@ impl TestDirectory {
         };
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();
-        let requester = Requester::Administrator { dn: settings.admin_dn.clone() };
+        let requester = Requester::Administrator { dn: settings.node.admin_dn.clone() };
         Ok(TestDirectory {
             directory,
             writer,
@@ -302,7 +297,7 @@ impl TestDirectory {
     /// Makes index rows of some entries, or removes some rows. Whether more remains to be done.
     pub(crate) fn run_index_slice(&mut self, entries_max: usize) -> bool {
         let budget = SliceBudget { entries_max, rows_max: entries_max * 8 };
-        let more = self.writer.run_maintenance_slice(&budget).unwrap();
+        let more = self.writer.run_maintenance_slice(&budget, &mut || ()).unwrap();
         self.snapshot.renew().unwrap();
         more
     }

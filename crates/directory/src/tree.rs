@@ -202,7 +202,8 @@ pub fn node(read: &Read, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationEr
 
 /// The DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
 pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError> {
-    let mut dn = String::new();
+    // Most fit, and none needs to grow name by name.
+    let mut dn = String::with_capacity(96);
     let mut at = id;
     for _ in 0..TREE_DEPTH_MAX {
         if at == EntryId::ROOT {

@@ -17,8 +17,12 @@ pub(crate) struct ValueList {
     /// `None` where one went.
     slots: Vec<Option<KeyedValue>>,
     count: usize,
-    /// Where the values are by key; empty as long as there were never more than [`COMPARED_MAX`].
-    places: HashMap<Vec<u8>, usize>,
+    /// Where the values are by key; `None` as long as there were never more than [`COMPARED_MAX`].
+    #[allow(
+        clippy::box_collection,
+        reason = "a pointer, for there are lists by the dozen and hardly a table"
+    )]
+    places: Option<Box<HashMap<Vec<u8>, usize>>>,
 }
 
 impl ValueList {
@@ -51,10 +55,10 @@ impl ValueList {
         if place == COMPARED_MAX {
             let kept =
                 self.slots.iter().enumerate().filter_map(|(place, slot)| Some((place, slot.as_ref()?)));
-            self.places.extend(kept.map(|(place, kept)| (kept.key.clone(), place)));
+            self.places = Some(Box::new(kept.map(|(place, kept)| (kept.key.clone(), place)).collect()));
         }
-        if place >= COMPARED_MAX {
-            self.places.insert(value.key.clone(), place);
+        if let Some(places) = &mut self.places {
+            places.insert(value.key.clone(), place);
         }
         self.slots.push(Some(value));
         self.count += 1;
@@ -64,7 +68,9 @@ impl ValueList {
     /// Takes the value of this key out.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<KeyedValue> {
         let place = self.place(key)?;
-        self.places.remove(key);
+        if let Some(places) = &mut self.places {
+            places.remove(key);
+        }
         self.count -= 1;
         self.slots[place].take()
     }
@@ -87,8 +93,8 @@ impl ValueList {
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
-        if self.slots.len() > COMPARED_MAX {
-            return self.places.get(key).copied();
+        if let Some(places) = &self.places {
+            return places.get(key).copied();
         }
         self.slots.iter().position(|slot| slot.as_ref().is_some_and(|value| value.key == key))
     }

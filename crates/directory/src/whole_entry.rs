@@ -41,8 +41,9 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
         }
     }
     batch.put(ENTRIES, &id_key(add.id), &row.finish())?;
+    // The entry was not there, and whatever entry there was has taken its rows along: no key has the id.
     for (part, key) in in_order(index_rows) {
-        batch.insert_id(part.map(), &key, add.id.0)?;
+        batch.insert_new_id(part.map(), &key, add.id.0)?;
     }
     Ok(())
 }

@@ -1,9 +1,12 @@
-//! The entry that an operation changes, in memory: what is stored, what comes and what goes.
+//! The entry that an operation changes, in memory: what is stored, what comes and what goes. One that an add makes is a
+//! [`NewEntry`](crate::new_entry::NewEntry).
 //!
 //! Nothing is loaded before a change touches it, and the values of large attributes never are: a link attribute or one
 //! kept a row a value is an overlay of pending additions and removals over its rows, so that adding one member to a
 //! group of ten million costs two look-ups. [`WorkingEntry::changes`] says at the end what is different, in the fewest
 //! values: an operation may add, delete and replace as it likes, only the final state counts.
+
+use std::borrow::Cow;
 
 use schema::{AttributeDescription, AttributeType, TypeId};
 
@@ -13,17 +16,21 @@ use crate::entry::{Content, EntryRow, InlineValue, InlineValues};
 use crate::given_values::{KeyedValue, normal_value, read_link_key};
 use crate::record::{Value, ValueChange, ValueChangeKind};
 use crate::rows::{AttrId, ENTRIES, EntryId, LINKS, VALUES, id_key, link_key, value_counter, value_key};
+use crate::schema_check::Present;
 use crate::stored_values::{large_value, table_values};
 use crate::tree::{State, damaged_row};
 use crate::value_list::ValueList;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
+/// Room for this many attributes is made at once: one or two that a client changes, and those that follow every change.
+const TYPICAL_TOUCHED_COUNT: usize = 6;
+
 /// An entry and what an operation has done to it so far.
 pub(crate) struct WorkingEntry<'a> {
     state: State<'a>,
     id: EntryId,
-    row: Option<EntryRow<'a>>,
+    row: EntryRow<'a>,
     touched: Vec<WorkingAttribute>,
 }
 
@@ -57,25 +64,12 @@ enum RowKind {
     Links,
 }
 
-/// An attribute that the entry has, as the schema check sees it.
-pub(crate) struct Present {
-    /// Type and options.
-    pub(crate) description: AttributeDescription,
-    /// Number of values, at least 1.
-    pub(crate) value_count: usize,
-}
-
 impl<'a> WorkingEntry<'a> {
-    /// An entry that does not exist yet.
-    pub(crate) fn new(state: State<'a>, id: EntryId) -> WorkingEntry<'a> {
-        WorkingEntry { state, id, row: None, touched: Vec::new() }
-    }
-
     /// An entry that exists.
     pub(crate) fn of(state: State<'a>, id: EntryId) -> Result<WorkingEntry<'a>> {
         let bytes = state.read.get(ENTRIES, &id_key(id))?.ok_or_else(|| damaged_row("entries", id))?;
         let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
-        Ok(WorkingEntry { state, id, row: Some(row), touched: Vec::new() })
+        Ok(WorkingEntry { state, id, row, touched: Vec::with_capacity(TYPICAL_TOUCHED_COUNT) })
     }
 
     /// Adds a value. Returns whether it was not there already.
@@ -89,27 +83,6 @@ impl<'a> WorkingEntry<'a> {
         Ok(true)
     }
 
-    /// Adds values in their order. Returns the place, counted from 0, of the first that is there already, where it stops.
-    pub(crate) fn add_all(
-        &mut self,
-        description: &AttributeDescription,
-        values: ValueList,
-    ) -> Result<Option<usize>> {
-        let (state, id) = (self.state, self.id);
-        let attribute = self.attribute(description)?;
-        if matches!(attribute.before, Before::Absent) && attribute.values.len() == 0 {
-            attribute.values = values;
-            return Ok(None);
-        }
-        for (place, value) in values.into_iter().enumerate() {
-            if attribute.contains(&state, id, &value.key)? {
-                return Ok(Some(place));
-            }
-            attribute.insert(value);
-        }
-        Ok(None)
-    }
-
     /// Removes the value of this key. Returns whether it was there.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
@@ -118,24 +91,13 @@ impl<'a> WorkingEntry<'a> {
 
     /// Removes all values.
     pub(crate) fn clear(&mut self, description: &AttributeDescription) -> Result<()> {
-        self.attribute(description)?.clear();
-        Ok(())
+        self.attribute_for_clearing(description).map(WorkingAttribute::clear)
     }
 
     /// Gives an attribute that only the server sets this one value. It is neither checked nor has it a key, so this is the last that is done to
     /// the attribute.
     pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
-        let known = self.touched.iter().position(|known| known.is_of(description));
-        let place = match known {
-            Some(place) => place,
-            None => {
-                let mut attribute = self.describe(description);
-                attribute.before = self.before(&attribute)?;
-                self.touched.push(attribute);
-                self.touched.len() - 1
-            }
-        };
-        let attribute = &mut self.touched[place];
+        let attribute = self.attribute_for_clearing(description)?;
         attribute.clear();
         attribute.values.insert(KeyedValue { key: Vec::new(), value: Value::Bytes(bytes) });
         Ok(())
@@ -164,13 +126,13 @@ impl<'a> WorkingEntry<'a> {
     }
 
     /// The attributes that the entry has now.
-    pub(crate) fn present(&self) -> Result<Vec<Present>> {
+    pub(crate) fn present(&self) -> Result<Vec<Present<'_>>> {
         let mut present = Vec::with_capacity(32);
-        for stored in self.row.iter().flat_map(EntryRow::attributes) {
+        for stored in self.row.attributes() {
             if self.touched.iter().any(|attribute| attribute.id == Some(stored.id)) {
                 continue;
             }
-            let description = self.state.catalog.attribute(stored.id).description.clone();
+            let description = Cow::Borrowed(&self.state.catalog.attribute(stored.id).description);
             let value_count = match stored.content {
                 Content::Inline(values) => values.count,
                 Content::Table | Content::Links => self.row_count(stored.id)?,
@@ -179,42 +141,44 @@ impl<'a> WorkingEntry<'a> {
         }
         let touched = self.touched.iter().filter(|attribute| attribute.value_count() > 0);
         present.extend(touched.map(|attribute| Present {
-            description: attribute.description.clone(),
+            description: Cow::Borrowed(&attribute.description),
             value_count: attribute.value_count(),
         }));
         Ok(present)
     }
 
-    /// All values of an entry that does not exist yet, for a record.
-    pub(crate) fn into_values(self, allocations: &mut Allocations<'_>) -> Vec<(AttrId, Vec<Value>)> {
-        let with_values = self.touched.into_iter().filter(|attribute| attribute.value_count() > 0);
-        with_values
-            .map(|attribute| (allocations.attribute(&attribute.description), attribute.values.into_values()))
-            .collect()
-    }
-
     /// Whether anything is different from what is stored.
     pub(crate) fn is_changed(&self) -> bool {
-        self.touched.iter().any(|attribute| !attribute.differences().is_empty())
+        self.touched.iter().any(WorkingAttribute::is_changed)
     }
 
     /// What is different from what is stored, for a record.
     pub(crate) fn changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
-        let mut changes = Vec::new();
+        let mut changes = Vec::with_capacity(2 * self.touched.len());
         for attribute in self.touched {
-            let differences = attribute.differences();
-            if !differences.is_empty() {
-                let id = allocations.attribute(&attribute.description);
-                let change = |(kind, values)| ValueChange { attribute: id, kind, values };
-                changes.extend(differences.into_iter().map(change));
+            debug_assert_eq!(attribute.is_changed(), !attribute.differences().is_empty());
+            if !attribute.is_changed() {
+                continue;
+            }
+            let id = allocations.attribute(&attribute.description);
+            let change = |(kind, values)| ValueChange { attribute: id, kind, values };
+            match attribute {
+                // As most are: one value before and another one now.
+                WorkingAttribute { before: Before::Inline(before), values, .. }
+                    if before.len() == 1 && values.len() == 1 =>
+                {
+                    let removed = before.into_iter().map(Value::Bytes).collect();
+                    changes.push(change((ValueChangeKind::Remove, removed)));
+                    changes.push(change((ValueChangeKind::Add, values.into_values())));
+                }
+                attribute => changes.extend(attribute.differences().into_iter().map(change)),
             }
         }
         changes
     }
 
     fn attribute(&mut self, description: &AttributeDescription) -> Result<&mut WorkingAttribute> {
-        let known = self.touched.iter().position(|known| known.is_of(description));
-        let place = match known {
+        let place = match self.place(description) {
             Some(place) => place,
             None => {
                 let attribute = self.load(description)?;
@@ -223,6 +187,27 @@ impl<'a> WorkingEntry<'a> {
             }
         };
         Ok(&mut self.touched[place])
+    }
+
+    /// As [`attribute`](Self::attribute), for an attribute whose values go before anything else is done to it: their keys are not made.
+    fn attribute_for_clearing(
+        &mut self,
+        description: &AttributeDescription,
+    ) -> Result<&mut WorkingAttribute> {
+        let place = match self.place(description) {
+            Some(place) => place,
+            None => {
+                let mut attribute = self.describe(description);
+                attribute.before = self.before(&attribute)?;
+                self.touched.push(attribute);
+                self.touched.len() - 1
+            }
+        };
+        Ok(&mut self.touched[place])
+    }
+
+    fn place(&self, description: &AttributeDescription) -> Option<usize> {
+        self.touched.iter().position(|known| known.is_of(description))
     }
 
     fn load(&self, description: &AttributeDescription) -> Result<WorkingAttribute> {
@@ -247,7 +232,7 @@ impl<'a> WorkingEntry<'a> {
     }
 
     fn before(&self, attribute: &WorkingAttribute) -> Result<Before> {
-        let stored = attribute.id.and_then(|id| self.row.as_ref()?.find(id));
+        let stored = attribute.id.and_then(|id| self.row.find(id));
         let Some(stored) = stored else { return Ok(Before::Absent) };
         Ok(match stored.content {
             Content::Table => Before::Rows(RowKind::Table, self.row_count(stored.id)?),
@@ -372,6 +357,18 @@ impl WorkingAttribute {
         let loaded = self.values.iter().filter_map(|keyed| keyed.value.as_bytes());
         all.extend(loaded.map(<[u8]>::to_vec));
         Ok(all)
+    }
+
+    /// Whether anything is different from what is stored: whether there are [`differences`](Self::differences).
+    fn is_changed(&self) -> bool {
+        match &self.before {
+            Before::Absent => self.values.len() > 0,
+            Before::Inline(before) => {
+                let now = self.values.iter().map(|keyed| keyed.value.as_bytes());
+                !now.eq(before.iter().map(|bytes| Some(bytes.as_slice())))
+            }
+            Before::Rows(..) => !self.keeps_rows || self.removed.len() > 0 || self.values.len() > 0,
+        }
     }
 
     /// What is different from what is stored.

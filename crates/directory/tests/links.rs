@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod testing;
 
-use directory::Settings;
+use directory::settings::GeneralSettings;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use testing::TestDirectory;
 
@@ -134,7 +134,8 @@ fn deleting_the_target_turns_links_back_into_text() {
 
 #[test]
 fn with_integrity_links_vanish_but_for_the_last_value_of_a_required_attribute() {
-    let settings = Settings { integrity_attributes: vec!["member".to_owned()], ..Settings::default() };
+    let settings =
+        GeneralSettings { integrity_attributes: vec!["member".to_owned()], ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(testing::SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     add_person(&mut directory, "cn=a", "dc=example,dc=com");

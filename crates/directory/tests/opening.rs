@@ -8,7 +8,8 @@ mod testing;
 use std::sync::Arc;
 
 use directory::csn::Csn;
-use directory::{OpenError, Settings};
+use directory::settings::GeneralSettings;
+use directory::{NodeSettings, OpenError, Settings};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
@@ -35,18 +36,22 @@ fn each_impossible_suffix_has_its_message() {
 
 #[test]
 fn each_impossible_setting_has_its_message() {
-    let settings = Settings::default();
+    let administrator = |dn: &str| Settings {
+        node: NodeSettings { admin_dn: dn.to_owned(), ..NodeSettings::default() },
+        ..Settings::default()
+    };
+    let integrity = |name: &str| Settings {
+        general: GeneralSettings {
+            integrity_attributes: vec![name.to_owned()],
+            ..GeneralSettings::default()
+        },
+        ..Settings::default()
+    };
     for (settings, part) in [
-        (Settings { admin_dn: "x".to_owned(), ..settings.clone() }, "setting admin_dn"),
-        (Settings { admin_dn: String::new(), ..settings.clone() }, "the empty DN stands for anonymous"),
-        (
-            Settings { integrity_attributes: vec!["nope".to_owned()], ..settings.clone() },
-            "\"nope\" is not defined",
-        ),
-        (
-            Settings { integrity_attributes: vec!["cn".to_owned()], ..settings.clone() },
-            "not links to entries",
-        ),
+        (administrator("x"), "setting admin_dn"),
+        (administrator(""), "the empty DN stands for anonymous"),
+        (integrity("nope"), "\"nope\" is not defined"),
+        (integrity("cn"), "not links to entries"),
     ] {
         let opened = TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0);
         let message = refusal(opened);
@@ -112,7 +117,7 @@ fn several_suffixes_are_searched_from_the_empty_dn_and_have_their_own_context_cs
 
 #[test]
 fn the_log_keeps_what_the_setting_says() {
-    let settings = Settings { log_records_kept: 20, ..Settings::default() };
+    let settings = GeneralSettings { log_records_kept: 20, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"])]);
     for round in 0..50 {

@@ -175,7 +175,7 @@ impl Replica {
 
     fn rows(&mut self) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         let mut batch = self.writer.begin().unwrap();
-        while run_slice(&mut batch, &mut self.catalog, &SliceBudget::default()).unwrap() {}
+        while run_slice(&mut batch, &mut self.catalog, &SliceBudget::default(), &mut || ()).unwrap() {}
         batch.commit().unwrap();
         rows(&self.store.view().unwrap())
     }

@@ -52,7 +52,7 @@ impl AttributeDescription {
 
     /// Whether any option is a language range (`lang-en-`): fine in requests and filters, not in what is stored.
     pub fn has_language_range(&self) -> bool {
-        self.options.split(';').any(is_language_range)
+        !self.options.is_empty() && self.options.split(';').any(is_language_range)
     }
 }
 

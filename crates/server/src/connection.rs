@@ -19,6 +19,7 @@ use crate::limits::{
     READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::mailbox::Written;
+use crate::read_ahead::{Ahead, ReadingAhead};
 use crate::session::{Next, Session};
 use crate::stream::Stream;
 
@@ -43,7 +44,8 @@ pub(crate) struct Connection {
     phase: Phase,
     /// What the requests in `input` wait for.
     waiting: Waiting,
-    ahead: Ahead,
+    /// How far the requests in `input` are read ahead.
+    ahead: ReadingAhead,
     /// The socket took no more when something was sent last.
     blocked: bool,
     /// Whether the kernel tells when there is room to send again.
@@ -91,15 +93,6 @@ enum Waiting {
     ReadAhead,
 }
 
-/// Whether the requests in the input are read ahead, see [`crate::read_ahead`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ahead {
-    No,
-    /// So many letters will tell of it.
-    Expected(u32),
-    Done,
-}
-
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -128,7 +121,7 @@ impl Connection {
             ending: false,
             phase: Phase::Open,
             waiting: Waiting::Bytes,
-            ahead: Ahead::No,
+            ahead: ReadingAhead::default(),
             blocked: false,
             watches_room: false,
             queued: false,
@@ -235,7 +228,9 @@ impl Connection {
         let mut reads = 0;
         loop {
             if *consumed < input.len() {
-                if self.is_read_ahead(context, input.get(*consumed..).unwrap_or_default()) {
+                let rest = input.get(*consumed..).unwrap_or_default();
+                let ready = self.ready(context, rest);
+                if ready == 0 {
                     self.waiting = Waiting::ReadAhead;
                     return Reading::Idle;
                 }
@@ -243,8 +238,13 @@ impl Connection {
                     return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
                 }
                 let unsent = self.unsent();
-                let rest = input.get(*consumed..).unwrap_or_default();
-                let received = self.session.receive(context, rest, &mut self.output, unsent);
+                let received = self.session.receive(
+                    context,
+                    rest.get(..ready).unwrap_or(rest),
+                    &mut self.output,
+                    unsent,
+                );
+                let is_cut = ready < rest.len() && received.consumed > 0;
                 *consumed += received.consumed;
                 self.waiting = match received.next {
                     Next::Read => Waiting::Bytes,
@@ -256,6 +256,9 @@ impl Connection {
                 };
                 if self.waiting != Waiting::Bytes {
                     return Reading::Idle;
+                }
+                if is_cut {
+                    continue;
                 }
             } else {
                 self.waiting = Waiting::Bytes;
@@ -274,21 +277,17 @@ impl Connection {
         }
     }
 
-    /// Whether the requests in `input` are being read ahead now.
-    fn is_read_ahead(&mut self, context: &mut Context, input: &[u8]) -> bool {
-        match self.ahead {
-            Ahead::Expected(_) => return true,
-            Ahead::Done => self.ahead = Ahead::No,
-            Ahead::No if context.is_cold() => {
-                let count = self.session.read_ahead(context, input);
-                if count > 0 {
-                    self.ahead = Ahead::Expected(count);
-                    return true;
-                }
-            }
-            Ahead::No => {}
+    /// How much of `input` the session may look at now; nothing while it is read ahead.
+    #[inline]
+    fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
+        if self.ahead == ReadingAhead::default() && !context.is_cold() {
+            return input.len();
         }
-        false
+        let look = |input: &[u8]| match context.is_cold() {
+            true => self.session.look_ahead(context, input),
+            false => Ahead::all(input),
+        };
+        self.ahead.ready(input, look)
     }
 
     /// One read. `Some` when the connection is at its end.
@@ -413,13 +412,9 @@ impl Connection {
         self.session.scanned(ticket);
     }
 
-    /// Some of the requests in the input were read ahead. They are looked at in the next turn when all of them were.
+    /// One of the errands for the requests in the input is done. They are looked at in the next turn when all are.
     pub(crate) fn read_ahead(&mut self) {
-        self.ahead = match self.ahead {
-            Ahead::Expected(count) if count > 1 => Ahead::Expected(count - 1),
-            Ahead::Expected(_) => Ahead::Done,
-            other => other,
-        };
+        self.ahead.one_is_done();
     }
 
     fn prepare_output(&mut self, buffers: &mut Buffers) {

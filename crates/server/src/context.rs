@@ -48,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
     pub(crate) errands: Vec<Errand>,
+    /// For what is looked at and thrown away.
+    pub(crate) scratch: Vec<u8>,
     /// Whether this loop waits for the disk; `None` where nobody can do that for it.
     coldness: Option<Coldness>,
 }
@@ -76,6 +78,7 @@ impl Context {
             kept_input: 0,
             outbox: Vec::new(),
             errands: Vec::new(),
+            scratch: Vec::new(),
             coldness: Some(Coldness::new(Instant::now())),
         })
     }

@@ -303,8 +303,10 @@ impl EventLoop {
                 Letter::Scanned(address) => self.deliver(address, |connection, _, _| {
                     connection.scanned(address.ticket);
                 }),
-                Letter::ReadAhead(address) => {
-                    self.deliver(address, |connection, _, _| connection.read_ahead())
+                Letter::ReadAhead(addresses) => {
+                    for address in addresses {
+                        self.deliver(address, |connection, _, _| connection.read_ahead());
+                    }
                 }
                 Letter::WriterHasRoom => {
                     for slot in std::mem::take(&mut self.wait_for_writer) {

@@ -77,7 +77,7 @@ pub fn change_index(
     opened.define_index(&attribute, kinds)?;
     let (writer, _) = opened.writer();
     let mut slices = 0;
-    while writer.run_maintenance_slice(&SliceBudget::default())? {
+    while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
         slices += 1;
         if slices % SLICES_PER_REPORT == 0 {
             writer.index_progress()?.iter().for_each(&mut report);

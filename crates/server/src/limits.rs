@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Connections open at a time, by default. What comes above it is closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Bytes for remembering where rows are, all event loops together, by default: enough for the rows that look-ups by an
+/// Bytes for remembering where rows are, all event loops and the writer together, by default: enough for the rows that look-ups by an
 /// indexed value need of some two million entries, taken only as they are asked for. See [`store::View::remember_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
@@ -71,6 +71,9 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
 
+/// The part of it that is the writer's: a change asks for few rows, for each of them several times.
+pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
+
 /// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a time as it likes to
 /// have.
 pub const READ_AHEAD_THREADS: usize = 64;
@@ -78,15 +81,31 @@ pub const READ_AHEAD_THREADS: usize = 64;
 /// Memory that there must be for each of them: a thread takes half a megabyte once it has worked.
 pub const READ_AHEAD_MEMORY_PER_THREAD: u64 = 16 << 20;
 
+/// How nice they are to the others: event loops, whose clients may want what is in memory, go first.
+pub const READ_AHEAD_NICENESS: i32 = 10;
+
 /// Requests that one thread reads ahead in a row.
 pub const READ_AHEAD_MESSAGES: usize = 4;
+
+/// Errands of pages that one thread takes at a time: so many are asked of the disk together.
+pub const READ_AHEAD_PAGES: usize = 16;
+
+/// Requests of one connection that are looked at for missing pages together.
+pub const READ_AHEAD_LOOKS: usize = 16;
+
+/// Entries of a search that are looked at for missing pages; a search with more is gone through by another thread.
+pub const READ_AHEAD_LOOK_ENTRIES: u32 = 4;
+
+/// How often in a row the request that is next may want pages. A way from a root to a row has a handful, and a request a few of those; above that memory is so
+/// short that pages are gone before they are read.
+pub const READ_AHEAD_ROUNDS: u8 = 32;
 
 /// How often an event loop looks whether it had to wait for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
-/// Pages that a loop waited for in a tick from which on it has requests read ahead: some thousandths of its time with a fast disk, half of
-/// it with a slow one.
-pub const COLD_FAULTS_MIN: u64 = 8;
+/// Bytes, of pages of 4 KiB each, that a loop waited for in a tick from which on it has requests read ahead: some thousandths of its time
+/// with a fast disk, half of it with a slow one.
+pub const COLD_BYTES_MIN: u64 = 8 * 4096;
 
 /// Ticks without such waiting after which it looks at requests itself again.
 pub const COLD_TICKS: u32 = 20;

@@ -44,8 +44,8 @@ pub(crate) enum Letter {
     Hashed(HashDone),
     /// A piece of a search can be sent.
     Scanned(Address),
-    /// Requests were read ahead.
-    ReadAhead(Address),
+    /// What these waited for was read ahead, an errand each.
+    ReadAhead(Vec<Address>),
     /// The writer's queue has room again.
     WriterHasRoom,
     /// The settings have changed.

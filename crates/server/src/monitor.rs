@@ -141,11 +141,12 @@ fn add_scans(tree: &mut Tree, scans: &ScanFigures) {
     tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
 }
 
-/// `cn=Read Ahead`: requests that other threads went through first, because data was not in memory.
+/// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was not in memory.
 fn add_read_ahead(tree: &mut Tree, figures: &ReadAheadFigures) {
     let parent = tree.container("Read Ahead", ROOT);
     tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));
     tree.counter("Requests", &parent, figures.requests.load(Ordering::Relaxed));
+    tree.counter("Pages", &parent, figures.pages.load(Ordering::Relaxed));
 }
 
 fn add_storage(tree: &mut Tree, sources: &Sources) {

@@ -45,11 +45,9 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Major page faults of `/proc/PID/stat` or `/proc/PID/task/TID/stat`, field 12: how often somebody waited for a page to be
-/// read from a disk.
-pub(crate) fn major_faults(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(9)?.parse().ok()
+/// Bytes that were read from a disk, of `/proc/PID/io` or `/proc/PID/task/TID/io`: what was not in memory when somebody wanted it.
+pub(crate) fn bytes_read(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
 fn kibibytes(status: &str, name: &str) -> Option<u64> {
@@ -67,7 +65,8 @@ mod tests {
         let expected = (Duration::from_millis(1_500), Duration::from_millis(250));
         assert_eq!(processor_time(stat), Some(expected));
         assert_eq!(processor_time("12 (pando"), None);
-        assert_eq!((major_faults(stat), major_faults("12 (pando")), (Some(3), None));
+        assert_eq!(bytes_read("rchar: 7\nread_bytes: 8192\nwrite_bytes: 1\n"), Some(8192));
+        assert_eq!(bytes_read("rchar: 7\n"), None);
         assert_eq!(kibibytes("VmRSS:\t  77 kB\nRssAnon:\t  12 kB\n", "RssAnon:"), Some(12));
         assert_eq!(kibibytes("", "RssAnon:"), None);
         assert!(ProcessUsage::read().private_bytes > 0);

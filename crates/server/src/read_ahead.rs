@@ -2,9 +2,10 @@
 //!
 //! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
 //! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
-//! ([`Coldness`]) it has requests gone through here before it looks at them itself: many threads wait for many pages, and
-//! what the loop reads afterwards is in memory. The loop alone answers; what is found here is thrown away, so nothing
-//! depends on whether, when or by whom a request was read ahead.
+//! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to its end is answered at once, whatever others
+//! wait for. For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
+//! lack, and looks again. Requests that go through many rows are not worth that: a thread goes through them as a whole.
+//! The loop alone answers; what is found before is thrown away, so nothing depends on whether, when or by whom a request was read ahead.
 //!
 //! The threads are started when they are first wanted: a directory that fits into memory never has them.
 
@@ -18,29 +19,39 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use directory::read_ahead::read_ahead;
+use directory::read_ahead::{self, read_ahead};
 use directory::search::Budget;
 use directory::{Directory, Requester, Snapshot};
 use ldap::{DecodeLimits, Message};
+use store::PageNumber;
 
 use crate::limits::{
-    COLD_FAULTS_MIN, COLD_TICK, COLD_TICKS, READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES,
-    SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
+    BUFFER_SIZE, COLD_BYTES_MIN, COLD_TICK, COLD_TICKS, READ_AHEAD_LOOK_ENTRIES, READ_AHEAD_LOOKS,
+    READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES, READ_AHEAD_NICENESS, READ_AHEAD_PAGES,
+    READ_AHEAD_ROUNDS, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
 };
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::memory;
-use crate::process::major_faults;
+use crate::process::bytes_read;
 
 /// What is read of a search: its first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// Requests to go through, in a row. No `Debug`: there may be passwords among them.
+/// What an event loop looks at of a search to find out what is missing.
+const LOOK: Budget = Budget { entries_examined_max: READ_AHEAD_LOOK_ENTRIES, out_bytes_max: BUFFER_SIZE };
+
+/// Something that a thread here does for a loop. No `Debug`: there may be passwords in it.
 pub(crate) struct Errand {
     /// Whom to tell when it is done.
     address: Address,
-    requester: Arc<Requester>,
-    /// Whole messages.
-    messages: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    /// Pages to bring in.
+    Pages(Vec<PageNumber>),
+    /// Requests to go through, in a row: whole messages.
+    Requests { requester: Arc<Requester>, messages: Vec<u8> },
 }
 
 /// The threads. Dropping it ends them.
@@ -73,11 +84,110 @@ pub(crate) struct ReadAheadFigures {
     pub(crate) threads: AtomicU64,
     /// Requests gone through.
     pub(crate) requests: AtomicU64,
+    /// Pages brought in.
+    pub(crate) pages: AtomicU64,
+}
+
+/// What came of looking ahead.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// Octets at the front that can be looked at now.
+    ready: usize,
+    /// Letters that will tell when what others lack is there.
+    letters: u32,
+    /// Whether all of the input can be looked at then, without looking ahead again.
+    is_all: bool,
+}
+
+impl Ahead {
+    /// Nothing is missing.
+    pub(crate) fn all(input: &[u8]) -> Ahead {
+        Ahead { ready: input.len(), letters: 0, is_all: true }
+    }
+}
+
+/// How far a connection has what it received read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadingAhead {
+    /// Letters that are still to come.
+    letters: u32,
+    /// How often in a row the request at the front has waited.
+    rounds: u8,
+    /// What has to come has come: all of the input can be looked at.
+    is_done: bool,
+}
+
+impl ReadingAhead {
+    /// How much of `input` can be looked at, by `look` if that is not known; nothing while letters are to come.
+    pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
+        if self.letters > 0 {
+            return 0;
+        }
+        if self.is_done || self.rounds >= READ_AHEAD_ROUNDS {
+            *self = ReadingAhead::default();
+            return input.len();
+        }
+        let Ahead { ready, letters, is_all } = look(input);
+        let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
+        *self = ReadingAhead { letters, rounds, is_done: is_all && letters > 0 };
+        // Nothing would tell when to look again.
+        if ready == 0 && letters == 0 { input.len() } else { ready }
+    }
+
+    /// A letter has come.
+    pub(crate) fn one_is_done(&mut self) {
+        self.letters = self.letters.saturating_sub(1);
+    }
+}
+
+/// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes errands of what is not.
+pub(crate) fn look_ahead(
+    snapshot: &Snapshot,
+    address: Address,
+    requester: &Arc<Requester>,
+    input: &[u8],
+    limits: &DecodeLimits,
+    scratch: &mut Vec<u8>,
+) -> (Ahead, Vec<Errand>) {
+    let (mut ready, mut end, mut found) = (0, 0, Vec::new());
+    for _ in 0..READ_AHEAD_LOOKS {
+        let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
+            if found.is_empty() {
+                // What follows is for the session, which waits for the rest of it or says what is wrong.
+                return (Ahead::all(input), found);
+            }
+            break;
+        };
+        let decoded = Message::decode(frame, limits);
+        let absent =
+            decoded.map(|message| read_ahead::look_ahead(snapshot, requester, &message, &LOOK, scratch));
+        let absent = absent.unwrap_or_default();
+        if absent.is_walk && end == 0 {
+            let errands = errands(address, requester, input, limits.message_size_max);
+            return (Ahead { ready: 0, letters: errands.len() as u32, is_all: true }, errands);
+        } else if absent.is_walk {
+            // It is gone through when it is the first.
+            break;
+        }
+        end += frame.len();
+        if !absent.pages.is_empty() {
+            found.push(Errand { address, what: What::Pages(absent.pages) });
+        } else if found.is_empty() {
+            ready = end;
+        }
+    }
+    (Ahead { ready, letters: found.len() as u32, is_all: false }, found)
+}
+
+/// The message at the front, if it is there as a whole and may be looked at.
+fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
+    let size = ldap::frame_len(input).ok().flatten().filter(|size| *size <= message_size_max)?;
+    input.get(..size)
 }
 
 /// Cuts the whole messages at the front of `input` into errands, a few messages each, so that several threads can go
 /// through what one connection sent at once. None where there is no whole message, or none that may be looked at.
-pub(crate) fn errands(
+fn errands(
     address: Address,
     requester: &Arc<Requester>,
     input: &[u8],
@@ -86,13 +196,11 @@ pub(crate) fn errands(
     let mut errands = Vec::new();
     let (mut begin, mut end, mut count) = (0, 0, 0);
     let mut push = |messages: &[u8]| {
-        errands.push(Errand { address, requester: Arc::clone(requester), messages: messages.to_vec() });
+        let requester = Arc::clone(requester);
+        errands.push(Errand { address, what: What::Requests { requester, messages: messages.to_vec() } });
     };
-    while let Ok(Some(size)) = ldap::frame_len(&input[end..])
-        && size <= message_size_max
-        && end + size <= input.len()
-    {
-        end += size;
+    while let Some(frame) = first_frame(&input[end..], message_size_max) {
+        end += frame.len();
         count += 1;
         if count == READ_AHEAD_MESSAGES {
             push(&input[begin..end]);
@@ -147,13 +255,15 @@ impl ReadAheadPool {
         builder.spawn(move || work(&queue, snapshot, &mailboxes))
     }
 
-    /// Has requests gone through. A letter follows for each errand.
+    /// Has errands done. Each is told of in a letter.
     pub(crate) fn submit(&self, errands: &mut Vec<Errand>) {
         if errands.is_empty() {
             return;
         }
+        let page_errands = errands.iter().filter(|errand| errand.is_pages()).count();
+        let busy = errands.len() - page_errands + page_errands.div_ceil(READ_AHEAD_PAGES);
         let mut state = self.queue.lock();
-        let wanted = errands.len().min(state.waiting_threads);
+        let wanted = busy.min(state.waiting_threads);
         state.errands.extend(errands.drain(..));
         drop(state);
         for _ in 0..wanted {
@@ -177,21 +287,31 @@ impl Drop for ReadAheadPool {
     }
 }
 
+impl State {
+    /// Takes the errand that waited longest, and with one of pages others of pages. False where there is none.
+    fn take(&mut self, into: &mut Vec<Errand>) -> bool {
+        let pages = self.errands.iter().take(READ_AHEAD_PAGES).take_while(|errand| errand.is_pages());
+        let count = pages.count().max(1).min(self.errands.len());
+        into.extend(self.errands.drain(..count));
+        count > 0
+    }
+}
+
 impl Queue {
     /// Errands are pushed and popped whole, so a panic elsewhere leaves nothing half done.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The errand that waited longest; `None` when the pool is closed. Before it waits, `snapshot` lets go of its position.
-    fn next(&self, snapshot: &mut Snapshot) -> Option<Errand> {
+    /// Takes what there is to do, see [`State::take`]. False when the pool is closed. Before it waits, `snapshot` lets go of its position.
+    fn next(&self, snapshot: &mut Snapshot, errands: &mut Vec<Errand>) -> bool {
         let mut state = self.lock();
         loop {
             if state.closed {
-                return None;
+                return false;
             }
-            if let Some(errand) = state.errands.pop_front() {
-                return Some(errand);
+            if state.take(errands) {
+                return true;
             }
             snapshot.park();
             state.waiting_threads += 1;
@@ -208,50 +328,82 @@ fn threads_for(memory_bytes: Option<u64>) -> usize {
 }
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
-    let mut scratch = Vec::new();
-    while let Some(errand) = queue.next(&mut snapshot) {
+    // On Linux priorities belong to threads, whatever the name of the call says.
+    if let Err(error) = rustix::process::setpriority_process(None, READ_AHEAD_NICENESS) {
+        tracing::warn!(%error, "threads that read ahead have no lower priority and may slow down others");
+    }
+    let (mut errands, mut scratch) = (Vec::new(), Vec::new());
+    while queue.next(&mut snapshot, &mut errands) {
         // What went wrong here goes wrong again on the event loop, where somebody is told.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            if snapshot.renew().is_ok() {
-                let count = errand.go(&snapshot, &mut scratch);
-                queue.figures.requests.fetch_add(count, Ordering::Relaxed);
-            }
+            go(&errands, &mut snapshot, &mut scratch, &queue.figures);
         }));
-        if let Some(mailbox) = mailboxes.get(usize::from(errand.address.event_loop)) {
-            mailbox.post(Letter::ReadAhead(errand.address));
+        errands.sort_by_key(|errand| errand.address.event_loop);
+        for done in errands.chunk_by(|one, other| one.address.event_loop == other.address.event_loop) {
+            let addresses: Vec<Address> = done.iter().map(|errand| errand.address).collect();
+            let event_loop = addresses.first().map_or(0, |address| usize::from(address.event_loop));
+            if let Some(mailbox) = mailboxes.get(event_loop) {
+                mailbox.post(Letter::ReadAhead(addresses));
+            }
+        }
+        errands.clear();
+    }
+}
+
+/// Does the errands: brings in the pages of all of them together, and then goes through requests.
+fn go(errands: &[Errand], snapshot: &mut Snapshot, scratch: &mut Vec<u8>, figures: &ReadAheadFigures) {
+    let mut pages = Vec::with_capacity(READ_AHEAD_PAGES);
+    for errand in errands {
+        if let What::Pages(of_errand) = &errand.what {
+            pages.extend_from_slice(of_errand);
+        }
+    }
+    if !pages.is_empty() && read_ahead::bring_in(snapshot, &pages).is_ok() {
+        figures.pages.fetch_add(pages.len() as u64, Ordering::Relaxed);
+    }
+    for errand in errands {
+        if let What::Requests { requester, messages } = &errand.what
+            && snapshot.renew().is_ok()
+        {
+            let count = go_through(snapshot, requester, messages, scratch);
+            figures.requests.fetch_add(count, Ordering::Relaxed);
         }
     }
 }
 
+/// Goes through requests, and says how many there were.
+fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
+    let (mut rest, mut count) = (messages, 0);
+    while let Some(frame) = first_frame(rest, usize::MAX) {
+        if let Ok(message) = Message::decode(frame, &DecodeLimits::AUTHENTICATED) {
+            read_ahead(snapshot, requester, &message, &BUDGET, scratch);
+        }
+        (rest, count) = (rest.get(frame.len()..).unwrap_or_default(), count + 1);
+    }
+    if scratch.capacity() > 2 * SLICE_BYTES_MAX {
+        *scratch = Vec::new();
+    }
+    count
+}
+
 impl Errand {
-    /// Goes through the requests, and says how many there were.
-    fn go(&self, snapshot: &Snapshot, scratch: &mut Vec<u8>) -> u64 {
-        let (mut rest, mut count) = (self.messages.as_slice(), 0);
-        while let Ok(Some(size)) = ldap::frame_len(rest)
-            && let Some((frame, others)) = rest.split_at_checked(size)
-        {
-            if let Ok(message) = Message::decode(frame, &DecodeLimits::AUTHENTICATED) {
-                read_ahead(snapshot, &self.requester, &message, &BUDGET, scratch);
-            }
-            (rest, count) = (others, count + 1);
-        }
-        if scratch.capacity() > 2 * SLICE_BYTES_MAX {
-            *scratch = Vec::new();
-        }
-        count
+    fn is_pages(&self) -> bool {
+        matches!(self.what, What::Pages(_))
     }
 }
 
 /// Whether an event loop waits for the disk, as it finds out by counting.
 ///
-/// The kernel counts how often a thread had to wait for a page of the data file: a *major fault*. A loop that has some in
-/// a tick is cold from then on, until the whole process, the threads that read ahead included, had hardly any for a
-/// while. A tick costs a short read from `/proc`.
+/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that had something read in
+/// a tick is cold from then on, until the whole process, the threads that read ahead included, had hardly anything for a
+/// while. A tick costs a short read from `/proc`; where the kernel keeps no such count, a loop is never cold.
+///
+/// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be asked for twice.
 pub(crate) struct Coldness {
     /// What is counted of this thread; there from the first tick on.
-    thread: Option<FaultCount>,
+    thread: Option<ReadCount>,
     /// The same of the process.
-    process: Option<FaultCount>,
+    process: Option<ReadCount>,
     next_tick: Instant,
     /// Ticks to stay cold for if nothing more happens; 0 is warm.
     ticks_left: u32,
@@ -274,25 +426,25 @@ impl Coldness {
         }
         self.next_tick = now + COLD_TICK;
         let (count, path) = match self.is_cold() {
-            false => (&mut self.thread, "/proc/thread-self/stat"),
-            true => (&mut self.process, "/proc/self/stat"),
+            false => (&mut self.thread, "/proc/thread-self/io"),
+            true => (&mut self.process, "/proc/self/io"),
         };
-        let faults = match count {
-            Some(count) => count.new_faults(),
+        let bytes = match count {
+            Some(count) => count.new_bytes(),
             None => {
-                *count = FaultCount::open(path);
+                *count = ReadCount::open(path);
                 // Nothing to compare with yet; a cold loop stays so until there is.
-                if self.is_cold() { COLD_FAULTS_MIN } else { 0 }
+                if self.is_cold() { COLD_BYTES_MIN } else { 0 }
             }
         };
-        self.count(faults)
+        self.count(bytes)
     }
 
-    /// Takes the faults of one tick. True when they make a warm loop cold.
-    fn count(&mut self, faults: u64) -> bool {
+    /// Takes what was read in one tick. True when it makes a warm loop cold.
+    fn count(&mut self, bytes: u64) -> bool {
         let was_cold = self.is_cold();
-        let is_many = faults >= COLD_FAULTS_MIN;
-        self.ticks_left = if is_many { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
+        let is_much = bytes >= COLD_BYTES_MIN;
+        self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
         if was_cold && !self.is_cold() {
             // What happens until the loop is cold again is not to be counted then.
             self.process = None;
@@ -301,26 +453,26 @@ impl Coldness {
     }
 }
 
-/// The major faults of a thread or a process.
-struct FaultCount {
-    stat: File,
+/// What a thread or a process had read from a disk.
+struct ReadCount {
+    io: File,
     seen: u64,
 }
 
-impl FaultCount {
-    fn open(path: &str) -> Option<FaultCount> {
-        let mut count = FaultCount { stat: File::open(path).ok()?, seen: 0 };
-        count.new_faults();
+impl ReadCount {
+    fn open(path: &str) -> Option<ReadCount> {
+        let mut count = ReadCount { io: File::open(path).ok()?, seen: 0 };
+        count.new_bytes();
         Some(count)
     }
 
-    /// How many came since the last call.
-    fn new_faults(&mut self) -> u64 {
+    /// How many bytes came since the last call.
+    fn new_bytes(&mut self) -> u64 {
         let mut bytes = [0; 512];
-        let length = self.stat.read_at(&mut bytes, 0).unwrap_or(0);
+        let length = self.io.read_at(&mut bytes, 0).unwrap_or(0);
         let text = bytes.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let all = text.and_then(major_faults).unwrap_or(self.seen);
-        all - std::mem::replace(&mut self.seen, all)
+        let all = text.and_then(bytes_read).unwrap_or(self.seen);
+        all.saturating_sub(std::mem::replace(&mut self.seen, all))
     }
 }
 
@@ -338,10 +490,16 @@ mod tests {
     #[test]
     fn whole_messages_are_cut_into_errands() {
         let check = |input: &[u8], expected: &[usize]| {
-            let cut = errands(ADDRESS, &Arc::new(Requester::Anonymous), input, 100);
-            let sizes: Vec<usize> = cut.iter().map(|errand| errand.messages.len()).collect();
+            let cut: Vec<Vec<u8>> = errands(ADDRESS, &Arc::new(Requester::Anonymous), input, 100)
+                .into_iter()
+                .map(|errand| match errand.what {
+                    What::Requests { messages, .. } => messages,
+                    What::Pages(_) => panic!("pages"),
+                })
+                .collect();
+            let sizes: Vec<usize> = cut.iter().map(Vec::len).collect();
             assert_eq!(sizes, expected);
-            assert_eq!(cut.concat_messages(), input[..sizes.iter().sum()]);
+            assert_eq!(cut.concat(), input[..sizes.iter().sum()]);
         };
         let many: Vec<u8> = (0..10).flat_map(delete).collect();
         check(&[], &[]);
@@ -354,22 +512,60 @@ mod tests {
         check(&[&delete(1), b"GET / HTTP/1.1".as_slice()].concat(), &[8]);
     }
 
-    trait ConcatMessages {
-        fn concat_messages(&self) -> Vec<u8>;
-    }
-
-    impl ConcatMessages for Vec<Errand> {
-        fn concat_messages(&self) -> Vec<u8> {
-            self.iter().flat_map(|errand| errand.messages.clone()).collect()
+    #[test]
+    fn a_connection_waits_for_all_its_letters_and_not_forever() {
+        let input = [0; 30];
+        let never = |_: &[u8]| -> Ahead { panic!("there is nothing to look for") };
+        let pages = |ready, letters| move |_: &[u8]| Ahead { ready, letters, is_all: false };
+        let mut reading = ReadingAhead::default();
+        assert_eq!(reading.ready(&input, Ahead::all), 30);
+        assert_eq!(reading, ReadingAhead::default());
+        // Two are ready, others lack something.
+        assert_eq!(reading.ready(&input, pages(20, 2)), 20);
+        assert_eq!(reading.ready(&input, never), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, never), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, pages(10, 0)), 10);
+        // Another thread goes through all of it: then nobody looks again.
+        assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, letters: 1, is_all: true }), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, never), 30);
+        // Pages that are gone again whenever they were brought in.
+        for _ in 0..READ_AHEAD_ROUNDS {
+            assert_eq!(reading.ready(&input, pages(0, 1)), 0);
+            reading.one_is_done();
         }
+        assert_eq!(reading.ready(&input, never), 30);
+        assert_eq!(reading.ready(&input, pages(0, 1)), 0);
     }
 
     #[test]
-    fn a_loop_is_cold_while_there_are_faults_and_a_while_longer() {
+    fn pages_are_taken_together_and_requests_one_by_one() {
+        let mut state = State::default();
+        let pages = || Errand { address: ADDRESS, what: What::Pages(Vec::new()) };
+        state.errands.extend((0..READ_AHEAD_PAGES + 2).map(|_| pages()));
+        state.errands.extend(errands(
+            ADDRESS,
+            &Arc::new(Requester::Anonymous),
+            &[&delete(1)[..]; 5].concat(),
+            100,
+        ));
+        state.errands.push_back(pages());
+        let taken = std::iter::from_fn(|| {
+            let mut into = Vec::new();
+            state.take(&mut into).then(|| (into.len(), into.iter().all(Errand::is_pages)))
+        });
+        let expected = [(READ_AHEAD_PAGES, true), (2, true), (1, false), (1, false), (1, true)];
+        assert_eq!(taken.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_loop_is_cold_while_something_is_read_and_a_while_longer() {
         let mut coldness = Coldness::new(Instant::now());
-        assert!(!coldness.count(COLD_FAULTS_MIN - 1) && !coldness.is_cold());
-        assert!(coldness.count(COLD_FAULTS_MIN) && coldness.is_cold());
-        assert!(!coldness.count(COLD_FAULTS_MIN) && coldness.is_cold());
+        assert!(!coldness.count(COLD_BYTES_MIN - 1) && !coldness.is_cold());
+        assert!(coldness.count(COLD_BYTES_MIN) && coldness.is_cold());
+        assert!(!coldness.count(COLD_BYTES_MIN) && coldness.is_cold());
         for _ in 1..COLD_TICKS {
             assert!(!coldness.count(0) && coldness.is_cold());
         }
@@ -385,9 +581,10 @@ mod tests {
 
     #[test]
     fn the_kernel_counts() {
-        assert!(
-            FaultCount::open("/proc/thread-self/stat").is_some_and(|count| count.stat.metadata().is_ok())
-        );
+        let count = ReadCount::open("/proc/thread-self/io").unwrap();
+        let mut bytes = [0; 512];
+        let length = count.io.read_at(&mut bytes, 0).unwrap();
+        assert!(bytes_read(std::str::from_utf8(&bytes[..length]).unwrap()).is_some());
         let mut coldness = Coldness::new(Instant::now());
         assert!(!coldness.tick(Instant::now()));
         assert!(coldness.thread.is_some());

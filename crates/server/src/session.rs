@@ -34,7 +34,7 @@ use crate::counters::Operation;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
-use crate::read_ahead::errands;
+use crate::read_ahead::{Ahead, look_ahead};
 use changes::HeldChange;
 use searches::SharedRest;
 
@@ -162,13 +162,14 @@ impl Session {
         matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
     }
 
-    /// Has the requests in `input` read ahead, and says how many letters will tell of it.
-    pub(crate) fn read_ahead(&self, context: &mut Context, input: &[u8]) -> u32 {
+    /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
+    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
         let limits = context.decode_limits(*self.requester != Requester::Anonymous);
-        let errands = errands(self.address(context), &self.requester, input, limits.message_size_max);
-        let count = errands.len() as u32;
+        let (address, scratch) = (self.address(context), &mut context.scratch);
+        let (ahead, errands) =
+            look_ahead(&context.snapshot, address, &self.requester, input, &limits, scratch);
         context.errands.extend(errands);
-        count
+        ahead
     }
 
     /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;

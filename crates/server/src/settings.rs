@@ -75,7 +75,7 @@ pub fn apply(
     let stamp = new_stamp(random)?;
     writer.change_settings(&requester, file.settings(), &stamp).map_err(|error| located(error, file))?;
     let mut slices = 0;
-    while writer.run_maintenance_slice(&SliceBudget::default())? {
+    while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
         slices += 1;
         if slices % SLICES_PER_REPORT == 0 {
             writer.index_progress()?.iter().for_each(&mut report);

@@ -22,6 +22,7 @@ use crate::context::{Context, Shared};
 use crate::counters::Counters;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::hash_pool::HashPool;
+use crate::limits::ROW_CACHE_WRITER_DIVISOR;
 use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
 use crate::monitor::{Monitor, Sources};
@@ -262,7 +263,8 @@ impl Opened {
             opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
         if let Some(Secret(clear)) = &config.admin_password {
             // Only now is known how the directory stores passwords.
-            let stored = password::hash(directory.settings().password_scheme, clear, &random.bytes()?);
+            let stored =
+                password::hash(directory.settings().general.password_scheme, clear, &random.bytes()?);
             let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
             let set = directory.set_node_settings(node);
             set.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
@@ -291,7 +293,7 @@ impl Opened {
 
     fn generate_password(&mut self) -> Result<(), ServeError> {
         let clear = readable_password(&self.random.bytes()?);
-        let scheme = self.directory.settings().password_scheme;
+        let scheme = self.directory.settings().general.password_scheme;
         let stored = password::hash(scheme, clear.as_bytes(), &self.random.bytes()?);
         let stamp = new_stamp(&mut self.random)?;
         self.writer.set_administrator_password(stored, &stamp)?;
@@ -322,13 +324,14 @@ impl Opened {
             Arc::clone(&counters),
         )?;
         let (urls, addresses) = acceptor.addresses();
+        let writer_cache_bytes = self.config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR;
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
             read_ahead: ReadAheadPool::new(self.config.read_ahead_threads, &self.directory, &mailboxes),
-            row_cache_bytes: self.config.row_cache_bytes / threads,
+            row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
         });
         self.monitor.attach(Sources {
             counters: Arc::clone(&counters),
@@ -345,7 +348,10 @@ impl Opened {
             config: Arc::new(Mutex::new(self.config)),
         };
         let writes = Arc::clone(&shared.writes);
-        let writer = self.writer;
+        let mut writer = self.writer;
+        if writer_cache_bytes > 0 {
+            writer.remember_rows(writer_cache_bytes);
+        }
         let mut server = Server { handle, urls, addresses, writes, loops: Vec::new(), others: Vec::new() };
         let queue = Arc::clone(&server.writes);
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
@@ -459,9 +465,9 @@ impl Handle {
         let in_force = directory.settings();
         let mut node = node_settings(&new);
         node.admin_password = match &new.admin_password {
-            same if *same == config.admin_password => in_force.admin_password.clone(),
+            same if *same == config.admin_password => in_force.node.admin_password.clone(),
             Some(Secret(clear)) => {
-                Some(password::hash(in_force.password_scheme, clear, &Random::default().bytes()?))
+                Some(password::hash(in_force.general.password_scheme, clear, &Random::default().bytes()?))
             }
             None => None,
         };

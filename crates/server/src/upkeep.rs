@@ -2,12 +2,13 @@
 //!
 //! An index that is defined while the server runs is made in slices of a few milliseconds. Without changes waiting they
 //! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some day
-//! however busy the server is. What is left when the server stops goes on at the next start.
+//! however busy the server is. The loops go first within a slice, too. What is left when the server stops goes on at the next start.
 
 use std::time::Duration;
 
 use directory::Writer;
 use directory::attribute_index::maintenance::SliceBudget;
+use store::Courtesy;
 
 use crate::indexes::progress_text;
 use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
@@ -44,7 +45,8 @@ impl Upkeep {
 
     /// Does a slice.
     pub(crate) fn run(&mut self, writer: &mut Writer) {
-        let more = match writer.run_maintenance_slice(&SliceBudget::default()) {
+        let mut courtesy = Courtesy::default();
+        let more = match writer.run_maintenance_slice(&SliceBudget::default(), &mut || courtesy.breathe()) {
             Ok(more) => more,
             Err(error) => {
                 if !self.has_failed {

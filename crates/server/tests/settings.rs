@@ -8,9 +8,9 @@ mod properties;
 
 use std::path::PathBuf;
 
+use directory::DirectorySettings;
 use directory::attribute_index::{IndexKinds, possible_kinds};
 use directory::settings::{GENERAL, SettingValue};
-use directory::{DirectorySettings, Settings};
 use fastrand::Rng;
 use schema::Schema;
 use server::Config;
@@ -114,16 +114,6 @@ fn what_is_applied_is_exported_and_applies_without_a_change() {
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
-}
-
-#[test]
-fn every_general_setting_reaches_those_who_ask_for_it() {
-    let mut rng = Rng::with_seed(seed());
-    for _ in 0..50 {
-        let general = generated(&mut rng).general;
-        let settings = Settings::of(&directory::NodeSettings::default(), &general);
-        assert_eq!(settings.general(), general);
-    }
 }
 
 #[test]

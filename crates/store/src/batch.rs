@@ -12,6 +12,7 @@ use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::log;
 use crate::overlay::Overlay;
 use crate::pending::Pending;
+use crate::read::HeldRow;
 use crate::redo::{Change, Group};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
@@ -27,27 +28,40 @@ pub struct Writer {
     group: Group,
     /// The last frame built, kept for its allocation.
     frame: Vec<u8>,
+    /// Whether the reserve was free when that was last asked, since the last batch ended: one question to the system is enough for a batch.
+    has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
 
 /// Counters that a batch holds before it writes them.
 const MOVED_COUNTS_MAX: usize = 4_096;
+/// Rows that a batch holds before it writes them. They are looked through one by one.
+const HELD_ROWS_MAX: usize = 16;
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, pending: Arc<Pending>) -> Result<Writer> {
         let mut txn = Txn::begin(&shared.env, TxnKind::Read)?;
+        txn.remember_recent_rows();
         txn.reset();
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;
-        Ok(Writer { read, pending, group: Group::new(), frame: Vec::new(), shared })
+        Ok(Writer { read, pending, group: Group::new(), frame: Vec::new(), has_reserve: None, shared })
+    }
+
+    /// Remembers where rows of numbered keys are that were asked for, in up to a quarter of `bytes_max` bytes; see
+    /// [`View::remember_rows`](crate::View::remember_rows). One change asks for the same few rows several times.
+    pub fn remember_rows(&mut self, bytes_max: usize) {
+        self.read.txn.remember_rows(bytes_max);
     }
 
     /// Whether a batch may begin: the reserve is free.
     ///
     /// # Errors
     /// `DiskFull`.
-    pub fn check_reserve(&self) -> Result<()> {
-        self.shared.room.check_reserve()
+    pub fn check_reserve(&mut self) -> Result<()> {
+        let checked = self.shared.room.check_reserve();
+        self.has_reserve = Some(checked.is_ok());
+        checked
     }
 
     /// Begins a batch. Waits while as much is on its way to the data file as may be ([`Options::pending_bytes_max`](crate::Options)).
@@ -56,7 +70,7 @@ impl Writer {
     /// `DiskFull` while less than the reserve is free, or no more can be taken because the data file finds no room; `WritesStopped` after a
     /// failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
-        self.shared.room.check_reserve()?;
+        self.check_reserve()?;
         self.begin_in_reserve()
     }
 
@@ -104,6 +118,48 @@ impl Batch<'_> {
         let map = self.map(map).of_kind(MapKind::Plain)?;
         map.check_value(value)?;
         self.check(map, key)?;
+        self.settle(map, key)?;
+        self.set_row(map, key, value)
+    }
+
+    /// As [`put`](Batch::put), for one of the few rows that every operation of a batch sets anew: it is written once, by the commit. Until then scans show
+    /// it, and [`row_count`](Read::row_count) counts it, as it was before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_held(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+        let map = self.map(map).of_kind(MapKind::Plain)?;
+        map.check_value(value)?;
+        self.check(map, key)?;
+        let held_rows = &mut self.writer.read.held_rows;
+        if let Some(held) = held_rows.iter_mut().find(|held| held.is(map, key)) {
+            held.value.clear();
+            held.value.extend_from_slice(value);
+            return Ok(());
+        }
+        held_rows.push(HeldRow { map, key: key.to_vec(), value: value.to_vec() });
+        if held_rows.len() > HELD_ROWS_MAX {
+            self.write_held_rows()?;
+        }
+        Ok(())
+    }
+
+    fn write_held_rows(&mut self) -> Result<()> {
+        for HeldRow { map, key, value } in std::mem::take(&mut self.writer.read.held_rows) {
+            self.set_row(map, &key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the row of a key, if it is held: it is about to be changed in another way.
+    fn settle(&mut self, map: Map, key: &[u8]) -> Result<()> {
+        let held_rows = &mut self.writer.read.held_rows;
+        let Some(place) = held_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
+        let held = held_rows.swap_remove(place);
+        self.set_row(map, key, &held.value)
+    }
+
+    fn set_row(&mut self, map: Map, key: &[u8], value: &[u8]) -> Result<()> {
         let changed = self.writer.read.change_row(map, key, Some(value));
         self.changed(changed)?;
         self.push(Change::Put { map: map.number(), key, value });
@@ -117,6 +173,7 @@ impl Batch<'_> {
     pub fn delete(&mut self, map: MapId, key: &[u8]) -> Result<bool> {
         let map = self.map(map);
         self.check(map, key)?;
+        self.settle(map, key)?;
         let changed = match map.spec.kind {
             MapKind::Plain => self.writer.read.change_row(map, key, None),
             MapKind::IdSet => self.writer.read.clear_set(map, key),
@@ -141,6 +198,21 @@ impl Batch<'_> {
             self.push(Change::InsertId { map: map.number(), key, id });
         }
         Ok(is_new)
+    }
+
+    /// As [`insert_id`](Batch::insert_id), for an id that is certainly not under the key, which saves looking for it there. Were it there all the same, the
+    /// key would count one id too many until the next fold, and nothing else be wrong.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn insert_new_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<()> {
+        let map = self.map(map).of_kind(MapKind::IdSet)?;
+        self.check(map, key)?;
+        let changed = self.writer.read.add_new_id(map, key, id);
+        if self.changed(changed)? {
+            self.push(Change::InsertId { map: map.number(), key, id });
+        }
+        Ok(())
     }
 
     /// Removes `id` from the ids under `key` of an id set map; says whether it was there.
@@ -236,9 +308,12 @@ impl Batch<'_> {
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();
-        let Writer { read, pending, group, .. } = &mut *self.writer;
+        self.write_held_rows()?;
+        let Writer { read, pending, group, has_reserve, .. } = &mut *self.writer;
         let Some(overlay) = &read.overlay else { return Ok(self.last) };
-        if self.is_large || (!group.is_empty() && pending.prefers_write_through(group.byte_count())?) {
+        if self.is_large
+            || (!group.is_empty() && pending.prefers_write_through(group.byte_count(), *has_reserve)?)
+        {
             pending.write_through(&overlay.active)?;
         } else if !group.is_empty() {
             pending.commit(&overlay.active, group)?;
@@ -278,11 +353,13 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let Writer { read, pending, group, .. } = &mut *self.writer;
+        let Writer { read, pending, group, has_reserve, .. } = &mut *self.writer;
+        *has_reserve = None;
         read.txn.reset();
         read.parked = true;
         read.overlay = None;
         read.moved_counts.clear();
+        read.held_rows.clear();
         group.clear();
         pending.end_batch();
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::layout::{self, Map, MapKind};
 use crate::lmdb::Failure;
 use crate::log;
-use crate::overlay::{Layer, Overlay};
+use crate::overlay::{Layer, Overlay, SetChanges};
 use crate::redo::Change;
 use crate::{Position, Read, Result, StoreError};
 
@@ -40,26 +40,57 @@ impl Read {
 
     /// Says of an id of a key whether it is present from now on; returns whether that is a change.
     pub(crate) fn change_id(&mut self, map: Map, key: &[u8], id: u64, present: bool) -> Result<bool> {
-        let (was_present, count) = self.id_and_count(map, key, id)?;
+        let (was_present, count) = self.id_and_count(map, key, id, present)?;
         if was_present == present {
             return Ok(false);
         }
+        self.set_present(map, key, id, present, count)?;
+        Ok(true)
+    }
+
+    /// Adds an id that is not under the key in the data file, which is not asked for it; returns whether that is a change.
+    pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
+        if changes.and_then(|changes| changes.get(id)) == Some(true) {
+            return Ok(false);
+        }
+        let count = self.id_count(map, key, changes)?;
+        debug_assert!(!self.id_and_count(map, key, id, true)?.0, "id {id} is new under {key:?} of {map:?}");
+        self.set_present(map, key, id, true, count)?;
+        Ok(true)
+    }
+
+    /// `count` is how many ids the key has so far.
+    fn set_present(&mut self, map: Map, key: &[u8], id: u64, present: bool, count: u64) -> Result<()> {
         let of_map = self.rows_of(map)?;
         let step = |count: u64| if present { count + 1 } else { count.saturating_sub(1) };
         let active = self.active();
         active.set_id(map.index, key, id, present, step(count));
         active.maps[map.index].row_count = Some(step(of_map));
-        Ok(true)
+        Ok(())
     }
 
-    /// Whether a key has an id, and how many it has.
-    fn id_and_count(&self, map: Map, key: &[u8], id: u64) -> Result<(bool, u64)> {
+    /// Whether a key has an id, and how many it has. `wanted` is whether it is to have it: where that is so already nobody needs the count, and it may be
+    /// wrong.
+    fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
+        if let Some(changes) = changes
+            && let Some(present) = changes.get(id)
+        {
+            return Ok((present, changes.count()));
+        }
         let asked = || -> std::result::Result<_, Failure> {
             let mut cursor = self.txn.cursor(map.index)?;
             if let Some(changes) = changes {
                 return Ok((cursor.has_value(key, &id_bytes)?, changes.count()));
+            }
+            if !wanted {
+                // It is to go, so it is there as a rule, and the cursor stands at its key then.
+                return Ok(match cursor.has_value(key, &id_bytes)? {
+                    true => (true, cursor.value_count()?),
+                    false => (false, 0),
+                });
             }
             let Some((_, lowest)) = cursor.at_key(key)? else { return Ok((false, 0)) };
             match (lowest == id_bytes, cursor.value_count()?) {
@@ -68,26 +99,26 @@ impl Read {
                 (false, count) => Ok((cursor.has_value(key, &id_bytes)?, count)),
             }
         };
-        match changes.and_then(|changes| Some((changes.get(id)?, changes.count()))) {
-            Some(known) => Ok(known),
-            None => asked().map_err(|failure| self.error(failure)),
+        asked().map_err(|failure| self.error(failure))
+    }
+
+    /// How many ids a key has, of which `changes` is what the overlay knows.
+    fn id_count(&self, map: Map, key: &[u8], changes: Option<SetChanges<'_>>) -> Result<u64> {
+        if let Some(changes) = changes {
+            return Ok(changes.count());
         }
+        let count = || -> std::result::Result<u64, Failure> {
+            let mut cursor = self.txn.cursor(map.index)?;
+            let is_there = cursor.at_key(key)?.is_some();
+            if is_there { cursor.value_count() } else { Ok(0) }
+        };
+        count().map_err(|failure| self.error(failure))
     }
 
     /// Removes a key with all its ids; says whether it had any.
     pub(crate) fn clear_set(&mut self, map: Map, key: &[u8]) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
-        let count = match changes {
-            Some(changes) => changes.count(),
-            None => {
-                let count = || -> std::result::Result<u64, Failure> {
-                    let mut cursor = self.txn.cursor(map.index)?;
-                    let is_there = cursor.at_key(key)?.is_some();
-                    if is_there { cursor.value_count() } else { Ok(0) }
-                };
-                count().map_err(|failure| self.error(failure))?
-            }
-        };
+        let count = self.id_count(map, key, changes)?;
         if count == 0 {
             return Ok(false);
         }

@@ -151,6 +151,9 @@ pub enum StoreError {
     /// The view is parked: [`View::renew`](crate::View::renew) it before reading.
     #[error("read through a parked view")]
     Parked,
+    /// What was to be read only if it is in memory is not; see [`Read::without_waiting`](crate::Read::without_waiting).
+    #[error("not in memory")]
+    NotInMemory,
     /// As many views are open as [`Options::views_max`](crate::Options) allows.
     #[error("too many views are open at once")]
     TooManyViews,
@@ -220,9 +223,10 @@ pub enum RedoDamage {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> StoreError {
-        if failure.code == Failure::READERS_FULL {
-            return StoreError::TooManyViews;
+        match failure.code {
+            Failure::READERS_FULL => StoreError::TooManyViews,
+            Failure::NOT_IN_MEMORY => StoreError::NotInMemory,
+            code => StoreError::Engine { operation: failure.operation, code, message: failure.message() },
         }
-        StoreError::Engine { operation: failure.operation, code: failure.code, message: failure.message() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only the newest change of each row is left in a layer, and rows of one page come one after the other: so a page is written once for all changes to
 //! it since the fold before, where writing each commit through wrote it every time. The rows go in slices, each an ordinary durable transaction, so that
-//! few pages are in memory at once and no transaction keeps the disk for long. The last slice says in `store.meta` how far the redo log is folded. A
+//! few pages are in memory at once and no transaction keeps disk or core for long. The last slice says in `store.meta` how far the redo log is folded. A
 //! fold that ends before that leaves rows that replaying the log will set again.
 
 use std::ops::Bound;
@@ -16,15 +16,33 @@ use crate::tree::Tree;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each may change a page of its own: at most some 32 MiB, and some tens of milliseconds of work.
-const SLICE_ROWS: usize = 8 << 10;
+/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the disk keeps the sync of a redo log
+/// waiting. Smaller ones cost more: each commit has its two syncs, for which the system goes through all that is in memory of the file.
+const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
+/// Rows after which others may go first: some tens of microseconds of work.
+const BREATH_ROWS: usize = 16;
 
-/// Writes a layer into the data file, which then has the redo log up to the group `folded`. Durable when it returns. `between` is called between
-/// slices.
-pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, between: &mut dyn FnMut()) -> Result<()> {
-    let mut slices = Slices { env, txn: None, between: Some(between), rows: 0, bytes: 0 };
+/// How fast a fold goes.
+pub(crate) trait Pace {
+    /// Called every few rows.
+    fn breathe(&mut self);
+
+    /// Called between slices.
+    fn rest(&mut self);
+}
+
+/// As fast as it goes.
+impl Pace for () {
+    fn breathe(&mut self) {}
+
+    fn rest(&mut self) {}
+}
+
+/// Writes a layer into the data file, which then has the redo log up to the group `folded`. Durable when it returns.
+pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, pace: &mut dyn Pace) -> Result<()> {
+    let mut slices = Slices { env, txn: None, pace: Some(pace), rows: 0, bytes: 0 };
     slices.write(layer)?;
     slices.txn()?.put(Map::META.index, FOLDED_KEY, &folded.to_be_bytes(), PutKind::Set)?;
     slices.commit()
@@ -32,7 +50,7 @@ pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, between: &mut dyn
 
 /// Writes a layer into the data file in one transaction, all of it or nothing.
 pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
-    let mut slices = Slices { env, txn: None, between: None, rows: 0, bytes: 0 };
+    let mut slices = Slices { env, txn: None, pace: None, rows: 0, bytes: 0 };
     slices.write(layer)?;
     let txn = slices.txn()?;
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
@@ -46,8 +64,8 @@ struct Slices<'f> {
     env: &'f Arc<Env>,
     /// The one under way, begun when something is written.
     txn: Option<Txn>,
-    /// Called between two slices; `None` where there is to be one only.
-    between: Option<&'f mut dyn FnMut()>,
+    /// `None` where there is to be one slice, as fast as it goes.
+    pace: Option<&'f mut dyn Pace>,
     /// Rows and bytes of the slice under way.
     rows: usize,
     bytes: usize,
@@ -124,12 +142,16 @@ impl Slices<'_> {
     fn written(&mut self, row_len: usize) -> Result<()> {
         self.rows += 1;
         self.bytes += row_len;
-        if self.between.is_none() || (self.rows < SLICE_ROWS && self.bytes < SLICE_BYTES) {
+        let Some(pace) = &mut self.pace else { return Ok(()) };
+        if self.rows < SLICE_ROWS && self.bytes < SLICE_BYTES {
+            if self.rows.is_multiple_of(BREATH_ROWS) {
+                pace.breathe();
+            }
             return Ok(());
         }
         self.commit()?;
-        if let Some(between) = &mut self.between {
-            between();
+        if let Some(pace) = &mut self.pace {
+            pace.rest();
         }
         Ok(())
     }

@@ -192,6 +192,7 @@ impl<'r> FileIds<'r> {
             None => None,
         };
         let opened = || -> std::result::Result<_, Failure> {
+            read.txn.look_for(map, key)?;
             let mut cursor = read.txn.cursor(map)?;
             let Some((key, first)) = cursor.at_key(key)? else {
                 return Ok((None, &[][..], 0));
@@ -204,6 +205,9 @@ impl<'r> FileIds<'r> {
             }
             let page = ids_of(if count == 1 { first } else { cursor.block()? });
             let whole = page.len() as u64 == count;
+            if !whole {
+                read.txn.look_for_walk()?;
+            }
             Ok(((!whole).then(|| Pages { cursor, key }), page, count))
         };
         let (pages, page, count) = opened().map_err(|failure| read.error(failure))?;

@@ -55,7 +55,7 @@
 //! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed |
 //! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
-//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold, and starts one thread, for that. The on-disk format is drawn in
+//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let others have the core, and starts one thread, which folds. The on-disk format is drawn in
 //! docs/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable it is, is tested with the crate
 //! `powercut`, which takes back what was not synced.
 
@@ -65,6 +65,7 @@ mod batch;
 mod bulk;
 mod changing;
 mod compact;
+mod courtesy;
 mod disk;
 mod error;
 mod fold;
@@ -103,10 +104,11 @@ mod tests;
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
+pub use courtesy::Courtesy;
 pub use error::{LogDamage, OpenError, RedoDamage, StoreError};
 pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
-pub use lmdb::fetch;
+pub use lmdb::{Absent, PageNumber, fetch};
 pub use log::LogScan;
 pub use open::{Facts, Options, Store};
 pub use read::Read;

@@ -10,7 +10,8 @@
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
 //!   lets go of it after closing.
 //! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset (`known_rows`), and
-//!   the page around a row can be read (`leaf`).
+//!   the page around a row can be read (`leaf`), and those on the way to it (`presence`). *A page that no commit between two states gave up is the same in both*, and the map
+//!   never moves: so an address may be remembered from one state to the next (`moved`).
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
 //! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
@@ -20,23 +21,33 @@
 
 #![allow(unsafe_code)]
 
+mod fetch;
 mod known_rows;
 mod leaf;
+mod moved;
+mod presence;
+mod recent_rows;
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lmdb_master_sys as ffi;
 
+pub use fetch::fetch;
+use fetch::fetch_ahead;
 use known_rows::Known;
 pub(crate) use known_rows::NewKey;
 use leaf::Leaf;
+use moved::Moved;
+use presence::Presence;
+pub use presence::{Absent, PageNumber};
+use recent_rows::RecentRows;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +63,8 @@ impl Failure {
     pub(crate) const MAP_FULL: i32 = ffi::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = ffi::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = ffi::MDB_PANIC;
+    /// Not of LMDB: what was to be read only if it is in memory is not.
+    pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
     pub(crate) const READERS_FULL: i32 = ffi::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = ffi::MDB_VERSION_MISMATCH;
 
@@ -141,6 +154,7 @@ pub(crate) struct EnvMap {
 /// A map that is open.
 #[derive(Clone, Copy)]
 struct OpenMap {
+    name: &'static str,
     dbi: ffi::MDB_dbi,
     id_set: bool,
 }
@@ -150,6 +164,11 @@ pub(crate) struct Env {
     raw: NonNull<ffi::MDB_env>,
     maps: Vec<OpenMap>,
     page_bytes: usize,
+    mode: Mode,
+    /// There once a transaction remembers rows.
+    moved: OnceLock<Arc<Moved>>,
+    /// Where the data file is mapped, once somebody wanted to know.
+    start: OnceLock<usize>,
     /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
     _held: Box<dyn Any + Send + Sync>,
 }
@@ -181,7 +200,15 @@ impl Env {
         check("mdb_env_create", unsafe { ffi::mdb_env_create(&mut raw) })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: ffi::MDB_PROBLEM })?;
         // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
-        let mut env = Env { raw, maps: Vec::new(), page_bytes: 0, _held: held };
+        let mut env = Env {
+            raw,
+            maps: Vec::new(),
+            page_bytes: 0,
+            mode: options.mode,
+            moved: OnceLock::new(),
+            start: OnceLock::new(),
+            _held: held,
+        };
         let mut flags = ffi::MDB_NOSUBDIR | ffi::MDB_NOTLS | options.mode.flags();
         if !options.read_ahead {
             flags |= ffi::MDB_NORDAHEAD;
@@ -208,7 +235,7 @@ impl Env {
         let outcome = maps.iter().try_fold(None, |mismatch, map| {
             // SAFETY: `txn` is the transaction just begun; nobody else uses it.
             let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
-            self.maps.push(OpenMap { dbi, id_set: map.id_set });
+            self.maps.push(OpenMap { name: map.name, dbi, id_set: map.id_set });
             Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
         });
         match outcome {
@@ -248,6 +275,13 @@ impl Env {
             reader_slots: info.me_numreaders,
             last_txn_id: info.me_last_txnid as u64,
         })
+    }
+
+    /// What commits move, from now on if nobody asked before; `None` where that cannot be known, because another process writes.
+    fn moved(&self) -> Option<Arc<Moved>> {
+        let is_known = self.mode == Mode::ReadWrite && self.page_bytes == PAGE;
+        let last_txn_id = self.facts().ok().filter(|_| is_known)?.last_txn_id;
+        Some(Arc::clone(self.moved.get_or_init(|| Arc::new(Moved::new(last_txn_id)))))
     }
 
     fn stat(&self) -> Result<ffi::MDB_stat> {
@@ -312,6 +346,14 @@ pub(crate) struct Txn {
     env: Arc<Env>,
     /// Only of a reading transaction: what a writing one has read does not stay where it is.
     known: Option<RefCell<Known>>,
+    /// Only of a writing transaction, and from its beginning or not at all: then nobody trusts what it would not tell.
+    moved: Option<Arc<Moved>>,
+    /// Whether somebody reads who must not wait for the disk.
+    looks_first: Cell<bool>,
+    /// What is known of the pages, once such a one has read.
+    presence: OnceCell<Box<RefCell<Presence>>>,
+    /// Only of the reading transaction that batches are made over.
+    recent: Option<RefCell<RecentRows>>,
 }
 
 // SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`
@@ -327,12 +369,23 @@ impl Txn {
             ffi::mdb_txn_begin(env.raw.as_ptr(), ptr::null_mut(), flags, &mut raw)
         })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: ffi::MDB_PROBLEM })?;
-        Ok(Txn { raw, ended: false, kind, env: Arc::clone(env), known: None })
+        let moved = if kind == TxnKind::Write { env.moved.get().cloned() } else { None };
+        Ok(Txn {
+            raw,
+            ended: false,
+            kind,
+            env: Arc::clone(env),
+            known: None,
+            moved,
+            looks_first: Cell::new(false),
+            presence: OnceCell::new(),
+            recent: None,
+        })
     }
 
     /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
     pub(crate) fn remember_rows(&mut self, bytes_max: usize) {
-        self.known = Some(RefCell::new(Known::new(bytes_max, self.id())));
+        self.known = Some(RefCell::new(Known::new(bytes_max, self.id(), self.env.moved())));
     }
 
     /// The id of the committed transaction that is read, or that a commit will give.
@@ -346,6 +399,12 @@ impl Txn {
         if let Some(known) = &mut self.known {
             known.get_mut().stand_by();
         }
+        if let Some(presence) = self.presence.get_mut() {
+            presence.get_mut().stand_by();
+        }
+        if let Some(recent) = &mut self.recent {
+            recent.get_mut().stand_by();
+        }
         // SAFETY: as in `id`; `&mut self` says that nothing borrows from the transaction.
         unsafe { ffi::mdb_txn_reset(self.raw.as_ptr()) }
     }
@@ -358,14 +417,23 @@ impl Txn {
         if let Some(known) = &mut self.known {
             known.get_mut().go_on(id);
         }
+        if let Some(recent) = &mut self.recent {
+            recent.get_mut().go_on(id);
+        }
         Ok(())
     }
 
     /// Commits: durable when this returns. A failure aborts.
     pub(crate) fn commit(mut self) -> Result<()> {
+        let id = self.id();
         self.ended = true;
         // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from aborting it.
-        check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(self.raw.as_ptr()) })
+        check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(self.raw.as_ptr()) })?;
+        if let Some(moved) = &self.moved {
+            // Where that fails, what is remembered is forgotten.
+            let _ = moved.take_down(&self.env, id);
+        }
+        Ok(())
     }
 
     fn map(&self, map: usize) -> ffi::MDB_dbi {
@@ -375,22 +443,25 @@ impl Txn {
     /// The value of `key` in a map without sets.
     #[inline]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.look_for(map, key)?;
         let (Some(known), Ok(number)) = (&self.known, key.try_into().map(u64::from_be_bytes)) else {
-            return self.get_from_tree(map, key);
+            return self.get_recent(map, key);
         };
         let mut known = known.borrow_mut();
-        let Some(generation) = known.generation() else { return self.get_from_tree(map, key) };
-        // SAFETY: only what this transaction has read is remembered, just below. It stays where it is as long as the same committed state is read:
-        // until the transaction is reset, and on when it is renewed to that state, which has been the newest all the while; `stand_by` and
-        // `go_on` see to that. The value borrows from `self` as that of any read does.
+        if !known.is_time() {
+            return self.get_from_tree(map, key);
+        }
+        // SAFETY: only what this transaction has read is remembered, just below. It stays where it is as long as the same committed state is read, and
+        // in a later one if the page that it lies in was not given up by a commit between: `stand_by` and `go_on` say which state that is, `commit` which pages, and
+        // `Moved` trusts none that has not said so. The value borrows from `self` as that of any read does.
         unsafe {
-            if let Some(value) = known.rows.find(generation, map, number) {
+            if let Some(value) = known.row(map, number) {
                 return Ok(Some(bytes_of(value)));
             }
         }
         let value = self.get_from_tree(map, key)?;
         if let Some(value) = value {
-            known.rows.remember(generation, map, number, value);
+            known.remember_row(map, number, value);
         }
         Ok(value)
     }
@@ -409,11 +480,13 @@ impl Txn {
     #[inline]
     pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<std::result::Result<u64, NewKey>> {
         let mut known = self.known.as_ref()?.borrow_mut();
-        let generation = known.generation()?;
-        let answer = known.ids.find(generation, map, key);
+        if !known.is_time() {
+            return None;
+        }
+        let answer = known.id(map, key);
         if let Some(Ok(id)) = answer {
             // Who finds an id asks for the rows of that number next.
-            known.rows.fetch_place(id);
+            known.fetch_place(id);
         }
         answer
     }
@@ -423,9 +496,9 @@ impl Txn {
     pub(crate) fn expect(&self, map: usize, key: u64) {
         let Some(known) = &self.known else { return };
         let mut known = known.borrow_mut();
-        if let Some(generation) = known.generation() {
+        if known.is_time() {
             // SAFETY: as in `get`.
-            unsafe { known.rows.fetch_value(generation, map, key) }
+            unsafe { known.fetch_value(map, key) }
         }
     }
 
@@ -433,10 +506,24 @@ impl Txn {
     pub(crate) fn remember_id(&self, key: &NewKey, id: u64) {
         if let Some(known) = &self.known {
             let mut known = known.borrow_mut();
-            if let Some(generation) = known.generation() {
-                known.ids.remember(generation, key, id);
+            if known.is_time() {
+                known.remember_id(key, id);
             }
         }
+    }
+
+    #[cfg(test)]
+    fn skip_patience(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.get_mut().skip_patience();
+        }
+    }
+
+    #[cfg(test)]
+    fn knows_row(&self, map: usize, key: u64) -> bool {
+        let Some(mut known) = self.known.as_ref().map(RefCell::borrow_mut) else { return false };
+        // SAFETY: as in `get`.
+        known.is_time() && unsafe { known.row(map, key) }.is_some()
     }
 
     /// Values in a map, all those of a set counted.
@@ -468,6 +555,7 @@ impl Txn {
             PutKind::Insert => ffi::MDB_NODUPDATA,
             PutKind::Append => ffi::MDB_APPEND,
         };
+        self.set_changes(map, key);
         let (mut key, mut value) = (value_of(key), value_of(value));
         // SAFETY: as in `reset`; LMDB copies key and value, and writes through neither without MDB_RESERVE.
         let code = unsafe { ffi::mdb_put(self.raw.as_ptr(), self.map(map), &mut key, &mut value, flags) };
@@ -495,6 +583,7 @@ impl Txn {
         if values.len() < value_len {
             return Ok(());
         }
+        self.set_changes(map, key);
         let mut key = value_of(key);
         let count = ffi::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
         let mut data = [ffi::MDB_val { mv_size: value_len, ..value_of(values) }, count];
@@ -507,6 +596,7 @@ impl Txn {
 
     /// Removes a key with all its values, or one value of its set. `false`: it was not there.
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        self.set_changes(map, key);
         let mut key = value_of(key);
         let mut value = value.map(value_of);
         let value = value.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
@@ -515,10 +605,19 @@ impl Txn {
         found("mdb_del", code)
     }
 
+    /// Says that the set of a key is about to change.
+    fn set_changes(&self, map: usize, key: &[u8]) {
+        if let Some(moved) = &self.moved
+            && self.env.maps[map].id_set
+        {
+            moved.key_changes(map, key, self.id());
+        }
+    }
+
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
         let mut cursor = self.cursor_of(self.map(map))?;
-        let is_plain = !self.env.maps[map].id_set;
-        cursor.has_leaves = is_plain && self.kind == TxnKind::Read && self.env.page_bytes == PAGE;
+        cursor.has_leaves = self.kind == TxnKind::Read && self.env.page_bytes == PAGE;
+        cursor.fetches_ahead = !self.env.maps[map].id_set;
         Ok(cursor)
     }
 
@@ -528,7 +627,8 @@ impl Txn {
         check("mdb_cursor_open", unsafe { ffi::mdb_cursor_open(self.raw.as_ptr(), dbi, &mut raw) })?;
         let raw =
             NonNull::new(raw).ok_or(Failure { operation: "mdb_cursor_open", code: ffi::MDB_PROBLEM })?;
-        Ok(Cursor { raw, has_leaves: false, leaf: Leaf::NONE, txn: PhantomData })
+        let (leaf, txn) = (Leaf::NONE, PhantomData);
+        Ok(Cursor { raw, has_leaves: false, fetches_ahead: false, at: None, leaf, txn })
     }
 }
 
@@ -541,33 +641,9 @@ impl Drop for Txn {
     }
 }
 
-/// Bytes that come from memory together.
-const LINE: usize = 64;
-
-/// Has the processor fetch bytes that are about to be read, without waiting for them. Whoever goes through many rows calls it for some before
-/// reading the first.
-#[inline]
-pub fn fetch(bytes: &[u8]) {
-    bytes.chunks(LINE).for_each(|line| known_rows::fetch(line.as_ptr().cast()));
-    if let Some(last) = bytes.last() {
-        known_rows::fetch(ptr::from_ref(last).cast());
-    }
-}
-
 /// The usual size of a page, which maps begin at a multiple of on every system. With pages of another size rows are not read where they lie, and guesses go
 /// wrong.
 const PAGE: usize = 4096;
-
-/// Has the processor fetch where a walk forward is likely to come by two pages on: a map that was built in the order of its keys lies in that order, and
-/// rows of one kind are of much the same size. Reads nothing, so a wrong guess costs next to nothing.
-#[inline]
-fn fetch_ahead(key: &[u8]) {
-    let there = key.as_ptr().wrapping_add(2 * PAGE);
-    known_rows::fetch(there.map_addr(|address| address & !(PAGE - 1)).cast());
-    for line in 0..4 {
-        known_rows::fetch(there.wrapping_sub(LINE).wrapping_add(line * LINE).cast());
-    }
-}
 
 /// Where a cursor goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -582,11 +658,17 @@ pub(crate) enum Step {
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 
 /// A place in a map. What it returns outlives it: that borrows from the transaction.
+///
+/// LMDB's cursor stands at the row that was returned last, unless that came from `leaf`: then it stands wherever it had to be.
 pub(crate) struct Cursor<'t> {
     raw: NonNull<ffi::MDB_cursor>,
-    /// Whether a walk forward reads rows where they lie: in maps without sets, of a reading transaction.
+    /// Whether a walk forward reads rows where they lie: in a reading transaction.
     has_leaves: bool,
-    /// The rows behind the one that LMDB's cursor stands at, on its page.
+    /// Whether the processor fetches what a walk forward is likely to come by: in maps without sets, whose rows are worth it.
+    fetches_ahead: bool,
+    /// The key of the row at which LMDB's cursor stands, where that is known.
+    at: Option<&'t [u8]>,
+    /// The rows behind the one that was returned last, on its page.
     leaf: Leaf<'t>,
     txn: PhantomData<&'t Txn>,
 }
@@ -597,28 +679,42 @@ impl<'t> Cursor<'t> {
         if self.has_leaves { self.step_in_leaf(step) } else { self.step_by_call(step) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn step_in_leaf(&mut self, step: Step) -> Result<Option<Row<'t>>> {
         if step != Step::NextKey {
             self.follow()?;
             return self.step_by_call(step);
         }
-        if let Some(row) = self.leaf.next() {
-            fetch_ahead(row.0);
-            return Ok(Some(row));
+        match self.leaf.next() {
+            Some(row) => Ok(Some(self.passing(row))),
+            None => self.step_to_leaf(),
         }
-        self.step_to_leaf()
     }
 
-    /// The next row by a call, and the rest of the page that it lies on.
+    /// The next row where `leaf` has none, and the rest of the page that it lies on.
+    #[inline(never)]
     fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
-        self.follow()?;
-        let row = self.step_by_call(Step::NextKey)?;
-        if let Some((key, _)) = row {
-            fetch_ahead(key);
-            self.leaf = Leaf::behind(self.page_of(key), key.as_ptr());
+        if let Some(key) = self.at
+            && self.leaf.is_none()
+        {
+            self.leaf = Leaf::behind(self.page_of(key), key);
+            if let Some(row) = self.leaf.next() {
+                return Ok(Some(self.passing(row)));
+            }
         }
-        Ok(row)
+        self.follow()?;
+        let Some(row) = self.step_by_call(Step::NextKey)? else { return Ok(None) };
+        self.leaf = Leaf::behind(self.page_of(row.0), row.0);
+        Ok(Some(self.passing(row)))
+    }
+
+    /// A row that a walk forward comes by.
+    #[inline]
+    fn passing(&self, row: Row<'t>) -> Row<'t> {
+        if self.fetches_ahead {
+            fetch_ahead(row.0);
+        }
+        row
     }
 
     /// Lets LMDB's cursor follow to the row that came last.
@@ -640,11 +736,11 @@ impl<'t> Cursor<'t> {
         self.row(operation, EMPTY)
     }
 
-    /// After a step to a row of a map that [`has_leaves`](Cursor::has_leaves): the page it lies in, by its key.
+    /// The page of a row that LMDB gave to a cursor that [`has_leaves`](Cursor::has_leaves), by its key.
     fn page_of(&self, key: &'t [u8]) -> &'t [u8] {
         let start = ptr::with_exposed_provenance(key.as_ptr().expose_provenance() & !(PAGE - 1));
-        // SAFETY: LMDB gave the key as the place of a row. In a reading transaction (`has_leaves`) all rows lie in the mapped file, whose pages are of this
-        // size (`has_leaves`) and begin at a multiple of it, as the map itself does. The page belongs to the state that is read, so nobody changes it as long as
+        // SAFETY: LMDB gave the key, which is never empty, as the place of a row. In a reading transaction (`has_leaves`) all rows lie in the mapped file, whose
+        // pages are of this size (`has_leaves`) and begin at a multiple of it, as the map itself does; keys of sets lie in leaves of the map like those of other rows. The page belongs to the state that is read, so nobody changes it as long as
         // the transaction stays borrowed, for `'t`.
         unsafe { std::slice::from_raw_parts(start, PAGE) }
     }
@@ -671,6 +767,7 @@ impl<'t> Cursor<'t> {
 
     /// In a map of sets, the whole page of values around the place, lower ones too. Empty if the key has one value only.
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
+        self.follow()?;
         Ok(self.values(ffi::MDB_GET_MULTIPLE)?.unwrap_or_default())
     }
 
@@ -681,6 +778,10 @@ impl<'t> Cursor<'t> {
 
     /// In a map of sets, the number of values of the key at the place.
     pub(crate) fn value_count(&mut self) -> Result<u64> {
+        if self.leaf.last().is_some() {
+            // A row with several does not come from there.
+            return Ok(1);
+        }
         let mut count = 0;
         // SAFETY: the cursor is open and its transaction borrowed; `count` is a valid place.
         check("mdb_cursor_count", unsafe { ffi::mdb_cursor_count(self.raw.as_ptr(), &mut count) })?;
@@ -692,7 +793,9 @@ impl<'t> Cursor<'t> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut key, &mut value)?;
         // SAFETY: both were set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
-        Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
+        let row = found.then(|| unsafe { (bytes_of(key), bytes_of(value)) });
+        self.at = row.map(|(key, _)| key);
+        Ok(row)
     }
 
     /// An operation that needs no key and on success sets the value or leaves it.
@@ -710,7 +813,7 @@ impl<'t> Cursor<'t> {
         value: &mut ffi::MDB_val,
     ) -> Result<bool> {
         if self.has_leaves {
-            self.leaf = Leaf::NONE;
+            (self.at, self.leaf) = (None, Leaf::NONE);
         }
         // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only the two themselves.
         found("mdb_cursor_get", unsafe { ffi::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })

@@ -30,7 +30,7 @@ pub struct Options {
     pub views_max: u32,
     /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the disk. For tests.
     pub map_bytes: Option<u64>,
-    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin to go there at an eighth of it. Default
+    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin to go there at a quarter of it. Default
     /// 64 MiB.
     pub pending_bytes_max: u64,
 }
@@ -166,7 +166,7 @@ fn recover(
     let mut folded = facts.folded;
     if let Some(pending) = &overlay {
         let last = redo.last_sequence();
-        match fold::fold(env, &pending.active, last, &mut || ()) {
+        match fold::fold(env, &pending.active, last, &mut ()) {
             Ok(()) => {
                 (overlay, folded) = (None, last);
                 redo.trim(last)?;

@@ -19,17 +19,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::courtesy::Courtesy;
 use crate::disk::Room;
-use crate::fold;
+use crate::fold::{self, Pace};
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
 use crate::{Options, Result, StoreError};
 
-/// Pending bytes at which a fold begins, of those at which batches wait.
-const FOLD_PARTS: usize = 8;
+/// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its changes share a page.
+const FOLD_PARTS: usize = 4;
 /// How long after the first pending change a fold begins.
-const FOLD_AFTER: Duration = Duration::from_millis(500);
+const FOLD_AFTER: Duration = Duration::from_secs(2);
+/// How often it is looked whether a fold is due, and whether layers that were folded can be let go of.
+const LOOK_EVERY: Duration = Duration::from_millis(125);
 /// How long until a fold that found the disk full is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest pause between slices of a fold that nobody waits for.
@@ -68,6 +71,8 @@ pub(crate) struct State {
     folded: u64,
     /// When the first change of the active layer was published.
     pending_since: Option<Instant>,
+    /// What the next active layer begins as, made beforehand because its filter takes a while to be cleared.
+    fresh: Option<Layer>,
     /// Whether a batch is under way: the layers stay as they are until it ends.
     batch_open: bool,
     /// How many wait for a fold to end.
@@ -96,7 +101,8 @@ impl State {
     /// The active layer becomes the frozen one.
     fn freeze(&mut self, map_count: usize) {
         let frozen = Some(Arc::new(self.overlay.active.clone()));
-        self.overlay = Arc::new(Overlay { active: Layer::new(map_count), frozen });
+        let active = self.fresh.take().unwrap_or_else(|| Layer::new(map_count));
+        self.overlay = Arc::new(Overlay { active, frozen });
         self.frozen_sequence = self.sequence;
         self.pending_since = None;
     }
@@ -122,6 +128,7 @@ impl Pending {
             frozen_sequence: folded,
             folded,
             pending_since: None,
+            fresh: None,
             batch_open: false,
             waiting: 0,
             closing: false,
@@ -290,8 +297,8 @@ impl Pending {
 
     fn run(&self) {
         let _guard = StopsIfPanicking(self);
-        // Layers that are in the data file. They are let go of here when no view has them any more, because freeing a hundred thousand rows takes
-        // milliseconds.
+        // Layers that are in the data file. They are let go of here when no view has them any more, and without the lock, because freeing a hundred
+        // thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
         let mut state = self.lock();
         while !self.writes_stopped() {
@@ -300,10 +307,16 @@ impl Pending {
                 if state.closing {
                     return;
                 }
-                retired.retain(|layer| Arc::strong_count(layer) > 1);
+                let gone: Vec<_> = retired.extract_if(.., |layer| Arc::strong_count(layer) == 1).collect();
+                if !gone.is_empty() {
+                    drop(state);
+                    drop(gone);
+                    state = self.lock();
+                    continue;
+                }
                 state = match (state.pending_since, retired.is_empty()) {
                     (None, true) => self.wait(state),
-                    _ => self.wait_for(state, FOLD_AFTER / 4),
+                    _ => self.wait_for(state, LOOK_EVERY),
                 };
                 continue;
             };
@@ -325,7 +338,9 @@ impl Pending {
                     // What stays is only not used again yet.
                     let _ = self.redo.trim(folded);
                     let _ = self.redo.prepare_spare();
+                    let fresh = Layer::new(self.map_count);
                     state = self.lock();
+                    state.fresh = Some(fresh);
                 }
                 Err(error) => {
                     state.failed = Some(error);
@@ -339,21 +354,22 @@ impl Pending {
         }
     }
 
-    /// Folds a layer, with pauses unless somebody waits for it.
+    /// Folds a layer, courteously unless somebody waits for it.
     fn fold(&self, layer: &Layer, folded: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
-        let mut begun = Instant::now();
-        let mut pause = || {
-            let is_urgent = {
-                let state = self.lock();
-                state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
-            };
-            if !is_urgent {
-                thread::sleep(begun.elapsed().min(PAUSE_MAX));
-            }
-            begun = Instant::now();
+        let mut pace = Pacing {
+            pending: self,
+            is_urgent: self.is_urgent(),
+            slice_began: Instant::now(),
+            courtesy: Courtesy::default(),
         };
-        fold::fold(&self.env, layer, folded, &mut pause).map_err(|failure| self.write_failed(failure))
+        fold::fold(&self.env, layer, folded, &mut pace).map_err(|failure| self.write_failed(failure))
+    }
+
+    /// Whether a fold has to go as fast as it can: somebody waits for it, or soon will.
+    fn is_urgent(&self) -> bool {
+        let state = self.lock();
+        state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
     }
 
     /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed nothing.
@@ -413,11 +429,41 @@ impl Pending {
     }
 
     /// Whether a commit of so many bytes should rather be [written through](Pending::write_through), because there is little room left on the disk or in
-    /// the map.
-    pub(crate) fn prefers_write_through(&self, group_bytes: usize) -> Result<bool> {
+    /// the map. `has_reserve`: whether the reserve is free, where that is known.
+    pub(crate) fn prefers_write_through(
+        &self,
+        group_bytes: usize,
+        has_reserve: Option<bool>,
+    ) -> Result<bool> {
         let engine = self.env.facts()?;
         let room_in_map = engine.map_bytes.saturating_sub(engine.used_bytes);
-        Ok(room_in_map < 2 * (self.bytes_max + group_bytes) as u64 || self.room.check_reserve().is_err())
+        let has_reserve = || has_reserve.unwrap_or_else(|| self.room.check_reserve().is_ok());
+        Ok(room_in_map < 2 * (self.bytes_max + group_bytes) as u64 || !has_reserve())
+    }
+}
+
+/// The pace of the folder: half of the disk's time, and of a core only what others leave or half of it.
+struct Pacing<'p> {
+    pending: &'p Pending,
+    /// As of the last slice.
+    is_urgent: bool,
+    slice_began: Instant,
+    courtesy: Courtesy,
+}
+
+impl Pace for Pacing<'_> {
+    fn breathe(&mut self) {
+        if !self.is_urgent {
+            self.courtesy.breathe();
+        }
+    }
+
+    fn rest(&mut self) {
+        self.is_urgent = self.pending.is_urgent();
+        if !self.is_urgent {
+            thread::sleep(self.slice_began.elapsed().min(PAUSE_MAX));
+        }
+        self.slice_began = Instant::now();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::ids::IdCursor;
 use crate::layout::{Map, MapId, MapKind, MapSpec};
-use crate::lmdb::{Cursor, Failure, Step, Txn};
+use crate::lmdb::{Absent, Cursor, Failure, PageNumber, Step, Txn};
 use crate::log::{self, LogScan};
 use crate::overlay::Overlay;
 use crate::scan::{Direction, KeyRange, KeyScan, Scan};
@@ -21,11 +21,28 @@ pub struct Read {
     pub(crate) overlay: Option<Arc<Overlay>>,
     /// Counters that a batch has moved and not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
+    /// Rows that a batch has set and not written yet: a few. Empty in a view.
+    pub(crate) held_rows: Vec<HeldRow>,
+}
+
+/// A row of a plain map that is written when its batch is committed.
+pub(crate) struct HeldRow {
+    pub(crate) map: Map,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+}
+
+impl HeldRow {
+    /// Whether it is the row of a key.
+    #[inline]
+    pub(crate) fn is(&self, map: Map, key: &[u8]) -> bool {
+        self.map.index == map.index && self.key == key
+    }
 }
 
 impl Read {
     pub(crate) fn new(txn: Txn, maps: &'static [MapSpec]) -> Read {
-        Read { txn, maps, parked: false, overlay: None, moved_counts: BTreeMap::new() }
+        Read { txn, maps, parked: false, overlay: None, moved_counts: BTreeMap::new(), held_rows: Vec::new() }
     }
 
     /// The value of `key` in a plain map.
@@ -68,10 +85,13 @@ impl Read {
         let known = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key)?.get(id));
         match known {
             Some(present) => Ok(present),
-            None => {
-                self.cursor(map)?.has_value(key, &id.to_be_bytes()).map_err(|failure| self.error(failure))
-            }
+            None => self.has_id_in_file(map, key, id).map_err(|failure| self.error(failure)),
         }
+    }
+
+    fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> std::result::Result<bool, Failure> {
+        self.txn.look_for(map.index, key)?;
+        self.txn.cursor(map.index)?.has_value(key, &id.to_be_bytes())
     }
 
     /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend on the numbers.
@@ -169,6 +189,22 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
+    /// Calls `look`, which reads here, and meanwhile waits for no disk: what is not in memory is not read but fails with
+    /// [`NotInMemory`](StoreError::NotInMemory), and is returned as far as could be seen. So is what cannot be told before it is read, scans and sets of
+    /// many ids. Where pages are not known to be missing they are taken to be there.
+    pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
+        self.txn.without_waiting(look)
+    }
+
+    /// Brings pages of the data file into memory, and returns when they are there. The disk works on all of them at a time. They may be gone soon, where memory is
+    /// short. A parked view will do.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
+        self.txn.bring_in(pages).map_err(StoreError::from)
+    }
+
     /// The names of all maps in the data file, known to this program or not.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         self.txn.map_names().map_err(|failure| self.error(failure))
@@ -180,16 +216,25 @@ impl Read {
 
     pub(crate) fn value(&self, map: Map, key: &[u8]) -> Result<Option<&[u8]>> {
         map.check_key(key)?;
-        if let Some(overlay) = &self.overlay
-            && let Some(change) = overlay.row(map.index, key)
-        {
-            return Ok(change.as_deref());
+        if let Some(overlay) = &self.overlay {
+            // A batch has an overlay always.
+            let mut held_rows = self.held_rows.iter();
+            if let Some(held) = held_rows.find(|held| held.is(map, key)) {
+                return Ok(Some(&held.value));
+            }
+            if let Some(change) = overlay.row(map.index, key) {
+                return Ok(change.as_deref());
+            }
         }
         self.txn.get(map.index, key).map_err(|failure| self.error(failure))
     }
 
+    /// A cursor that will go from row to row.
     pub(crate) fn cursor(&self, map: Map) -> Result<Cursor<'_>> {
-        self.txn.cursor(map.index).map_err(|failure| self.error(failure))
+        self.txn
+            .look_for_walk()
+            .and_then(|()| self.txn.cursor(map.index))
+            .map_err(|failure| self.error(failure))
     }
 
     /// The error for a failed read.

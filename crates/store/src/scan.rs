@@ -25,14 +25,14 @@ pub enum Direction {
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
-    near: Bound<Box<[u8]>>,
-    far: Bound<Box<[u8]>>,
+    near: Bound<Key>,
+    far: Bound<Key>,
     started: bool,
 }
 
 impl<'r> Walk<'r> {
     fn new(cursor: Cursor<'r>, (low, high): KeyRange<'_>, direction: Direction) -> Walk<'r> {
-        let (low, high) = (low.map(Box::from), high.map(Box::from));
+        let (low, high) = (low.map(Key::of_any_length), high.map(Key::of_any_length));
         let (near, far) = match direction {
             Direction::Forward => (low, high),
             Direction::Backward => (high, low),
@@ -55,12 +55,12 @@ impl<'r> Walk<'r> {
         let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
             return self.cursor.step(Step::First);
         };
-        if near.is_empty() {
+        if near.bytes().is_empty() {
             return self.cursor.step(Step::First);
         }
-        let row = self.cursor.at_or_after(near)?;
+        let row = self.cursor.at_or_after(near.bytes())?;
         match (&self.near, row) {
-            (Bound::Excluded(near), Some((key, _))) if key == &**near => self.cursor.step(Step::NextKey),
+            (Bound::Excluded(near), Some((key, _))) if key == near.bytes() => self.cursor.step(Step::NextKey),
             _ => Ok(row),
         }
     }
@@ -69,12 +69,12 @@ impl<'r> Walk<'r> {
         let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
             return self.cursor.step(Step::Last);
         };
-        if near.is_empty() {
+        if near.bytes().is_empty() {
             return Ok(None);
         }
-        match (self.cursor.at_or_after(near)?, &self.near) {
+        match (self.cursor.at_or_after(near.bytes())?, &self.near) {
             (None, _) => self.cursor.step(Step::Last),
-            (Some(row), Bound::Included(near)) if row.0 == &**near => Ok(Some(row)),
+            (Some(row), Bound::Included(near)) if row.0 == near.bytes() => Ok(Some(row)),
             (Some(_), _) => self.cursor.step(Step::PreviousKey),
         }
     }
@@ -82,10 +82,10 @@ impl<'r> Walk<'r> {
     fn within_far_bound(&self, key: &[u8]) -> bool {
         match (self.direction, &self.far) {
             (_, Bound::Unbounded) => true,
-            (Direction::Forward, Bound::Included(high)) => key <= &**high,
-            (Direction::Forward, Bound::Excluded(high)) => key < &**high,
-            (Direction::Backward, Bound::Included(low)) => key >= &**low,
-            (Direction::Backward, Bound::Excluded(low)) => key > &**low,
+            (Direction::Forward, Bound::Included(high)) => key <= high.bytes(),
+            (Direction::Forward, Bound::Excluded(high)) => key < high.bytes(),
+            (Direction::Backward, Bound::Included(low)) => key >= low.bytes(),
+            (Direction::Backward, Bound::Excluded(low)) => key > low.bytes(),
         }
     }
 }
@@ -228,7 +228,7 @@ impl<'r, V> Steps<'r, V> {
 
 /// The cursor at the first change in the range of a walk, if there is one.
 fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
-    changes.seek(walk.near.as_ref().map(|near| &**near), walk.direction);
+    changes.seek(walk.near.as_ref().map(Key::bytes), walk.direction);
     let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
     is_within.then_some(changes)
 }

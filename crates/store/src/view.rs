@@ -45,8 +45,8 @@ impl View {
     }
 
     /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys that have one, 64 bytes each, and
-    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up while the data file stays as it is;
-    /// every fold begins anew. For a view that answers many requests.
+    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up. A fold makes the view forget what it changed, and the
+    /// rows that lay beside that. For a view that answers many requests.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.remembered_bytes_max = Some(bytes_max);
         self.read.txn.remember_rows(bytes_max);

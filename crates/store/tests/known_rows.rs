@@ -1,4 +1,5 @@
-//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small its table is.
+//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small its table is. So does a batch, which
+//! always does.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -82,6 +83,62 @@ fn remembered_rows_are_the_rows_of_the_view() {
             assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
             remembering.renew().unwrap();
             compare(&plain, &remembering, &mut random);
+            // A batch remembers from the first question on, also what is not there.
+            let batch = writer.begin().unwrap();
+            for number in (0..KEY_COUNT).chain(0..KEY_COUNT) {
+                assert_eq!(ask(&batch, &key(number)), ask(&plain, &key(number)), "{number} in a batch");
+            }
+        }
+    }
+}
+
+/// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were given up come back with other rows.
+#[test]
+fn what_folds_have_not_moved_is_remembered_right() {
+    const ROW_COUNT: u64 = 6_000;
+    let mut random = Rng::with_seed(5);
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    writer.remember_rows(1 << 20);
+    let mut remembering = store.view().unwrap();
+    remembering.remember_rows(4 << 20);
+    for round in 0..24 {
+        let mut batch = writer.begin().unwrap();
+        let change_count = if round == 0 { ROW_COUNT } else { random.u64(1..300) };
+        for number in 0..change_count {
+            let number = if round == 0 { number } else { random.u64(0..ROW_COUNT) };
+            let (key, set) = (number.to_be_bytes(), format!("set of {number}"));
+            match random.u32(0..if round == 0 { 4 } else { 6 }) {
+                0..4 => {
+                    let len = if random.u32(0..40) == 0 { 5_000 } else { random.usize(100..200) };
+                    batch.put(ROWS, &key, &vec![random.u8(..); len]).unwrap();
+                    batch.insert_id(SETS, set.as_bytes(), number + random.u64(0..2)).unwrap();
+                }
+                4 => _ = batch.delete(ROWS, &key).unwrap(),
+                _ => _ = batch.delete(SETS, set.as_bytes()).unwrap(),
+            }
+        }
+        batch.commit().unwrap();
+        store.fold().unwrap();
+        remembering.renew().unwrap();
+        let plain = store.view().unwrap();
+        for _ in 0..PATIENCE * 2 {
+            let number = random.u64(0..ROW_COUNT);
+            let key = number.to_be_bytes();
+            assert_eq!(remembering.get(ROWS, &key).unwrap(), plain.get(ROWS, &key).unwrap(), "{number}");
+            let set = format!("set of {number}");
+            let ids = |view: &View| {
+                let mut ids = Vec::new();
+                view.ids(SETS, set.as_bytes()).unwrap().next_block(&mut ids, usize::MAX).unwrap();
+                ids
+            };
+            assert_eq!(ids(&remembering), ids(&plain), "{number}");
+        }
+        // The writer sees the same as everybody.
+        let batch = writer.begin().unwrap();
+        for number in (0..ROW_COUNT).step_by(7) {
+            let key = number.to_be_bytes();
+            assert_eq!(batch.get(ROWS, &key).unwrap(), plain.get(ROWS, &key).unwrap(), "{number}");
         }
     }
 }

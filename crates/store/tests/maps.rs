@@ -86,6 +86,57 @@ fn scans_find_rows_of_every_size_in_their_order() {
     for from in (0..3_000).step_by(97) {
         assert_eq!(scanned(&view, from), expected(from), "from {from} in a view");
     }
+    store.fold().unwrap();
+    let view = store.view().unwrap();
+    for from in (0..3_000).step_by(97) {
+        assert_eq!(scanned(&view, from), expected(from), "from {from} in the data file");
+    }
+    // Some of it changed again beside what lies in the data file.
+    let mut batch = writer.begin().unwrap();
+    for number in (0..3_000).step_by(5).filter(is_kept) {
+        batch.put(ROWS, &number.to_be_bytes(), &value(number)).unwrap();
+    }
+    batch.commit().unwrap();
+    let view = store.view().unwrap();
+    for from in (0..3_000).step_by(97) {
+        assert_eq!(scanned(&view, from), expected(from), "from {from} in both");
+    }
+}
+
+/// Keys of one id, of a few, which lie beside the key, and of so many that they have pages of their own: alone, and in rows of one kind.
+#[test]
+fn keys_of_sets_are_found_whatever_ids_they_have() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let key =
+        |number: u32| [&number.to_be_bytes()[..], &b"behind the number"[..number as usize % 17]].concat();
+    let count = |number: u32| match (number / 40 % 3, number % 7) {
+        (0, _) => 1,
+        (1, residue) => [1, 1, 2, 5, 1, 30, 1][residue as usize],
+        (_, 3) if number.is_multiple_of(90) => 2_000,
+        (_, residue) => u64::from(residue) % 3 + 1,
+    };
+    let mut batch = writer.begin().unwrap();
+    for number in 0..4_000 {
+        for id in 0..count(number) {
+            batch.insert_id(SETS, &key(number), u64::from(number) + id * 3).unwrap();
+        }
+    }
+    batch.commit().unwrap();
+    store.fold().unwrap();
+    let view = store.view().unwrap();
+    for from in (0..4_000).step_by(83) {
+        let low = key(from);
+        let mut keys = view.scan_keys(SETS, (Included(&low[..]), Unbounded), Direction::Forward);
+        for number in from..4_000 {
+            assert_eq!(keys.next().unwrap().unwrap(), (&key(number)[..], count(number)), "from {from}");
+            assert_eq!(keys.first_id(), Some(number.into()), "{number} from {from}");
+        }
+        assert!(keys.next().is_none());
+        let keys = view.scan_keys(SETS, (Unbounded, Excluded(&low[..])), Direction::Backward);
+        let found: Vec<_> = keys.map(|row| row.unwrap()).map(|(key, count)| (key.to_vec(), count)).collect();
+        assert_eq!(found, (0..from).rev().map(|number| (key(number), count(number))).collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -130,6 +181,44 @@ fn many_counters_move_in_one_batch() {
     (0..COUNT).for_each(|number| assert_eq!(batch.bump(&key(number), -8).unwrap(), 0));
     batch.commit().unwrap();
     assert_eq!(store.view().unwrap().counters().count(), 0);
+}
+
+/// A row that is held is as any other to who asks for its key, and to who looks at it after the commit.
+#[test]
+fn rows_are_held_until_the_commit_or_another_change() {
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    for round in 0..3u8 {
+        let mut batch = writer.begin().unwrap();
+        for number in 0..40u8 {
+            // More than are held at a time, some of them twice.
+            let key = [number / 2 % 19 + 1];
+            batch.put_held(ROWS, &key, &[round, number]).unwrap();
+            assert_eq!(batch.get(ROWS, &key).unwrap(), Some(&[round, number][..]));
+        }
+        batch.put_held(ROWS, b"put", b"1").unwrap();
+        batch.put(ROWS, b"put", b"2").unwrap();
+        assert_eq!(batch.get(ROWS, b"put").unwrap(), Some(&b"2"[..]));
+        batch.put_held(ROWS, b"gone", b"1").unwrap();
+        assert!(batch.delete(ROWS, b"gone").unwrap());
+        assert_eq!(batch.get(ROWS, b"gone").unwrap(), None);
+        if round == 1 {
+            drop(batch);
+            continue;
+        }
+        batch.commit().unwrap();
+        let view = store.view().unwrap();
+        assert_eq!(view.row_count(ROWS).unwrap(), 20);
+        for key in 1..=19u8 {
+            let last = (0..40).rev().find(|number| number / 2 % 19 + 1 == key).unwrap();
+            assert_eq!(view.get(ROWS, &[key]).unwrap(), Some(&[round, last][..]));
+        }
+        assert_eq!(view.get(ROWS, b"put").unwrap(), Some(&b"2"[..]));
+        assert_eq!(view.get(ROWS, b"gone").unwrap(), None);
+    }
+    let mut batch = writer.begin().unwrap();
+    assert_eq!(batch.put_held(SETS, b"k", b""), Err(StoreError::WrongMapKind { map: "sets" }));
+    assert_eq!(batch.put_held(ROWS, b"", b""), Err(StoreError::EmptyKey { map: "rows" }));
 }
 
 #[test]

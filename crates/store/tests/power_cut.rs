@@ -15,7 +15,7 @@ use model_state::compare;
 use powercut::FailKind;
 use scratch::MAPS;
 use store::{Options, Store, StoreError, Writer};
-use trial::{EIO, ENOSPC, Trial, fill, last_batch, model_after, said};
+use trial::{EIO, ENOSPC, Trial, assert_whole, commit, model_after, said, write_on, write_on_a_full_disk};
 
 const CHILD_BATCHES: u64 = 30;
 
@@ -25,20 +25,10 @@ fn child() {
     let Some(task) = trial::task() else { return };
     let (store, writer) = Store::open(&task.directory, MAPS, &Options::default()).unwrap();
     match task.role.as_str() {
-        "write" => write_on(&store, writer, task.seed),
+        "write" => write_on(&store, writer, task.seed, CHILD_BATCHES),
         "failing disk" => write_on_a_failing_disk(&store, writer, task.seed),
-        "full disk" => write_on_a_full_disk(&store, writer, task.seed),
+        "full disk" => write_on_a_full_disk(&store, writer, task.seed, CHILD_BATCHES, || ()),
         role => panic!("no such role: {role}"),
-    }
-}
-
-fn write_on(store: &Store, mut writer: Writer, seed: u64) {
-    let from = last_batch(store) + 1;
-    for number in from..from + CHILD_BATCHES {
-        let mut batch = writer.begin().unwrap();
-        fill(&mut batch, seed, number).unwrap();
-        batch.commit().unwrap();
-        println!("acknowledged {number}");
     }
 }
 
@@ -48,10 +38,8 @@ fn write_on_a_failing_disk(store: &Store, mut writer: Writer, seed: u64) {
     parked.park();
     let mut number = 0;
     let error = loop {
-        let mut batch = writer.begin().unwrap();
-        fill(&mut batch, seed, number + 1).unwrap();
-        match batch.commit() {
-            Ok(_) => number += 1,
+        match commit(&mut writer, seed, number + 1) {
+            Ok(()) => number += 1,
             Err(error) => break error,
         }
         println!("acknowledged {number}");
@@ -75,23 +63,6 @@ fn write_on_a_failing_disk(store: &Store, mut writer: Writer, seed: u64) {
     println!("reads go on at {number}");
 }
 
-/// Writes on past a commit that finds the disk full, unless that leaves in doubt what is on it.
-fn write_on_a_full_disk(store: &Store, mut writer: Writer, seed: u64) {
-    let (mut number, mut refused) = (0, 0);
-    while number < CHILD_BATCHES {
-        let mut batch = writer.begin().unwrap();
-        fill(&mut batch, seed, number + 1).unwrap();
-        match batch.commit() {
-            Ok(_) => number += 1,
-            Err(StoreError::DiskFull { .. }) => refused += 1,
-            Err(StoreError::WritesStopped { .. }) => return println!("stopped {number}"),
-            Err(error) => panic!("{error:?}"),
-        }
-        compare(&store.view().unwrap(), &model_after(seed, number));
-    }
-    println!("refused {refused}");
-}
-
 #[test]
 fn what_was_acknowledged_survives_a_power_cut_and_nothing_is_there_by_half() {
     let seeds = match std::env::var("STORE_POWER_CUT") {
@@ -112,10 +83,7 @@ fn what_was_acknowledged_survives_a_power_cut_and_nothing_is_there_by_half() {
             losses += u32::from(trial.after(&output, random.u64(..)));
             cuts += u32::from(!output.status.success());
             there = trial.check();
-            assert!(
-                there == acknowledged || there == acknowledged + 1,
-                "life {life}, call {call}: {acknowledged} acknowledged, {there} there"
-            );
+            assert_whole(there, acknowledged, format_args!("life {life}, call {call}"));
         }
     }
     println!("{cuts} cuts, {losses} of them with losses");
@@ -133,7 +101,7 @@ fn a_failed_sync_stops_writes_until_restart_and_reads_go_on() {
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
         let acknowledged = said(&output, "reads go on at ").unwrap();
         let there = trial.check();
-        assert!(there == acknowledged || there == acknowledged + 1, "sync {sync}");
+        assert_whole(there, acknowledged, format_args!("sync {sync}"));
     }
 }
 
@@ -147,7 +115,7 @@ fn a_failed_sync_and_then_a_power_cut_lose_nothing_acknowledged() {
         let acknowledged = said(&output, "acknowledged ").unwrap_or(0);
         trial.after(&output, seed);
         let there = trial.check();
-        assert!(there == acknowledged || there == acknowledged + 1, "sync {sync}, call {call}");
+        assert_whole(there, acknowledged, format_args!("sync {sync}, call {call}"));
     }
 }
 
@@ -164,9 +132,7 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
         let there = trial.check();
         match said(&output, "stopped ") {
             // The write of a root, of which nobody knows whether it arrived.
-            Some(acknowledged) => {
-                assert!(there == acknowledged || there == acknowledged + 1, "write {write}")
-            }
+            Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 // None, if it was a write of the fold at the end: then the redo log has what was to be folded.
                 refusals += said(&output, "refused ").unwrap();

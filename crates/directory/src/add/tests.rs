@@ -4,8 +4,9 @@ use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
 use crate::controls::RequestControls;
 use crate::rows::EntryId;
+use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
-use crate::{Outcome, Requester, Settings, Stamp};
+use crate::{Outcome, Requester, Stamp};
 
 const PERSON: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("cn", &["a"]), ("sn", &["b"])];
 
@@ -287,7 +288,8 @@ fn passwords_are_stored_as_the_setting_says() {
     let stored = directory.read("cn=a,dc=example,dc=com").unwrap().texts("userPassword");
     assert_eq!(stored, ["{ARGON2}x", "{SSHA}AAAA"]);
     let password_scheme = crate::password::StorageScheme::Clear;
-    let mut clear = TestDirectory::with_settings(Settings { password_scheme, ..Settings::default() });
+    let settings = GeneralSettings { password_scheme, ..GeneralSettings::default() };
+    let mut clear = TestDirectory::with_settings(settings);
     ok(clear.add(SUFFIX, &[("objectClass", &["domain"]), ("userPassword", &["secret"])]));
     assert_eq!(clear.read(SUFFIX).unwrap().texts("userPassword"), ["secret"]);
 }

@@ -150,6 +150,11 @@ impl IndexParts {
         IndexParts(self.0 | 1 << part as u8)
     }
 
+    /// The set without a part.
+    pub const fn without(self, part: IndexPart) -> IndexParts {
+        IndexParts(self.0 & !(1 << part as u8))
+    }
+
     /// Whether the part is in the set.
     pub const fn has(self, part: IndexPart) -> bool {
         self.0 & 1 << part as u8 != 0

@@ -15,9 +15,9 @@ use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
 
 use super::definition::{IndexPart, IndexParts};
-use super::normal_value;
+use super::put_normal_value;
 use crate::catalog::AttributeDef;
-use crate::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX};
+use crate::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX};
 use crate::rows::{AttrId, INDEX, PIECES, index_key};
 
 /// Bytes of a gram. Two would make postings of most of the directory, four a third more rows for little.
@@ -63,7 +63,24 @@ impl IndexPart {
 
 /// Appends the rows of a value in some parts. Several values of an entry may share rows.
 pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[u8], out: &mut Vec<RowKey>) {
-    for_each_row(schema, def, parts, value, &mut |part, key| out.push((part, key.to_vec())));
+    // Most indexes have this part alone, so its key is made where it stays.
+    if parts.has(IndexPart::Values) {
+        out.push((IndexPart::Values, key_of_value(schema, def, value)));
+    }
+    let others = parts.without(IndexPart::Values);
+    for_each_row(schema, def, others, value, &mut |part, key| out.push((part, key.to_vec())));
+}
+
+/// The key of a value's row of `index`.
+fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(size_of::<AttrId>() + value.len() + 8);
+    key.extend_from_slice(&def.base.0.to_be_bytes());
+    put_normal_value(schema, def, value, &mut key);
+    match key.split_at(size_of::<AttrId>()) {
+        // Shortened.
+        (_, normal) if normal.len() > INDEX_KEY_MAX => index_key(def.base, normal),
+        _ => key,
+    }
 }
 
 /// As [`rows_of`], for who needs a key only for a moment.
@@ -75,7 +92,7 @@ pub fn for_each_row(
     each: &mut impl FnMut(IndexPart, &[u8]),
 ) {
     if parts.has(IndexPart::Values) {
-        each(IndexPart::Values, &index_key(def.base, &normal_value(schema, def, value)));
+        each(IndexPart::Values, &key_of_value(schema, def, value));
     }
     if parts.has(IndexPart::Presence) {
         each(IndexPart::Presence, &IndexPart::Presence.key_prefix(def.base));

@@ -29,6 +29,9 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
+/// Entries read, or rows made or removed, between two breaths.
+const BREATH_ROWS: usize = 16;
+
 /// How much one slice may do.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceBudget {
@@ -161,24 +164,30 @@ fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
     Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
 }
 
-/// Does some of what remains to be done. False when nothing did.
+/// Does some of what remains to be done. False when nothing did. `breathe` is called every few tens of microseconds, for whoever wants to let others go
+/// first.
 ///
 /// # Errors
 /// The store failed or rows contradict each other; the batch can only be dropped then.
-pub fn run_slice(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, budget: &SliceBudget) -> Result<bool> {
+pub fn run_slice(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
+) -> Result<bool> {
     let bases: Vec<AttrId> =
         indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()).collect();
     for base in &bases {
         let row = row(batch, *base)?;
         if let Some(part) = in_phase(&row, Phase::Clearing).next() {
-            clear(batch, catalog, *base, part, row, budget)?;
+            clear(batch, catalog, *base, part, row, budget, breathe)?;
             return Ok(true);
         }
     }
     if bases.is_empty() {
         return Ok(false);
     }
-    build(batch, catalog, &bases, budget)?;
+    build(batch, catalog, &bases, budget, breathe)?;
     Ok(true)
 }
 
@@ -195,11 +204,14 @@ fn clear(
     part: IndexPart,
     mut row: IndexRow,
     budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
 ) -> Result<()> {
     let rows = some_rows(batch, base, part, budget.rows_max)?;
-    for (key, ids) in &rows {
-        for id in ids {
-            batch.remove_id(part.map(), key, *id)?;
+    let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
+    for (count, (key, id)) in ids.enumerate() {
+        batch.remove_id(part.map(), key, id)?;
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
         }
     }
     if rows.is_empty() {
@@ -246,6 +258,7 @@ fn build(
     catalog: &mut Arc<Catalog>,
     bases: &[AttrId],
     budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
 ) -> Result<()> {
     let mut rows = Vec::with_capacity(bases.len());
     for base in bases {
@@ -259,9 +272,12 @@ fn build(
         behind.fold(IndexParts::NONE, IndexParts::with)
     };
     let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
-    let made = make_rows(batch, catalog, &work, from, budget)?;
-    for (part, key, id) in &made.rows {
+    let made = make_rows(batch, catalog, &work, from, budget, breathe)?;
+    for (count, (part, key, id)) in made.rows.iter().enumerate() {
         batch.insert_id(part.map(), key, *id)?;
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
+        }
     }
     for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
         for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
@@ -294,6 +310,7 @@ fn make_rows(
     work: &[(AttrId, IndexParts)],
     from: u64,
     budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
 ) -> Result<Made> {
     let mut made = Made { rows: Vec::new(), last: None };
     let low = from.to_be_bytes();
@@ -312,6 +329,9 @@ fn make_rows(
         entry_rows(read, catalog, work, EntryId(id), &entry, &mut rows)?;
         made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id)));
         made.last = Some(id);
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
+        }
     }
     made.last = None;
     made.rows.sort_unstable();

@@ -3,8 +3,9 @@
 use ldap::{DeleteRequest, Request, ResultCode as Code};
 
 use crate::controls::RequestControls;
+use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
-use crate::{Outcome, Requester, Settings};
+use crate::{Outcome, Requester};
 
 fn ok(outcome: Outcome) {
     assert_eq!(outcome, Outcome::success());
@@ -58,8 +59,8 @@ fn an_alias_is_deleted_itself() {
 #[test]
 fn links_to_the_entry_become_text_or_vanish() {
     let integrity_attributes = vec!["manager".to_owned()];
-    let mut directory =
-        TestDirectory::with_settings(Settings { integrity_attributes, ..Settings::default() });
+    let settings = GeneralSettings { integrity_attributes, ..GeneralSettings::default() };
+    let mut directory = TestDirectory::with_settings(settings);
     ok(directory.add(SUFFIX, &[("objectClass", &["domain"])]));
     let (boss, clerk) = ("cn=boss,dc=example,dc=com", "cn=clerk,dc=example,dc=com");
     let person = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["x"])];

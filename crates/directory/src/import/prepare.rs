@@ -4,6 +4,7 @@
 //! cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found
 //! out by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 use std::path::Path;
@@ -27,10 +28,9 @@ use crate::limits::CLASS_SETS_CACHED_MAX;
 use crate::password::{StorageScheme, hash, is_hashed};
 use crate::quoted::Quoted;
 use crate::rows::{ClassSetId, EntryId, NodeFlags};
-use crate::schema_check::{check_attributes, object_class_type, read_classes};
+use crate::schema_check::{Present, check_attributes, object_class_type, read_classes};
 use crate::target::check_depth;
 use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
-use crate::working_entry::Present;
 
 /// Sets of attributes kept in mind as allowed.
 const SHAPES_MAX: usize = 1_024;
@@ -150,7 +150,6 @@ pub struct Preparer<'j> {
     pub(super) sorters: Sorters,
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
-    pub(super) present: Vec<Present>,
     /// The text of the last entry's superior, and its normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
@@ -197,7 +196,6 @@ impl<'j> Preparer<'j> {
             sorters: Sorters::new(directory, memory),
             known: KnownAttributes::default(),
             draft: Draft::default(),
-            present: Vec::new(),
             superior: None,
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
@@ -466,14 +464,12 @@ impl<'j> Preparer<'j> {
         if self.shapes.contains(&self.shape) {
             return Ok(());
         }
-        self.present.clear();
-        for (number, attribute) in self.draft.attributes().iter().enumerate() {
-            self.present.push(Present {
-                description: self.known.at(attribute.known).def.description.clone(),
-                value_count: self.draft.value_count(number),
-            });
-        }
-        check_attributes(&self.job.schema, classes, &self.present)?;
+        let attributes = self.draft.attributes().iter().enumerate();
+        let present = attributes.map(|(number, attribute)| Present {
+            description: Cow::Borrowed(&self.known.at(attribute.known).def.description),
+            value_count: self.draft.value_count(number),
+        });
+        check_attributes(&self.job.schema, classes, &present.collect::<Vec<_>>())?;
         if self.shapes.len() < SHAPES_MAX {
             self.shapes.insert(self.shape.clone());
         }

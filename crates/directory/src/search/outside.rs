@@ -91,7 +91,7 @@ pub(super) fn start(
     let selection = Selection::of(request.attributes, catalog, access);
     let writer = ResultWriter::new(id, request.types_only, selection);
     let mut evaluator = Evaluator::new(access);
-    let size_limit = access.limit_of(request.size_limit, snapshot.state().settings.size_limit);
+    let size_limit = access.limit_of(request.size_limit, snapshot.state().settings.general.size_limit);
     let mut results = Results { size_limit, ..Results::default() };
     for (key, entry) in &entries {
         let depth = NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth();

@@ -549,12 +549,17 @@ impl Planner<'_> {
 
     /// Takes over the ids of a range if they are few.
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
-        let (mut ids, ids_max) = (Vec::new(), SHORT_POSTING as usize);
-        let key_count = range.gather(self.state.read, ids_max, ids_max, &mut ids)?;
-        let is_short = key_count < ids_max && ids.len() <= ids_max;
+        let before = all.ids.len();
+        let ids = &mut all.ids;
+        let keys_max = SHORT_POSTING as usize;
+        let ids_max = before + keys_max;
+        ids.reserve(FEW as usize);
+        let key_count = range.gather(self.state.read, keys_max, ids_max, ids)?;
+        let is_short = key_count < keys_max && ids.len() <= ids_max;
         if is_short {
-            all.count += ids.len() as u64;
-            all.ids.append(&mut ids);
+            all.count += (ids.len() - before) as u64;
+        } else {
+            ids.truncate(before);
         }
         Ok(is_short)
     }

@@ -78,8 +78,8 @@ impl KeyRange {
         Ok(Some(count))
     }
 
-    /// Appends the ids of up to `keys_max` keys and moves behind them. Returns how many keys there were; fewer than
-    /// `keys_max` means that the range is at its end. Stops as soon as there are more than `ids_max` ids.
+    /// Appends the ids of up to `keys_max` keys and, if these are so many, moves behind them. Returns how many keys there were; fewer than
+    /// `keys_max` means that the range is at its end. Stops as soon as there are more than `ids_max` ids, and is of no more use then.
     pub(crate) fn gather(
         &mut self,
         read: &Read,
@@ -92,19 +92,19 @@ impl KeyRange {
         } else {
             self.gather_keys(read, keys_max, ids_max, ids)?
         };
-        if let Some(last) = last {
-            self.low = Bound::Excluded(last);
+        if let Some(last) = last.filter(|_| count == keys_max) {
+            self.low = Bound::Excluded(last.to_vec());
         }
         Ok(count)
     }
 
-    fn gather_keys(
+    fn gather_keys<'r>(
         &self,
-        read: &Read,
+        read: &'r Read,
         keys_max: usize,
         ids_max: usize,
         ids: &mut Vec<u64>,
-    ) -> Result<(usize, Option<Vec<u8>>)> {
+    ) -> Result<(usize, Option<&'r [u8]>)> {
         let (mut count, mut last) = (0, None);
         let mut keys =
             read.scan_keys(self.map, (as_slice(&self.low), as_slice(&self.high)), Direction::Forward);
@@ -121,15 +121,15 @@ impl KeyRange {
             count += 1;
             last = Some(key);
         }
-        Ok((count, last.map(<[u8]>::to_vec)))
+        Ok((count, last))
     }
 
-    fn gather_names(
+    fn gather_names<'r>(
         &self,
-        read: &Read,
+        read: &'r Read,
         keys_max: usize,
         ids: &mut Vec<u64>,
-    ) -> Result<(usize, Option<Vec<u8>>)> {
+    ) -> Result<(usize, Option<&'r [u8]>)> {
         let (mut count, mut last) = (0, None);
         let range = (as_slice(&self.low), as_slice(&self.high));
         for row in read.scan(self.map, range, Direction::Forward).take(keys_max) {
@@ -139,7 +139,7 @@ impl KeyRange {
             count += 1;
             last = Some(key);
         }
-        Ok((count, last.map(<[u8]>::to_vec)))
+        Ok((count, last))
     }
 }
 

@@ -116,7 +116,7 @@ impl TreeSearch {
             is_split: false,
             stream: None,
             tally: Tally {
-                size_limit: access.limit_of(request.size_limit, state.settings.size_limit),
+                size_limit: access.limit_of(request.size_limit, state.settings.general.size_limit),
                 rejected_max: examined_max(state, access),
                 entries_sent: 0,
                 examined_count: 0,
@@ -371,7 +371,7 @@ impl Sink for Tally {
 
 /// Most entries that a search may look at in vain.
 fn examined_max(state: State<'_>, access: Access) -> u64 {
-    match state.settings.unindexed_examined_max {
+    match state.settings.general.unindexed_examined_max {
         0 => u64::MAX,
         _ if access.is_administrator() => u64::MAX,
         max => max,

@@ -1,6 +1,6 @@
 //! Whether settings can be, by themselves: names that the schema knows, values in their bounds, nothing said twice.
 //!
-//! What depends on entries (a suffix that has some, a definition that some use) is for [`super::decide`].
+//! What depends on entries (a suffix that has some, a definition that some use) is for [`decide`](mod@super::decide).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,22 +8,22 @@ use crate::codec::{Decoder, put_bytes, put_list};
 use crate::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
 use crate::password::StorageScheme;
 
-/// Directory-wide settings besides suffixes, indexes and schema. [`Settings`](crate::Settings) explains the fields.
+/// Directory-wide settings besides suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneralSettings {
-    /// Whether anonymous clients read the tree.
+    /// Whether anonymous clients read the tree (never userPassword).
     pub anonymous_read: bool,
     /// How passwords that arrive in clear are stored.
     pub password_scheme: StorageScheme,
-    /// Most entries a search returns; 0 = no limit.
+    /// Most entries a search returns to others than the administrator; 0 = no limit.
     pub size_limit: u32,
-    /// Most seconds a search takes; 0 = no limit.
+    /// Most seconds a search of others than the administrator takes; 0 = no limit.
     pub time_limit_seconds: u32,
-    /// Most entries looked at without an index; 0 = no limit.
+    /// Most entries that a search of others than the administrator looks at without an index; 0 = no limit.
     pub unindexed_examined_max: u64,
-    /// Records of the log that are kept, at least 1.
+    /// Records of the log that are kept, at least 1; older ones are trimmed.
     pub log_records_kept: u64,
-    /// Link attributes whose values vanish with the entry they name.
+    /// Link attributes whose values vanish with the entry they name instead of staying as text.
     pub integrity_attributes: Vec<String>,
 }
 

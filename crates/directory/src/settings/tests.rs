@@ -68,8 +68,9 @@ fn settings_change_by_operations_and_hold_at_once() {
         ],
     ));
     let settings = directory.directory.settings();
-    assert_eq!((settings.size_limit, settings.anonymous_read, settings.time_limit_seconds), (7, true, 60));
-    assert_eq!(settings.integrity_attributes, ["member", "owner"]);
+    let general = &settings.general;
+    assert_eq!((general.size_limit, general.time_limit_seconds, settings.anonymous_read()), (7, 60, true));
+    assert_eq!(general.integrity_attributes, ["member", "owner"]);
     assert_eq!(directory.directory.suffixes(), [SUFFIX, "o=partners"]);
     ok(directory.add("o=partners", &[("objectClass", &["organization"])]));
 

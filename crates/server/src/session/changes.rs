@@ -62,7 +62,7 @@ impl Session {
         context: &Context,
         message: &Message<'_>,
     ) -> Result<ChangedPasswords, Outcome> {
-        let scheme = context.shared.directory.settings().password_scheme;
+        let scheme = context.shared.directory.settings().general.password_scheme;
         let mut passwords = ChangedPasswords { scheme, new: Vec::new(), old: Vec::new() };
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {

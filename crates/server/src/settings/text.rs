@@ -70,7 +70,7 @@ impl SettingsText {
 ///
 /// # Errors
 /// Everything that is wrong with it by itself: no TOML, keys that are not known, values that do not fit. Whether the settings
-/// can be is for [`directory::settings::check`].
+/// can be is for [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =

@@ -6,16 +6,22 @@
 //! ten lines of memory that are not in the processor's caches, these one and two.
 //!
 //! Both are caches in the exact sense: what is in them changes no answer. Keys are compared in full; keys that want the same place, by accident
-//! or by intent, push each other out and nothing more. They belong to a transaction and forget everything when it moves to another state.
-//! One that moves often gains nothing, and does not pay either: remembering begins after [`PATIENCE`] look-ups in one state.
+//! or by intent, push each other out and nothing more. They belong to a transaction. When it moves to another state they keep what the commits between have not moved,
+//! which [`Moved`] tells, or else forget everything. One that forgets often gains nothing, and does not pay either: remembering begins [`PATIENCE`] look-ups later.
+//!
+//! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is asked, once, whether it has
+//! moved since.
 
-use std::hash::{BuildHasher, Hasher};
 use std::ptr;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use lmdb_master_sys as ffi;
 
-/// Look-ups in one state of the store before anything is remembered.
+use super::fetch::LINE;
+use super::moved::{self, Moved};
+
+/// Look-ups after everything was forgotten before anything is remembered.
 const PATIENCE: u32 = 4096;
 
 /// Places of the smallest table.
@@ -24,31 +30,55 @@ const PLACES_MIN: usize = 1 << 10;
 /// Bytes of a table from which on huge pages are worth asking for.
 const HUGE_PAGES_FROM: usize = 4 << 20;
 
+/// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a processor waits for at a time.
+const FETCHED_MAX: usize = 1_024;
+
 /// Places at which a key can be.
 const WAYS: usize = 4;
 
 /// What a transaction remembers.
 pub(super) struct Known {
-    pub(super) ids: KnownIds,
-    pub(super) rows: KnownRows,
-    /// The committed state that all of it is about.
+    ids: KnownIds,
+    rows: KnownRows,
+    /// What outlives commits; without it nothing does.
+    moved: Option<Arc<Moved>>,
+    /// The committed state that is read, as long as it stands.
     txn_id: u64,
-    /// Counts the states: a place of another one is empty. Never 0.
-    generation: u32,
-    /// Look-ups in this state, as far as it matters.
+    moment: Moment,
+    /// Look-ups since everything was forgotten, as far as it matters.
     asked: u32,
-    /// Whether the transaction stands: while it is reset, pages may change.
+    /// Whether the transaction stands: while it is reset, pages may change. Nor does it while it is not known what has.
     stands: bool,
+}
+
+/// When a place of a table is right.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// The stamp of the state that is read; 0 for one in which nothing is remembered.
+    stamp: u32,
+    /// The lowest stamp of a place that was not forgotten, above 0 unless `stamp` is 0.
+    floor: u32,
+}
+
+impl Moment {
+    /// Whether what was right at `stamp` is so now; `moved` is the stamp of the last commit that may have moved it.
+    #[inline]
+    fn has(self, stamp: u32, moved: impl FnOnce() -> u32) -> bool {
+        stamp == self.stamp || (stamp >= self.floor && moved() <= stamp)
+    }
 }
 
 impl Known {
     /// Tables of up to `bytes_max` bytes together. They begin small and grow with what they are asked.
-    pub(super) fn new(bytes_max: usize, txn_id: u64) -> Known {
+    pub(super) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> Known {
+        let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
+        let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         Known {
-            ids: KnownIds { table: Table::new(bytes_max / 4 * 3), hasher: RandomState::default() },
+            ids: KnownIds { table: Table::new(bytes_max / 4 * 3), hasher },
             rows: KnownRows { table: Table::new(bytes_max / 4) },
+            moved,
             txn_id,
-            generation: 1,
+            moment: Moment { stamp, floor: stamp },
             asked: 0,
             stands: true,
         }
@@ -59,42 +89,106 @@ impl Known {
         self.stands = false;
     }
 
-    /// The transaction reads the committed state of this number. If it is another one, everything is forgotten.
+    /// The transaction reads the committed state of this number, which is the one before or a later one.
     pub(super) fn go_on(&mut self, txn_id: u64) {
         self.stands = true;
         if txn_id == self.txn_id {
             return;
         }
+        let (stamp, is_known) = match &self.moved {
+            Some(moved) => match moved.knows(self.txn_id, txn_id) {
+                Some(is_known) => (moved.stamp(txn_id), is_known),
+                None => {
+                    // Not yet: what is remembered is about the state before, to be compared with a later one.
+                    self.stands = false;
+                    return;
+                }
+            },
+            None => (self.moment.stamp.checked_add(1).unwrap_or(0), false),
+        };
         self.txn_id = txn_id;
-        self.asked = 0;
-        self.ids.table.taken = 0;
-        self.rows.table.taken = 0;
-        self.generation = self.generation.checked_add(1).unwrap_or_else(|| {
-            self.ids.table.clear();
-            self.rows.table.clear();
-            1
-        });
+        self.moment.stamp = stamp;
+        if !is_known {
+            self.moment.floor = stamp;
+            self.asked = 0;
+            self.ids.table.taken = 0;
+            self.rows.table.taken = 0;
+        }
     }
 
-    /// The generation to find and remember under; `None` where it is not the time for either.
+    /// Whether it is the time to find and remember anything. To be asked once for each look-up.
     #[inline]
-    pub(super) fn generation(&mut self) -> Option<u32> {
-        if self.asked >= PATIENCE && self.stands {
-            return Some(self.generation);
+    pub(super) fn is_time(&mut self) -> bool {
+        if self.asked >= PATIENCE {
+            return self.stands && self.moment.stamp > 0;
         }
-        self.asked = self.asked.saturating_add(1);
-        None
+        self.asked += 1;
+        false
+    }
+
+    /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
+    #[inline]
+    pub(super) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
+        let Known { ids, moved, moment, .. } = self;
+        ids.find(*moment, moved.as_deref(), map, key)
+    }
+
+    /// Remembers the one id under a key.
+    pub(super) fn remember_id(&mut self, key: &NewKey, id: u64) {
+        self.ids.remember(self.moment, key, id);
+    }
+
+    /// Where the value of `key` lies, if that is known.
+    ///
+    /// # Safety
+    /// [`is_time`](Known::is_time), and the transaction is in the state of which it was last said that it [goes on](Known::go_on) with it.
+    #[inline]
+    pub(super) unsafe fn row(&mut self, map: usize, key: u64) -> Option<ffi::MDB_val> {
+        let Known { rows, moved, moment, .. } = self;
+        // SAFETY: the contract of this function.
+        unsafe { rows.find(*moment, moved.as_deref(), map, key) }
+    }
+
+    /// Remembers where the value of `key` lies in the state that is read.
+    pub(super) fn remember_row(&mut self, map: usize, key: u64, value: &[u8]) {
+        self.rows.remember(self.moment, map, key, value);
+    }
+
+    /// Has the processor fetch the place of a row that is about to be asked for.
+    #[inline]
+    pub(super) fn fetch_place(&mut self, key: u64) {
+        fetch(self.rows.table.place(place_number(0, key)).as_ptr().cast());
+    }
+
+    /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies; the beginning of a long one.
+    ///
+    /// # Safety
+    /// As of [`row`](Known::row).
+    #[inline]
+    pub(super) unsafe fn fetch_value(&mut self, map: usize, key: u64) {
+        // SAFETY: the contract of this function.
+        if let Some(value) = unsafe { self.row(map, key) } {
+            let (start, len) = (value.mv_data.cast::<i8>().cast_const(), value.mv_size.min(FETCHED_MAX));
+            (0..len).step_by(LINE).for_each(|line| fetch(start.wrapping_add(line)));
+            // A value seldom begins where a line does, so it ends in one more.
+            fetch(start.wrapping_add(len.saturating_sub(1)));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn skip_patience(&mut self) {
+        self.asked = PATIENCE;
     }
 }
 
-/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the generation. All zeroes at first.
-struct Table<const WORDS: usize> {
+/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All zeroes at first.
+pub(super) struct Table<const WORDS: usize> {
     words: Vec<u64>,
     /// The first word that begins a line of memory, so that no place lies in two of them.
     start: usize,
     place_count: usize,
     place_count_max: usize,
-    /// Places taken in this state.
+    /// Places taken since everything was forgotten.
     taken: usize,
 }
 
@@ -102,7 +196,7 @@ impl<const WORDS: usize> Table<WORDS> {
     /// Words of a line of memory.
     const LINE: usize = 8;
 
-    fn new(bytes_max: usize) -> Table<WORDS> {
+    pub(super) fn new(bytes_max: usize) -> Table<WORDS> {
         let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
         let mut table = Table { words: Vec::new(), start: 0, place_count: 0, place_count_max, taken: 0 };
         table.resize(PLACES_MIN.min(place_count_max));
@@ -137,12 +231,8 @@ impl<const WORDS: usize> Table<WORDS> {
         }
     }
 
-    fn clear(&mut self) {
-        self.words.fill(0);
-    }
-
     #[inline]
-    fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
+    pub(super) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
         let start = self.start + (number & (self.place_count - 1)) * WORDS;
         let place = &mut self.words[start..start + WORDS];
         place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
@@ -151,16 +241,16 @@ impl<const WORDS: usize> Table<WORDS> {
 
 /// The keys of id set maps that have one id.
 ///
-/// A place is a line: generation and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A key is at
+/// A place is a line: stamp and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A key is at
 /// one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to the one before when it is asked for again, so
 /// keys that are asked for once do not push out those that are asked for often. With two places, 500 keys in 1,024 of them missed one look-up of five.
-pub(super) struct KnownIds {
+struct KnownIds {
     table: Table<8>,
     hasher: RandomState,
 }
 
 /// A key as it stands in a place: up to 45 bytes.
-type KeyWords = [u64; 6];
+pub(super) type KeyWords = [u64; 6];
 
 /// A key that is not known, as it is to be remembered.
 pub(crate) struct NewKey {
@@ -169,52 +259,60 @@ pub(crate) struct NewKey {
 }
 
 impl KnownIds {
-    /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
     #[inline]
-    pub(super) fn find(&mut self, generation: u32, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
+    fn find(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: &[u8],
+    ) -> Option<Result<u64, NewKey>> {
         let words = key_words(map, key)?;
-        let hash = self.hash(&words);
-        let tag = tag(generation, hash);
+        let hash = moved::hash(&self.hasher, &words);
         let number = (hash >> 32) as usize;
         for way in 0..WAYS {
-            let place = *self.table.place(number ^ way);
-            if place[0] == tag && place[2..] == words {
-                if way > 0 {
-                    let before = std::mem::replace(self.table.place(number ^ (way - 1)), place);
-                    *self.table.place(number ^ way) = before;
-                }
-                return Some(Ok(place[1]));
+            let mut place = *self.table.place(number ^ way);
+            if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != words {
+                continue;
             }
+            if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(hash))) {
+                // It is not to be found again beside what is remembered next.
+                self.table.place(number ^ way)[0] = 0;
+                self.table.taken = self.table.taken.saturating_sub(1);
+                break;
+            }
+            if place[0] as u32 != moment.stamp {
+                place[0] = tag(moment.stamp, hash);
+                self.table.place(number ^ way)[0] = place[0];
+            }
+            if way > 0 {
+                let before = std::mem::replace(self.table.place(number ^ (way - 1)), place);
+                *self.table.place(number ^ way) = before;
+            }
+            return Some(Ok(place[1]));
         }
         Some(Err(NewKey { hash, words }))
     }
 
-    /// Remembers the one id under a key.
-    pub(super) fn remember(&mut self, generation: u32, key: &NewKey, id: u64) {
+    fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
         self.table.grow_if_full(4);
         let number = (key.hash >> 32) as usize;
-        let free = (0..WAYS).find(|way| self.table.place(number ^ way)[0] as u32 != generation);
+        let free = (0..WAYS).find(|way| (self.table.place(number ^ way)[0] as u32) < moment.floor);
         self.table.taken += usize::from(free.is_some());
         let place = self.table.place(number ^ free.unwrap_or(WAYS - 1));
-        place[0] = tag(generation, key.hash);
+        place[0] = tag(moment.stamp, key.hash);
         place[1] = id;
         place[2..].copy_from_slice(&key.words);
     }
-
-    fn hash(&self, words: &KeyWords) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        words.iter().for_each(|word| hasher.write_u64(*word));
-        hasher.finish()
-    }
 }
 
 #[inline]
-fn tag(generation: u32, hash: u64) -> u64 {
-    u64::from(generation) | hash << 32
+fn tag(stamp: u32, hash: u64) -> u64 {
+    u64::from(stamp) | hash << 32
 }
 
 #[inline]
-fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
+pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
     let mut bytes = [0; size_of::<KeyWords>()];
     let room = bytes.get_mut(3..3 + key.len())?;
     room.copy_from_slice(key);
@@ -230,9 +328,9 @@ fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
 
 /// Where the rows of numbered keys lie.
 ///
-/// A place is two words: generation and, of the number and the map, what does not follow from the place; the address of the value and its length.
+/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the address of the value and its length.
 /// Numbers that follow each other have places that do.
-pub(super) struct KnownRows {
+struct KnownRows {
     table: Table<2>,
 }
 
@@ -244,61 +342,50 @@ const VALUE_LEN_MAX: usize = u16::MAX as usize;
 const MAPS_MAX: usize = 8;
 
 impl KnownRows {
-    /// Where the value of `key` lies, if that is known.
-    ///
     /// # Safety
-    /// The values remembered under this generation lie where they did.
+    /// As of [`Known::row`].
     #[inline]
-    pub(super) unsafe fn find(&mut self, generation: u32, map: usize, key: u64) -> Option<ffi::MDB_val> {
-        let tag = self.tag(generation, map, key)?;
+    unsafe fn find(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: u64,
+    ) -> Option<ffi::MDB_val> {
+        let rest = self.rest(map, key)?;
         let place = self.table.place(place_number(map, key));
-        if place[0] != tag {
+        if place[0] >> 32 != rest {
             return None;
         }
-        let address = place[1] & ((1 << ADDRESS_BITS) - 1);
-        let value = ptr::with_exposed_provenance_mut(address as usize);
+        let address = (place[1] & ((1 << ADDRESS_BITS) - 1)) as usize;
+        if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(address))) {
+            return None;
+        }
+        place[0] = rest << 32 | u64::from(moment.stamp);
+        let value = ptr::with_exposed_provenance_mut(address);
         Some(ffi::MDB_val { mv_size: (place[1] >> ADDRESS_BITS) as usize, mv_data: value })
     }
 
-    /// Has the processor fetch the place of `key`, which is about to be asked for.
-    #[inline]
-    pub(super) fn fetch_place(&mut self, key: u64) {
-        fetch(self.table.place(place_number(0, key)).as_ptr().cast());
-    }
-
-    /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies.
-    ///
-    /// # Safety
-    /// As of [`find`](KnownRows::find).
-    #[inline]
-    pub(super) unsafe fn fetch_value(&mut self, generation: u32, map: usize, key: u64) {
-        // SAFETY: the contract of this function.
-        if let Some(value) = unsafe { self.find(generation, map, key) } {
-            fetch(value.mv_data.cast());
-        }
-    }
-
-    /// Remembers where the value of `key` lies.
-    pub(super) fn remember(&mut self, generation: u32, map: usize, key: u64, value: &[u8]) {
+    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: &[u8]) {
         // Half of them where one map is asked only.
         self.table.grow_if_full(3);
         let address = value.as_ptr().expose_provenance() as u64;
         let fits = value.len() <= VALUE_LEN_MAX && address >> ADDRESS_BITS == 0;
-        let Some(tag) = self.tag(generation, map, key).filter(|_| fits) else { return };
+        let Some(rest) = self.rest(map, key).filter(|_| fits) else { return };
         let place = self.table.place(place_number(map, key));
-        let was_free = place[0] as u32 != generation;
-        *place = [tag, address | (value.len() as u64) << ADDRESS_BITS];
+        let was_free = (place[0] as u32) < moment.floor;
+        *place = [rest << 32 | u64::from(moment.stamp), address | (value.len() as u64) << ADDRESS_BITS];
         self.table.taken += usize::from(was_free);
     }
 
     /// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
     #[inline]
-    fn tag(&self, generation: u32, map: usize, key: u64) -> Option<u64> {
+    fn rest(&self, map: usize, key: u64) -> Option<u64> {
         let rest = key >> (self.table.place_count.ilog2() - 1);
         if map >= MAPS_MAX || rest >= (1 << 32) / MAPS_MAX as u64 {
             return None;
         }
-        Some(u64::from(generation) | (rest * MAPS_MAX as u64 + map as u64) << 32)
+        Some(rest * MAPS_MAX as u64 + map as u64)
     }
 }
 

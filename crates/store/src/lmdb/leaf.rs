@@ -1,25 +1,28 @@
 //! The rows of a leaf page, read where they lie.
 //!
-//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. A leaf of a map without sets is
+//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. A leaf is
 //! simple: a header of 16 bytes with flags at 10 and the end of the list of places at 12, then that list, two bytes a row; at each place sizes
 //! (value, low and high half), flags, size of the key, key and value. Numbers are of the machine's byte order. What LMDB's cursor
 //! gave is looked for in the page first, so that a page that is not as described here is left to LMDB. The version of LMDB is pinned in the workspace's
 //! `Cargo.toml`; its pages have been so since its first release.
 //!
-//! Nothing here is unsafe: all bounds are checked, and whatever is odd ends the rows.
+//! A row with flags is *odd*: its value lies elsewhere, or in a map of sets it has several. Odd rows are left to LMDB, one by one. In a map of sets one
+//! without flags has one value.
+//!
+//! Nothing here is unsafe: all bounds are checked, and whatever does not fit ends the rows.
 
 use super::Row;
 
 /// Where flags and the end of the list are in a page, and where the list begins.
-const FLAGS: usize = 10;
-const LIST_END: usize = 12;
-const LIST: usize = 16;
+pub(super) const FLAGS: usize = 10;
+pub(super) const LIST_END: usize = 12;
+pub(super) const LIST: usize = 16;
 
 /// The flags of a leaf with keys and values, and no others.
-const LEAF: usize = 2;
+pub(super) const LEAF: usize = 2;
 
 /// Bytes before the key of a row.
-const ROW_HEAD: usize = 8;
+pub(super) const ROW_HEAD: usize = 8;
 
 /// Rows of a page, from some row on.
 #[derive(Clone, Copy)]
@@ -38,17 +41,16 @@ impl<'t> Leaf<'t> {
 
     /// The rows behind the one whose key this is, a part of the page.
     #[inline]
-    pub(super) fn behind(page: &'t [u8], key: *const u8) -> Leaf<'t> {
-        let list_end = if number(page, FLAGS) == Some(LEAF) { number(page, LIST_END) } else { None };
-        let count = list_end.map_or(0, |end| end.saturating_sub(LIST) / 2);
-        let leaf = Leaf { page, next: 0, count, last: None };
-        match (0..count).find(|place| leaf.row(*place).is_some_and(|row| row.0.as_ptr() == key)) {
-            Some(place) => Leaf { next: place + 1, ..leaf },
+    pub(super) fn behind(page: &'t [u8], key: &[u8]) -> Leaf<'t> {
+        let list = list(page);
+        let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
+        match list.iter().position(|place| usize::from(u16::from_ne_bytes(*place)) == at) {
+            Some(place) => Leaf { page, next: place + 1, count: list.len(), last: None },
             None => Leaf::NONE,
         }
     }
 
-    /// The next row; `None` at the end of the page, and before a row whose value lies elsewhere.
+    /// The next row; `None` at the end of the page, and before an odd row.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Row<'t>> {
         if self.next >= self.count {
@@ -58,6 +60,12 @@ impl<'t> Leaf<'t> {
         self.next += 1;
         self.last = Some(row.0);
         Some(row)
+    }
+
+    /// Whether there is no page.
+    #[inline]
+    pub(super) fn is_none(&self) -> bool {
+        self.count == 0
     }
 
     /// The key of the last row that [`next`](Leaf::next) gave.
@@ -76,8 +84,16 @@ impl<'t> Leaf<'t> {
     }
 }
 
+/// The list of places; empty of a page that is no leaf.
 #[inline]
-fn number(bytes: &[u8], at: usize) -> Option<usize> {
+fn list(page: &[u8]) -> &[[u8; 2]] {
+    let is_leaf = number(page, FLAGS) == Some(LEAF);
+    let end = number(page, LIST_END).filter(|_| is_leaf).unwrap_or(LIST);
+    page.get(LIST..end).unwrap_or_default().as_chunks().0
+}
+
+#[inline]
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(at..)?.first_chunk().map(|bytes| usize::from(u16::from_ne_bytes(*bytes)))
 }
 
@@ -110,41 +126,49 @@ mod tests {
         page
     }
 
-    fn rest<'t>(page: &'t [u8], key: *const u8) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
+    fn rest<'t>(page: &'t [u8], key: &[u8]) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
         let mut leaf = Leaf::behind(page, key);
         let rows = std::iter::from_fn(|| leaf.next()).collect();
         (rows, leaf.last())
     }
 
+    /// Some bytes of a page, where they stand last.
+    fn found<'t>(page: &'t [u8], bytes: &[u8]) -> &'t [u8] {
+        let at = page.windows(bytes.len()).rposition(|window| window == bytes).unwrap();
+        &page[at..at + bytes.len()]
+    }
+
     #[test]
     fn rows_behind_a_key() {
-        let page = page(&[("a", "one", 0), ("bb", "", 0), ("c", "three", 0), ("d", "big", 1)]);
-        let key = |key: &[u8]| {
-            page.windows(key.len()).rposition(|window| window == key).map(|at| page[at..].as_ptr())
-        };
-        let (rows, last) = rest(&page, key(b"aone").unwrap());
+        let page =
+            page(&[("a", "one", 0), ("bb", "", 0), ("c", "three", 0), ("d", "big", 1), ("e", "four", 0)]);
+        let (rows, last) = rest(&page, found(&page, b"aone"));
         assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
         assert_eq!(last, Some(&b"c"[..]));
-        assert_eq!(rest(&page, key(b"cthree").unwrap()), (vec![], None));
-        // The value lies elsewhere, so this is no row that a cursor could have given.
-        assert_eq!(rest(&page, key(b"dbig").unwrap()), (vec![], None));
-        assert_eq!(rest(&page, page.as_ptr()), (vec![], None));
+        // What LMDB gave may be odd; the rows behind it need not be.
+        assert_eq!(rest(&page, found(&page, b"cthree")), (vec![], None));
+        assert_eq!(rest(&page, found(&page, b"dbig")).0, [(&b"e"[..], &b"four"[..])]);
+        assert_eq!(rest(&page, found(&page, b"efour")), (vec![], None));
+        // No row begins there.
+        assert_eq!(rest(&page, &page[..1]), (vec![], None));
+        assert_eq!(rest(&page, found(&page, b"three")), (vec![], None));
     }
 
     #[test]
     fn odd_pages_have_no_rows() {
         let good = page(&[("a", "one", 0), ("b", "two", 0)]);
-        for (at, odd) in [(FLAGS, 3), (FLAGS, 0x22), (LIST_END, 0), (LIST, 5000), (LIST, 4095)] {
+        for (at, odd) in
+            [(FLAGS, 3), (FLAGS, 0x22), (LIST_END, 0), (LIST_END, 0xffff), (LIST, 5000), (LIST, 4095)]
+        {
             let mut page = good.clone();
             page[at..at + 2].copy_from_slice(&(odd as u16).to_ne_bytes());
-            let key = page[4096 - 4..].as_ptr();
-            assert_eq!(rest(&page, key), (vec![], None), "{odd} at {at}");
+            assert_eq!(rest(&page, found(&page, b"aone")), (vec![], None), "{odd} at {at}");
         }
         let mut long = good.clone();
         let second = 4096 - 2 * (ROW_HEAD + 4);
         long[second..second + 4].fill(0xff);
-        assert_eq!(rest(&long, long[4096 - 4..].as_ptr()), (vec![], None));
-        assert_eq!(rest(&good, good[4096 - 4..].as_ptr()).0, [(&b"b"[..], &b"two"[..])]);
-        assert_eq!(rest(&[], good.as_ptr()), (vec![], None));
+        assert_eq!(rest(&long, found(&long, b"aone")), (vec![], None));
+        assert_eq!(rest(&good, found(&good, b"aone")).0, [(&b"b"[..], &b"two"[..])]);
+        assert_eq!(rest(&[], &good), (vec![], None));
     }
 }

@@ -33,6 +33,9 @@ const DELETE: u8 = 2;
 const INSERT_ID: u8 = 3;
 const REMOVE_ID: u8 = 4;
 
+/// Kind, map and length of the key: what every change begins with.
+const CHANGE_HEAD_LEN: usize = 5;
+
 /// A group in the making, to be used again for the next one.
 ///
 /// The buffer begins with room for the frame's head, so that the whole is written at once.
@@ -74,24 +77,29 @@ impl Group {
             Change::InsertId { map, key, .. } => (INSERT_ID, map, key),
             Change::RemoveId { map, key, .. } => (REMOVE_ID, map, key),
         };
-        let buffer = &mut self.buffer;
-        buffer.push(kind);
-        buffer.extend_from_slice(&map.to_be_bytes());
+        // In one piece: a change is made of many small parts otherwise, and there is one for each row of an operation.
+        let mut head = [0; CHANGE_HEAD_LEN + 8];
+        head[0] = kind;
+        head[1..3].copy_from_slice(&map.to_be_bytes());
         let key_len = u16::try_from(key.len()).expect("a key of at most 511 bytes");
-        buffer.extend_from_slice(&key_len.to_be_bytes());
-        match change {
+        head[3..CHANGE_HEAD_LEN].copy_from_slice(&key_len.to_be_bytes());
+        let (head_len, value) = match change {
             Change::Put { value, .. } => {
                 let value_len = u32::try_from(value.len()).expect("a value of less than 4 GiB");
-                buffer.extend_from_slice(&value_len.to_be_bytes());
-                buffer.extend_from_slice(key);
-                buffer.extend_from_slice(value);
+                head[CHANGE_HEAD_LEN..][..4].copy_from_slice(&value_len.to_be_bytes());
+                (CHANGE_HEAD_LEN + 4, value)
             }
-            Change::Delete { .. } => buffer.extend_from_slice(key),
+            Change::Delete { .. } => (CHANGE_HEAD_LEN, &[][..]),
             Change::InsertId { id, .. } | Change::RemoveId { id, .. } => {
-                buffer.extend_from_slice(&id.to_be_bytes());
-                buffer.extend_from_slice(key);
+                head[CHANGE_HEAD_LEN..].copy_from_slice(&id.to_be_bytes());
+                (CHANGE_HEAD_LEN + 8, &[][..])
             }
-        }
+        };
+        let buffer = &mut self.buffer;
+        buffer.reserve(head_len + key.len() + value.len());
+        buffer.extend_from_slice(&head[..head_len]);
+        buffer.extend_from_slice(key);
+        buffer.extend_from_slice(value);
         self.end = buffer.len();
     }
 

@@ -113,6 +113,9 @@ pub(crate) fn apply(batch: &mut Batch<'_>, operation: &Operation) -> Result<i64>
     Ok(match operation {
         Operation::Put(key, value) => batch.put(ROWS, key, value).map(|()| 0)?,
         Operation::DeleteRow(key) => i64::from(batch.delete(ROWS, key)?),
+        Operation::Insert(key, id) if id % 2 == 1 && !batch.contains_id(SETS, key, *id)? => {
+            batch.insert_new_id(SETS, key, *id).map(|()| 1)?
+        }
         Operation::Insert(key, id) => i64::from(batch.insert_id(SETS, key, *id)?),
         Operation::Remove(key, id) => i64::from(batch.remove_id(SETS, key, *id)?),
         Operation::DeleteSet(key) => i64::from(batch.delete(SETS, key)?),

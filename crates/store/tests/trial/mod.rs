@@ -5,12 +5,13 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use fastrand::Rng;
 use powercut::{PowerCut, discard_unsynced};
-use store::{Batch, Options, Store};
+use store::{Batch, Options, Store, StoreError, Writer};
 
 use crate::model_state::{Model, Operation, apply, compare, operation};
 use crate::scratch::{MAPS, ROWS, Scratch};
@@ -50,6 +51,54 @@ pub(crate) fn fill(batch: &mut Batch<'_>, seed: u64, number: u64) -> store::Resu
     operations(seed, number).iter().try_for_each(|operation| apply(batch, operation).map(drop))
 }
 
+/// One batch, from its beginning to its acknowledgement.
+pub(crate) fn commit(writer: &mut Writer, seed: u64, number: u64) -> store::Result<()> {
+    let mut batch = writer.begin()?;
+    fill(&mut batch, seed, number)?;
+    batch.commit().map(drop)
+}
+
+/// Commits so many batches more, and says each.
+pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
+    let from = last_batch(store) + 1;
+    for number in from..from + batches {
+        commit(&mut writer, seed, number).unwrap();
+        println!("acknowledged {number}");
+    }
+}
+
+/// Commits on to the batch `last`, past those that find the disk full, unless that leaves in doubt what is on it. A refused one leaves nothing
+/// behind, and `make_room` may help the next.
+pub(crate) fn write_on_a_full_disk(
+    store: &Store,
+    mut writer: Writer,
+    seed: u64,
+    last: u64,
+    make_room: impl Fn(),
+) {
+    let (mut number, mut refused) = (last_batch(store), 0);
+    while number < last {
+        match commit(&mut writer, seed, number + 1) {
+            Ok(()) => number += 1,
+            Err(StoreError::DiskFull { .. }) => {
+                refused += 1;
+                compare(&store.view().unwrap(), &model_after(seed, number));
+                make_room();
+            }
+            Err(StoreError::WritesStopped { .. }) => return println!("stopped {number}"),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    compare(&store.view().unwrap(), &model_after(seed, number));
+    println!("refused {refused}");
+}
+
+/// There are the batches that were acknowledged, and of the one under way everything or nothing.
+pub(crate) fn assert_whole(there: u64, acknowledged: u64, about: impl Display) {
+    let is_whole = there == acknowledged || there == acknowledged + 1;
+    assert!(is_whole, "{about}: {acknowledged} acknowledged, {there} there");
+}
+
 /// What a process under test is told.
 pub(crate) struct Task {
     pub(crate) directory: PathBuf,
@@ -74,6 +123,16 @@ impl Trial {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path().join("data")).unwrap();
         Trial { scratch, seed }
+    }
+
+    /// Another with the same files.
+    pub(crate) fn copy(&self) -> Trial {
+        let copy = Trial::new(self.seed);
+        for entry in std::fs::read_dir(self.data()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.data().join(entry.file_name())).unwrap();
+        }
+        copy
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -125,13 +184,4 @@ pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
     // The test harness may have begun the line.
     let mut lines = text.lines().rev().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));
     lines.next().map(|number| number.parse().unwrap())
-}
-
-/// Copies the files of a directory into a new one.
-pub(crate) fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
 }

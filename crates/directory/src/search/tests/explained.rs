@@ -5,16 +5,16 @@ use ldap::{
 };
 
 use super::Question;
-use crate::Settings;
 use crate::controls::{EXPLAIN, RequestControls};
 use crate::search::{Budget, CandidateSource, Explanation, Search, Step};
+use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 3_000;
 
 /// People below the suffix: a third of them in each of three places, a quarter with each of four titles, a number
 /// each.
-fn crowd(settings: Settings) -> TestDirectory {
+fn crowd(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     let stamps: Vec<_> = (0..COUNT).map(|_| directory.stamp()).collect();
@@ -66,7 +66,7 @@ fn explain(directory: &TestDirectory, filter: &str) -> Explanation {
 
 #[test]
 fn plans_go_by_what_is_indexed() {
-    let mut directory = crowd(Settings::default());
+    let mut directory = crowd(GeneralSettings::default());
     for (attribute, kinds) in [
         ("l", "equality"),
         ("title", "equality"),
@@ -111,7 +111,7 @@ fn plans_go_by_what_is_indexed() {
 
 #[test]
 fn sounds_match_with_and_without_an_index() {
-    let mut directory = crowd(Settings::default());
+    let mut directory = crowd(GeneralSettings::default());
     let name = format!("uid=1,{SUFFIX}");
     directory.modify(&name, &[(ldap::ChangeOperation::Replace, "sn", &["Meyer-Lansky"])]);
     let count = |directory: &TestDirectory, filter| explain(directory, filter).returned_count;
@@ -138,7 +138,7 @@ fn sounds_match_with_and_without_an_index() {
 
 #[test]
 fn what_is_missing_has_a_name() {
-    let mut directory = crowd(Settings::default());
+    let mut directory = crowd(GeneralSettings::default());
     directory.define_index("title", "equality");
     for (filter, missing) in [
         ("(uid=7)", &[][..]),
@@ -167,7 +167,7 @@ fn what_is_missing_has_a_name() {
 
 #[test]
 fn the_administrator_may_ask_with_the_results() {
-    let mut directory = crowd(Settings::default());
+    let mut directory = crowd(GeneralSettings::default());
     let controls = RequestControls { explain: true, ..RequestControls::default() };
     let mut search = start(&directory, "(uid=7)", &controls).unwrap();
     assert!(search.explains());
@@ -189,7 +189,8 @@ fn the_administrator_may_ask_with_the_results() {
 
 #[test]
 fn users_do_not_scan_what_an_index_would_answer() {
-    let settings = Settings { unindexed_examined_max: 500, size_limit: 0, ..Settings::default() };
+    let settings =
+        GeneralSettings { unindexed_examined_max: 500, size_limit: 0, ..GeneralSettings::default() };
     let mut directory = crowd(settings);
     let ask = |directory: &TestDirectory, filter: &str| {
         let mut search = start(directory, filter, &RequestControls::default())

@@ -9,8 +9,9 @@ use crate::controls::RequestControls;
 use crate::rows::EntryId;
 use crate::search::PageRequest;
 use crate::search::paging::{PageKey, Paging};
+use crate::settings::GeneralSettings;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
-use crate::{OperationError, Requester, Settings};
+use crate::{OperationError, Requester};
 
 /// A page, and what the control says of it.
 #[derive(Debug, PartialEq)]
@@ -81,7 +82,7 @@ fn user() -> Requester {
 }
 
 /// `ou=0` to `ou=3`, and people below them in turn: `count` people, added in one batch.
-fn crowd(settings: Settings, count: u32) -> TestDirectory {
+fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     for unit in ["0", "1", "2", "3"] {
@@ -123,7 +124,7 @@ const FILTERS: [&str; 10] = [
 
 #[test]
 fn pages_together_are_the_whole_answer() {
-    let mut directory = crowd(Settings::default(), 60);
+    let mut directory = crowd(GeneralSettings::default(), 60);
     let unit = format!("ou=1,{SUFFIX}");
     let places = [
         (SUFFIX, Scope::WholeSubtree),
@@ -158,7 +159,7 @@ fn pages_together_are_the_whole_answer() {
 
 #[test]
 fn a_page_says_how_many_entries_there_are_where_that_is_easily_told() {
-    let directory = crowd(Settings::default(), 60);
+    let directory = crowd(GeneralSettings::default(), 60);
     let unit = format!("ou=1,{SUFFIX}");
     for (base, scope, filter, size) in [
         (&*unit, Scope::SingleLevel, "(objectClass=*)", 15),
@@ -262,7 +263,7 @@ fn a_directory_made_anew_knows_no_old_cookies() {
 
 #[test]
 fn a_size_limit_is_of_all_pages() {
-    let mut directory = crowd(Settings::default(), 30);
+    let mut directory = crowd(GeneralSettings::default(), 30);
     let whole = Question::everywhere("(objectClass=person)").ask(&directory);
     for (size_limit, size) in [(10, 3), (9, 3), (3, 3), (2, 3), (29, 7), (1, 1)] {
         let question = Question { size_limit, ..Question::everywhere("(objectClass=person)") };
@@ -283,7 +284,7 @@ fn a_size_limit_is_of_all_pages() {
 
 #[test]
 fn the_limit_of_the_settings_makes_pages_smaller() {
-    let settings = Settings { size_limit: 4, ..Settings::default() };
+    let settings = GeneralSettings { size_limit: 4, ..GeneralSettings::default() };
     let mut directory = crowd(settings, 30);
     directory.requester = user();
     let question = Question::everywhere("(objectClass=person)");
@@ -313,7 +314,8 @@ fn a_page_of_no_entries_ends_the_sequence() {
 
 #[test]
 fn where_many_match_a_page_scans_instead_of_gathering() {
-    let settings = Settings { unindexed_examined_max: 10, size_limit: 0, ..Settings::default() };
+    let settings =
+        GeneralSettings { unindexed_examined_max: 10, size_limit: 0, ..GeneralSettings::default() };
     let mut directory = crowd(settings, 400);
     directory.requester = user();
     let unit = format!("ou=3,{SUFFIX}");
@@ -453,7 +455,7 @@ fn what_matches_throughout_is_on_exactly_one_page_whatever_changes() {
     for seed in 0..3 {
         let mut rng = fastrand::Rng::with_seed(seed);
         for filter in FILTERS {
-            let mut directory = crowd(Settings::default(), 60);
+            let mut directory = crowd(GeneralSettings::default(), 60);
             let question = Question::everywhere(filter).attributes(&["entryUUID"]);
             let stays = |dn: &str| {
                 let number = dn.strip_prefix("uid=p").and_then(|dn| dn.split(',').next());

@@ -3,10 +3,11 @@
 use ldap::{FilterBuf, MessageId, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::add;
+use crate::Requester;
 use crate::controls::RequestControls;
 use crate::search::{Budget, PageRequest, PartScanner, Piece, PieceEnd, Search, Step};
+use crate::settings::GeneralSettings;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
-use crate::{Requester, Settings};
 
 /// Filters that scan and filters that indexes narrow down.
 const FILTERS: [&str; 6] = [
@@ -25,7 +26,7 @@ fn person(number: usize) -> String {
 }
 
 /// People, every third deleted again so that ids have gaps, every fourth of those left not to be found.
-fn people(settings: Settings) -> TestDirectory {
+fn people(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     for number in 0..PEOPLE {
@@ -165,7 +166,7 @@ fn in_parts(
 
 #[test]
 fn parts_give_the_bytes_of_the_whole() {
-    let mut directory = people(Settings::default());
+    let mut directory = people(GeneralSettings::default());
     for filter in FILTERS {
         // Of a page the cookie has to be the same, too, which says where it ended.
         let limits = [0, 1, 7, 30, 31, 40, 41].map(Wanted::Limit);
@@ -183,7 +184,8 @@ fn parts_give_the_bytes_of_the_whole() {
 #[test]
 fn the_limit_on_entries_looked_at_cuts_at_the_same_place() {
     for max in [1, 5, 12, 39, 41] {
-        let settings = Settings { unindexed_examined_max: max, size_limit: 0, ..Settings::default() };
+        let settings =
+            GeneralSettings { unindexed_examined_max: max, size_limit: 0, ..GeneralSettings::default() };
         let mut directory = people(settings);
         directory.requester = Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
         // Neither names a missing index, so both are refused on the way only.
@@ -225,7 +227,7 @@ fn uids(found: &Found) -> Vec<String> {
 fn what_matches_throughout_comes_exactly_once_whatever_changes() {
     for seed in 0..5 {
         for filter in FILTERS {
-            let mut directory = people(Settings::default());
+            let mut directory = people(GeneralSettings::default());
             let stays = |uid: &String| {
                 uid.strip_prefix('p').is_some_and(|number| number.parse::<usize>().unwrap() < PEOPLE / 3)
             };
@@ -252,7 +254,7 @@ fn what_matches_throughout_comes_exactly_once_whatever_changes() {
 #[test]
 fn an_index_dropped_meanwhile_costs_nothing_but_time() {
     for seed in 0..4 {
-        let mut directory = people(Settings::default());
+        let mut directory = people(GeneralSettings::default());
         let expected = alone(&directory, "(sn=kept)", Wanted::Limit(0));
         let mut pieces = 0;
         let (out, _) = in_parts(&mut directory, ("(sn=kept)", Wanted::Limit(0), seed), |directory, _| {
@@ -268,7 +270,7 @@ fn an_index_dropped_meanwhile_costs_nothing_but_time() {
 
 #[test]
 fn nothing_is_shared_out_of_searches_outside_the_tree() {
-    let directory = people(Settings::default());
+    let directory = people(GeneralSettings::default());
     let filter = FilterBuf::parse("(objectClass=*)").unwrap();
     let selection = SelectionBuf::new();
     let request = SearchRequest::new("", Scope::BaseObject, filter.as_filter(), selection.as_selection());

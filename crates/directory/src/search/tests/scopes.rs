@@ -5,6 +5,7 @@ use ldap::{DerefAliases, ResultCode, Scope};
 use super::{Question, add, leaves, sample};
 use crate::Requester;
 use crate::controls::RequestControls;
+use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
@@ -213,7 +214,7 @@ fn anonymous_clients_see_the_root_dse_and_the_schema() {
 
 #[test]
 fn a_setting_opens_the_tree_to_anonymous_clients_but_no_passwords() {
-    let settings = crate::Settings { anonymous_read: true, ..crate::Settings::default() };
+    let settings = GeneralSettings { anonymous_read: true, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     let person: super::Attributes<'_> =

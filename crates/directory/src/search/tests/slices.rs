@@ -3,9 +3,9 @@
 use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{Question, add, leaves, sample};
-use crate::Settings;
 use crate::controls::RequestControls;
 use crate::search::{Budget, Search, Step};
+use crate::settings::GeneralSettings;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 #[test]
@@ -23,7 +23,7 @@ fn limits_cut_where_one_more_would_match() {
 
 #[test]
 fn settings_limit_all_but_the_administrator() {
-    let settings = Settings { size_limit: 1, time_limit_seconds: 5, ..Settings::default() };
+    let settings = GeneralSettings { size_limit: 1, time_limit_seconds: 5, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     add(

@@ -1,0 +1,237 @@
+//! Opening a data directory: versions and settings are checked, and what a first start needs is written.
+
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use schema::{NORMALISATION_VERSION, Schema};
+use store::{Read, Store, StoreError};
+
+use super::{Directory, SERVER_NUMBER, Stamp, Writer};
+use crate::apply::apply;
+use crate::catalog::{self, Catalog, META_FORMAT};
+use crate::csn::Csn;
+use crate::names_clock::NamesClock;
+use crate::record::{Change, Record};
+use crate::rows::{MAPS, META};
+use crate::search::PageKey;
+use crate::settings::{self, SettingsError};
+use crate::tree::State;
+use crate::virtual_entries::MonitorSource;
+use crate::{DirectorySettings, NodeSettings, OperationError, Settings};
+
+/// Version of the rows. Another one is refused at open.
+const ROW_FORMAT_VERSION: u32 = 2;
+
+/// How to open a data directory.
+pub struct OpenOptions {
+    /// The directory-wide settings of a new directory. One that exists has its own.
+    pub initial: DirectorySettings,
+    /// DNs of the naming contexts to serve besides.
+    pub suffixes: Vec<String>,
+    /// What this node adds to the settings.
+    pub node: NodeSettings,
+    /// Who makes the entries at and below `cn=monitor`.
+    pub monitor: Arc<dyn MonitorSource>,
+    /// `vendorVersion` of the root DSE (RFC 3045).
+    pub vendor_version: String,
+    /// How to open the store.
+    pub store: store::Options,
+    /// Time and random bits for what a first start writes.
+    pub stamp: Stamp,
+}
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store refused: in use, another format, not ours, or the disk.
+    #[error(transparent)]
+    Open(#[from] store::OpenError),
+    /// Reading or writing failed after that.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Rows or normal forms are of another version.
+    #[error(
+        "the data has {what} version {found}, this program has {supported}; export it with the program that wrote it \
+         and import it again"
+    )]
+    Version {
+        /// Which version.
+        what: &'static str,
+        /// In the data.
+        found: u32,
+        /// Here.
+        supported: u32,
+    },
+    /// An attribute type or object class that entries use is not in the schema.
+    #[error("{what} {oid} is used by entries but not defined: add the schema file that defines it")]
+    MissingDefinition {
+        /// "attribute type" or "object class".
+        what: &'static str,
+        /// Its OID.
+        oid: String,
+    },
+    /// Syntax or rules of an attribute type are not those under which values were stored.
+    #[error(
+        "attribute type {name} has values stored under syntax and rules `{stored}`, its definition now says `{now}`: \
+         restore the definition, or export the data with it and import it under the new one"
+    )]
+    ChangedDefinition {
+        /// Name of the type.
+        name: String,
+        /// Syntax, equality and ordering then, as OIDs.
+        stored: String,
+        /// Now.
+        now: String,
+    },
+    /// A naming context cannot be.
+    #[error("suffix {dn:?}: {reason}")]
+    Suffix {
+        /// As given.
+        dn: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A setting cannot be.
+    #[error("setting {setting}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is a data file, but nothing has been written to it: a first start was killed before.
+    #[error("there is a data file, but no directory in it yet")]
+    Empty,
+    /// Rows of the catalogue are damaged.
+    #[error("the data is damaged: {0}")]
+    Damaged(String),
+}
+
+impl OpenError {
+    pub(crate) fn damaged(what: &str) -> OpenError {
+        OpenError::Damaged(what.to_owned())
+    }
+}
+
+impl From<OperationError> for OpenError {
+    fn from(error: OperationError) -> OpenError {
+        match error {
+            OperationError::Store(error) => OpenError::Store(error),
+            other => OpenError::Damaged(other.to_string()),
+        }
+    }
+}
+
+impl Directory {
+    /// Opens the data directory `path`, creating it where there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing was changed then, but for a directory newly created.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<(Arc<Directory>, Writer), OpenError> {
+        let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
+        let view = store.view()?;
+        let is_new = check_versions(&view)?;
+        let loaded = Catalog::load(&view)?;
+        drop(view);
+        check_node(&options.node, &loaded.schema)?;
+        let mut catalog = Arc::new(loaded);
+        prepare(&mut store_writer, &mut catalog, &options, is_new)?;
+        let view = store.view()?;
+        let generation = catalog::generation(&view)?;
+        drop(view);
+        let directory = Arc::new(Directory {
+            store,
+            settings: ArcSwap::from_pointee(Settings::of(&options.node, &catalog.settings.general)),
+            catalog: ArcSwap::new(catalog.clone()),
+            node: Mutex::new(options.node),
+            monitor: options.monitor,
+            vendor_version: options.vendor_version,
+            names_clock: NamesClock::default(),
+            streams: AtomicUsize::new(0),
+            page_key: PageKey::new(generation),
+        });
+        let writer = Writer::new(directory.clone(), store_writer, catalog);
+        Ok((directory, writer))
+    }
+}
+
+/// Whether the data directory is new; versions of an old one must be ours.
+pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
+    let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
+    let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
+    let (rows, forms) = versions.split_at(4);
+    for (what, found, supported) in
+        [("row format", rows, ROW_FORMAT_VERSION), ("normalisation", forms, NORMALISATION_VERSION)]
+    {
+        let found = found.try_into().map(u32::from_be_bytes).unwrap_or(0);
+        if found != supported {
+            return Err(OpenError::Version { what, found, supported });
+        }
+    }
+    Ok(false)
+}
+
+/// The administrator's name must be one.
+pub(super) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
+    let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
+    match ldap::Dn::parse(&node.admin_dn) {
+        Err(error) => bad(format!("{:?}: {error}", node.admin_dn)),
+        Ok(dn) if dn.is_empty() => bad("the empty DN stands for anonymous".to_owned()),
+        Ok(dn) => match schema.normalize_dn(&dn, &mut Vec::new()) {
+            Err(error) => bad(error.to_string()),
+            Ok(()) => Ok(()),
+        },
+    }
+}
+
+/// Writes what a first start needs, and naming contexts that are new.
+fn prepare(
+    writer: &mut store::Writer,
+    catalog: &mut Arc<Catalog>,
+    options: &OpenOptions,
+    is_new: bool,
+) -> Result<(), OpenError> {
+    let mut proposal = if is_new { options.initial.clone() } else { DirectorySettings::of(catalog) };
+    for dn in &options.suffixes {
+        let suffix = catalog.suffix_of(dn)?;
+        let is_this = |known: &String| catalog.suffix_of(known).is_ok_and(|known| known.key == suffix.key);
+        if !proposal.suffixes.iter().any(is_this) {
+            proposal.suffixes.push(dn.clone());
+        }
+    }
+    let changed = std::mem::take(&mut Arc::make_mut(catalog).changed);
+    if !is_new && changed.is_empty() && proposal.suffixes.len() == catalog.suffixes.len() {
+        return Ok(());
+    }
+    let mut batch = writer.begin()?;
+    let settings = Settings::of(&options.node, &catalog.settings.general);
+    let decided = settings::decide(State { read: &batch, catalog, settings: &settings }, &proposal);
+    let decided = decided.map_err(|error| match error {
+        SettingsError::Problems(problems) => OpenError::from(problems),
+        SettingsError::Operation(error) => OpenError::from(error),
+    })?;
+    for allocation in &changed {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &catalog::meta_key(catalog::META_ATTRIBUTE, allocation.id.0), &bytes)?;
+    }
+    let mut versions = [0; 8];
+    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
+    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
+    batch.put(META, META_FORMAT, &versions)?;
+    if is_new {
+        batch.put(META, catalog::META_GENERATION, &options.stamp.uuid)?;
+    }
+    if !decided.record.is_empty() {
+        let csn = Csn::after(catalog::last_csn(&batch)?, options.stamp.now_micros, SERVER_NUMBER);
+        let (attributes, change) = (decided.attributes, Change::Settings(decided.record));
+        let record = Record { csn, requester: String::new(), attributes, class_sets: Vec::new(), change };
+        let position = batch.append_record(&record.encode())?;
+        apply(&mut batch, catalog, position, &record)?;
+    }
+    batch.commit()?;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Reading a directory at one position.
+
+use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
+
+use store::{StoreError, View};
+
+use super::{Directory, OpenError};
+use crate::catalog::{self, Catalog};
+use crate::known_names::KnownNames;
+use crate::name_cache::NameCache;
+use crate::rows::{MAPS, META};
+use crate::tree::State;
+use crate::{OperationError, Settings};
+
+/// The directory at one position of the log.
+pub struct Snapshot {
+    view: View,
+    /// What numbers and indexes mean in this view.
+    catalog: Arc<Catalog>,
+    /// The newest catalogue there was.
+    published: Arc<Catalog>,
+    settings: Arc<Settings>,
+    directory: Arc<Directory>,
+    names: RefCell<NameCache>,
+}
+
+impl Snapshot {
+    /// Moves to the newest durable position. A few nanoseconds when nothing has changed.
+    ///
+    /// # Errors
+    /// The engine failed; the snapshot is parked then.
+    pub fn renew(&mut self) -> Result<(), StoreError> {
+        let (version, settled) = (self.view.version(), self.directory.names_clock.settled());
+        self.view.renew()?;
+        if self.view.version() != version {
+            self.names.get_mut().moved(settled, self.directory.names_clock.begun());
+        }
+        // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of indexes
+        // it may know too much: one that it says is complete may be so only in a later view.
+        let published = self.directory.catalog.load();
+        let is_new = !Arc::ptr_eq(&published, &self.published);
+        if is_new || self.view.version() != version {
+            if is_new {
+                self.published = Arc::clone(&published);
+            }
+            self.catalog = catalog_of(&self.view, &self.published)?;
+        }
+        let settings = self.directory.settings.load();
+        if !Arc::ptr_eq(&settings, &self.settings) {
+            self.settings = Arc::clone(&settings);
+        }
+        Ok(())
+    }
+
+    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for (see [`View::remember_rows`]) and, a sixteenth of them,
+    /// which entries DNs name.
+    pub fn remember_rows(&mut self, bytes_max: usize) {
+        let names_bytes_max = bytes_max / 16;
+        self.names.get_mut().known = KnownNames::new(names_bytes_max);
+        self.view.remember_rows(bytes_max - names_bytes_max);
+    }
+
+    /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
+    pub fn park(&mut self) {
+        self.view.park();
+    }
+
+    /// What is remembered of names.
+    #[inline]
+    pub(crate) fn names(&self) -> RefMut<'_, NameCache> {
+        self.names.borrow_mut()
+    }
+
+    /// A number that changes exactly when the snapshot moves. Costs nothing.
+    pub fn version(&self) -> u64 {
+        self.view.version()
+    }
+
+    /// Position of the last record seen.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn position(&self) -> Result<u64, StoreError> {
+        self.view.position()
+    }
+
+    /// What operations read.
+    pub fn state(&self) -> State<'_> {
+        State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// The directory that this is a snapshot of.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The directory that it is of, for one more snapshot.
+    pub(crate) fn directory_handle(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+}
+
+impl Directory {
+    /// A reader at the newest durable position. One for each thread that reads.
+    ///
+    /// # Errors
+    /// All view slots are taken, or the engine failed.
+    pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot, StoreError> {
+        let view = self.store.view()?;
+        let published = self.catalog.load_full();
+        let catalog = catalog_of(&view, &published)?;
+        Ok(Snapshot {
+            view,
+            catalog,
+            published,
+            settings: self.settings.load_full(),
+            directory: self.clone(),
+            names: RefCell::default(),
+        })
+    }
+}
+
+/// The catalogue that speaks of the rows in `view`: the published one, unless indexes are in another state there.
+fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
+    let damaged = StoreError::DamagedRow { map: MAPS[META.index()].name };
+    let found = match catalog::index_version(view) {
+        Ok(version) => version,
+        Err(OperationError::Store(error)) => return Err(error),
+        Err(_) => return Err(damaged),
+    };
+    if found == published.index_version() {
+        return Ok(Arc::clone(published));
+    }
+    let mut catalog = Catalog::clone(published);
+    match catalog.load_indexes(view) {
+        Ok(()) => Ok(Arc::new(catalog)),
+        Err(OpenError::Store(error)) => Err(error),
+        Err(_) => Err(damaged),
+    }
+}

@@ -1,0 +1,373 @@
+//! The one writer.
+//!
+//! A change goes through [`WriteBatch::execute`]: decide, apply, append the record. All operations of a batch become
+//! durable with one sync in [`WriteBatch::commit`]; until then nobody but the batch sees them.
+
+use std::sync::Arc;
+
+use ldap::{Request, ResultCode};
+use schema::AttributeDescription;
+use store::{Batch, StoreError};
+
+use super::{Directory, SERVER_NUMBER};
+use crate::access::Requester;
+use crate::allocations::Allocations;
+use crate::apply::apply;
+use crate::attribute_index::maintenance::{self, IndexProgress, SliceBudget};
+use crate::attribute_index::{IndexKinds, check_kinds};
+use crate::catalog::{self, AttributeAllocation, Catalog};
+use crate::controls::RequestControls;
+use crate::csn::Csn;
+use crate::decide::decide;
+use crate::limits::LOG_TRIM_SLICE;
+use crate::names_clock::changes_names;
+use crate::record::{Change, Record};
+use crate::settings::{self, Difference, SettingsError, SettingsRecord, change_entries};
+use crate::tree::State;
+use crate::{DirectorySettings, OperationError, Outcome, Settings};
+
+/// What the clock and the random source gave to one operation.
+#[derive(Clone, Debug, Default)]
+pub struct Stamp {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub now_micros: u64,
+    /// A random UUID (RFC 9562 version 4) for an entry that the operation may add.
+    pub uuid: [u8; 16],
+    /// Clear passwords of the request, each with the stored form made of it beforehand.
+    pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Clear passwords that the request deletes, each with the stored form that it verifies against.
+    pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The one that changes a directory.
+pub struct Writer {
+    directory: Arc<Directory>,
+    store: store::Writer,
+    catalog: Arc<Catalog>,
+}
+
+impl Writer {
+    pub(super) fn new(directory: Arc<Directory>, store: store::Writer, catalog: Arc<Catalog>) -> Writer {
+        Writer { directory, store, catalog }
+    }
+
+    /// As [`Snapshot::remember_rows`](super::Snapshot::remember_rows), for what changes ask.
+    pub fn remember_rows(&mut self, bytes_max: usize) {
+        self.store.remember_rows(bytes_max);
+    }
+
+    /// Begins a batch. While the disk is nearly full only deletes are accepted in it: they make room.
+    ///
+    /// # Errors
+    /// Writes are stopped after a failed sync, or the engine failed.
+    pub fn begin(&mut self) -> Result<WriteBatch<'_>, OperationError> {
+        let settings = self.directory.settings();
+        let full = match self.store.check_reserve() {
+            Ok(()) => None,
+            Err(error @ StoreError::DiskFull { .. }) => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(WriteBatch {
+            batch: self.store.begin_in_reserve()?,
+            directory: &self.directory,
+            catalog: self.catalog.clone(),
+            committed: &mut self.catalog,
+            settings,
+            full,
+            changes_names: false,
+            failure: None,
+        })
+    }
+
+    /// Begins a batch of plain rows, for repairs: no record is made of it.
+    pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
+        // Which rows these will be, and when they are there, is not known here: nothing that is remembered outlives a commit any more.
+        self.directory.names_clock.begin();
+        Ok(self.store.begin()?)
+    }
+
+    /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index. Durable
+    /// when it returns, and followed by every change from then on. Rows of the entries that exist are made (or removed) by
+    /// [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if nothing is new.
+    ///
+    /// # Errors
+    /// The schema does not know the type, the type cannot have such an index, or the store failed.
+    pub fn define_index(
+        &mut self,
+        attribute: &str,
+        kinds: IndexKinds,
+        stamp: &Stamp,
+    ) -> Result<bool, OperationError> {
+        let mut batch = self.begin()?;
+        let is_new = batch.define_index(attribute, kinds, stamp)?;
+        batch.commit()?;
+        Ok(is_new)
+    }
+
+    /// Whether index rows remain to be made or removed.
+    pub fn maintenance_pending(&self) -> bool {
+        maintenance::is_pending(&self.catalog)
+    }
+
+    /// As [`Directory::index_progress`].
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
+        self.directory.index_progress()
+    }
+
+    /// Makes or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Whether more
+    /// remains. A process that ends at any point goes on behind its last slice.
+    ///
+    /// # Errors
+    /// The disk is nearly full, or the store failed: nothing of the slice holds.
+    pub fn run_maintenance_slice(
+        &mut self,
+        budget: &SliceBudget,
+        breathe: &mut dyn FnMut(),
+    ) -> Result<bool, OperationError> {
+        let mut batch = self.begin()?;
+        if let Some(full) = &batch.full
+            && maintenance::makes_rows(&batch.catalog)
+        {
+            return Err(full.clone().into());
+        }
+        if maintenance::run_slice(&mut batch.batch, &mut batch.catalog, budget, breathe)? {
+            batch.commit()?;
+        } else {
+            drop(batch);
+        }
+        Ok(self.maintenance_pending())
+    }
+
+    /// As [`WriteBatch::change_settings`], in a batch of its own: durable when it returns.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_settings(
+        &mut self,
+        requester: &str,
+        proposal: &DirectorySettings,
+        stamp: &Stamp,
+    ) -> Result<Vec<Difference>, SettingsError> {
+        let mut batch = self.begin()?;
+        let differences = batch.change_settings(requester, proposal, stamp)?;
+        batch.commit()?;
+        Ok(differences)
+    }
+
+    /// Sets the administrator's password (in stored form), durably.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn set_administrator_password(
+        &mut self,
+        stored: Vec<u8>,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        let mut batch = self.begin()?;
+        batch.record_with("", Change::Administrator { stored }, Vec::new(), stamp)?;
+        batch.commit()
+    }
+}
+
+/// Operations that become durable and visible together.
+pub struct WriteBatch<'w> {
+    batch: Batch<'w>,
+    directory: &'w Directory,
+    catalog: Arc<Catalog>,
+    committed: &'w mut Arc<Catalog>,
+    settings: Arc<Settings>,
+    /// Set while the disk is nearly full.
+    full: Option<StoreError>,
+    /// Whether the [`NamesClock`](crate::names_clock::NamesClock) is to be told of the commit.
+    changes_names: bool,
+    /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
+    failure: Option<BatchFailure>,
+}
+
+/// What ended a batch.
+enum BatchFailure {
+    /// The store failed; of the whole batch the same is to be said.
+    Store(StoreError),
+    /// Rows contradict each other.
+    Damaged(String),
+}
+
+impl WriteBatch<'_> {
+    /// That the disk is nearly full, if it is: then only deletes are accepted.
+    pub fn disk_full(&self) -> Option<&StoreError> {
+        self.full.as_ref()
+    }
+
+    /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one leaves
+    /// no trace. The outcome holds only once the batch is committed.
+    pub fn execute(
+        &mut self,
+        requester: &Requester,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+    ) -> Outcome {
+        match self.try_execute(requester, request, controls, stamp) {
+            Ok(()) => Outcome::success(),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn try_execute(
+        &mut self,
+        requester: &Requester,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        self.check_failure()?;
+        if let (Some(full), false) = (&self.full, matches!(request, Request::Delete(_))) {
+            return Err(full.clone().into());
+        }
+        if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
+            let changed = self.change_settings(requester.dn(), &proposal, stamp);
+            return changed.map(drop).map_err(change_entries::refusal);
+        }
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        match decide(self.state(), requester, request, controls, stamp, csn)? {
+            Some(record) => self.append(&record),
+            None => Ok(()),
+        }
+    }
+
+    fn check_failure(&self) -> Result<(), OperationError> {
+        match &self.failure {
+            None => Ok(()),
+            Some(BatchFailure::Store(error)) => Err(error.clone().into()),
+            Some(BatchFailure::Damaged(cause)) => {
+                Err(OperationError::Damaged(format!("an operation of the same batch failed: {cause}")))
+            }
+        }
+    }
+
+    /// See [`Writer::define_index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn define_index(
+        &mut self,
+        attribute: &str,
+        kinds: IndexKinds,
+        stamp: &Stamp,
+    ) -> Result<bool, OperationError> {
+        let refuse = |text: String| OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text);
+        let schema = Arc::clone(&self.catalog.schema);
+        let attribute_type = schema
+            .attribute_type(attribute)
+            .ok_or_else(|| refuse(format!("attribute type {attribute:?} is not defined")))?;
+        check_kinds(attribute_type, &schema, kinds).map_err(refuse)?;
+        let catalog = Arc::clone(&self.catalog);
+        let mut allocations = Allocations::new(&catalog);
+        let id = allocations.attribute(&AttributeDescription::of(attribute_type.id));
+        let known = catalog.attributes().get(id.0 as usize);
+        if known.map_or(kinds.is_none(), |def| def.index.kinds == kinds) {
+            return Ok(false);
+        }
+        let change = SettingsRecord { indexes: vec![(id, kinds)], ..SettingsRecord::default() };
+        self.record_with("", Change::Settings(change), allocations.into_parts().0, stamp)?;
+        Ok(true)
+    }
+
+    /// Puts these directory-wide settings in force, all of them or none, with one record. Returns what changed, nothing
+    /// where they are in force already.
+    ///
+    /// # Errors
+    /// What is wrong with them, or stands against them; then nothing changes.
+    pub fn change_settings(
+        &mut self,
+        requester: &str,
+        proposal: &DirectorySettings,
+        stamp: &Stamp,
+    ) -> Result<Vec<Difference>, SettingsError> {
+        self.check_failure()?;
+        if let Some(full) = &self.full {
+            return Err(OperationError::from(full.clone()).into());
+        }
+        let decided = settings::decide(self.state(), proposal)?;
+        if !decided.record.is_empty() {
+            self.record_with(requester, Change::Settings(decided.record), decided.attributes, stamp)?;
+        }
+        Ok(decided.differences)
+    }
+
+    fn record_with(
+        &mut self,
+        requester: &str,
+        change: Change,
+        attributes: Vec<AttributeAllocation>,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        let requester = requester.to_owned();
+        self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), change })
+    }
+
+    fn append(&mut self, record: &Record) -> Result<(), OperationError> {
+        self.changes_names = self.changes_names || changes_names(self.state(), &record.change)?;
+        let written = match self.batch.append_record(&record.encode()) {
+            Ok(position) => apply(&mut self.batch, &mut self.catalog, position, record),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = &written {
+            self.failure = Some(match error {
+                OperationError::Store(error) => BatchFailure::Store(error.clone()),
+                other => BatchFailure::Damaged(other.to_string()),
+            });
+        } else if let Change::Settings(_) = record.change {
+            // Operations behind it in the batch go by the new settings.
+            let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
+            self.settings = Arc::new(settings);
+        }
+        written
+    }
+
+    /// The state with the batch's operations so far.
+    pub fn state(&self) -> State<'_> {
+        State { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// Makes the batch durable, with one sync, and visible.
+    ///
+    /// # Errors
+    /// Nothing of the batch holds: every operation in it failed.
+    pub fn commit(mut self) -> Result<(), OperationError> {
+        self.check_failure()?;
+        self.trim_log()?;
+        // Published first: whoever sees the new rows must know their numbers. Numbers nobody uses do no harm.
+        let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
+        if is_changed {
+            self.directory.catalog.store(self.catalog.clone());
+        }
+        let clock = &self.directory.names_clock;
+        let committed =
+            if self.changes_names { clock.during(|| self.batch.commit()) } else { self.batch.commit() };
+        if let Err(error) = committed {
+            // Settings that are not there must not be seen any longer.
+            self.directory.catalog.store(self.committed.clone());
+            return Err(error.into());
+        }
+        let is_other = self.catalog.settings != self.committed.settings;
+        *self.committed = self.catalog;
+        if is_other {
+            self.directory.refresh_settings();
+        }
+        Ok(())
+    }
+
+    fn trim_log(&mut self) -> Result<(), StoreError> {
+        let kept = self.settings.general.log_records_kept.max(1);
+        let before = (self.batch.position()? + 1).saturating_sub(kept);
+        if self.batch.first_position()?.is_some_and(|first| first < before) {
+            self.batch.trim_log(before, LOG_TRIM_SLICE)?;
+        }
+        Ok(())
+    }
+}
