@@ -125,6 +125,14 @@ impl Directory {
         self.store.facts()
     }
 
+    /// As [`Store::warm_up`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn warm_up(&self, bytes_max: u64, go_on: impl Fn() -> bool) -> Result<u64, StoreError> {
+        self.store.warm_up(bytes_max, go_on)
+    }
+
     /// As [`Store::fold`]: for measuring what is in the data file.
     ///
     /// # Errors

@@ -6,6 +6,9 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::path::Path;
 
 use bench::cgroup::forget_pages;
 use client::Connection;
@@ -13,6 +16,7 @@ use ldap::{
     CompareRequest, Controls, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest,
     SelectionBuf,
 };
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use support::pando::{Start, command};
 use support::{Pando, SUFFIX, Scratch};
 
@@ -28,6 +32,9 @@ const PIPELINED: usize = 64;
 /// How often all connections ask before nothing having been read ahead counts as a failure. A server notices within a tenth
 /// of a second that it waits for the disk, and keeps it in mind for two seconds.
 const ROUNDS: usize = 1_000;
+
+/// How often a server is asked for something until its data has to be in memory, which takes it a fraction of a second.
+const ASKS: usize = 100_000;
 
 /// A stopped server's data of people with a line of description each.
 fn people(scratch: &Scratch) {
@@ -105,7 +112,8 @@ fn check(connection: &mut Connection, numbers: &[usize]) {
 fn what_is_not_in_memory_is_read_by_other_threads() {
     let scratch = Scratch::new("cold");
     people(&scratch);
-    std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\n").unwrap();
+    std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\nwarm_up_bytes = 0\n")
+        .unwrap();
     let node_file = scratch.join("node.toml");
     let start = || Start::new(&scratch).arguments(&["--config", node_file.to_str().unwrap()]);
     for attempt in 1.. {
@@ -139,6 +147,40 @@ fn what_is_not_in_memory_is_read_by_other_threads() {
             }
         }
     }
+}
+
+/// Whether each page of the data file can be read without waiting for the disk.
+fn is_in_memory(data: &Path) -> bool {
+    let file = File::open(data.join("data.mdb")).unwrap();
+    let len = file.metadata().unwrap().len();
+    let mut page = [0; 4096];
+    (0..len).step_by(page.len()).all(|offset| {
+        let read = preadv2(&file, &mut [IoSliceMut::new(&mut page)], offset, ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(_) => true,
+            Err(Errno::AGAIN) => false,
+            Err(error) => panic!("{error}"),
+        }
+    })
+}
+
+#[test]
+fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
+    let scratch = Scratch::new("warm-up");
+    people(&scratch);
+    let data = Pando::data(&scratch);
+    forget_pages(&data).unwrap();
+    assert!(!is_in_memory(&data));
+    let pando = Start::new(&scratch).ready();
+    let mut connection = pando.administrator();
+    for _ in 0..ASKS {
+        // Not a page of the people.
+        assert!(connection.entry(SUFFIX, &["dc"]).unwrap().is_some());
+        if is_in_memory(&data) {
+            return;
+        }
+    }
+    panic!("it was not read in");
 }
 
 /// The server is still cold: it stays so for two seconds.

@@ -117,6 +117,8 @@ pub struct Config {
     pub read_ahead_threads: usize,
     /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
     pub row_cache_bytes: usize,
+    /// Bytes of data, at most, that are read into memory at the start; larger data is not, and with 0 none is.
+    pub warm_up_bytes: u64,
     /// Suffixes to serve, besides those that the data directory knows; those of a new one, in place of the default.
     pub suffixes: Vec<DnText>,
     /// The directory-wide settings of a new data directory; `None` are the defaults.
@@ -184,6 +186,7 @@ impl Config {
             scan_threads: cores,
             read_ahead_threads: limits::READ_AHEAD_THREADS,
             row_cache_bytes: default_row_cache_bytes(),
+            warm_up_bytes: default_warm_up_bytes(),
             suffixes: Vec::new(),
             initial: None,
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
@@ -232,6 +235,7 @@ impl Config {
             scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
             read_ahead_threads: file.read_ahead_threads.unwrap_or(defaults.read_ahead_threads),
             row_cache_bytes: file.row_cache_bytes.unwrap_or(defaults.row_cache_bytes),
+            warm_up_bytes: file.warm_up_bytes.unwrap_or(defaults.warm_up_bytes),
             suffixes: arguments.suffixes.clone(),
             initial: None,
             admin_dn: arguments
@@ -263,6 +267,7 @@ impl Config {
         self.scan_threads = kept.scan_threads;
         self.read_ahead_threads = kept.read_ahead_threads;
         self.row_cache_bytes = kept.row_cache_bytes;
+        self.warm_up_bytes = kept.warm_up_bytes;
         self.suffixes = kept.suffixes;
     }
 
@@ -279,6 +284,7 @@ impl Config {
             ("scan_threads", self.scan_threads != new.scan_threads, false),
             ("read_ahead_threads", self.read_ahead_threads != new.read_ahead_threads, false),
             ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
+            ("warm_up_bytes", self.warm_up_bytes != new.warm_up_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
@@ -300,6 +306,11 @@ fn default_row_cache_bytes() -> usize {
     share
         .and_then(|share| usize::try_from(share).ok())
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
+}
+
+/// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory there is.
+fn default_warm_up_bytes() -> u64 {
+    memory::available_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }
 
 /// The administrator's password: from the file of the command line, the environment, or the file the node file names.

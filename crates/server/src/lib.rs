@@ -54,6 +54,7 @@ mod stream;
 mod upkeep;
 pub mod values;
 mod verify;
+mod warm_up;
 mod writer;
 
 pub use config::{Arguments, Config, ConfigError};

@@ -16,6 +16,12 @@ pub const ROW_CACHE_BYTES: usize = 256 << 20;
 /// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth more.
 pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
 
+/// How many quarters of all memory data may have that is read in at the start, by default: the rest is for what is not data, and for data that is added.
+pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
+
+/// How nice the thread that reads it in is to the others: who asks meanwhile goes first.
+pub const WARM_UP_NICENESS: i32 = 19;
+
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
 pub const OUTSTANDING_MAX: usize = 1_024;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -29,6 +30,7 @@ use crate::monitor::{Monitor, Sources};
 use crate::read_ahead::ReadAheadPool;
 use crate::scan_pool::ScanPool;
 use crate::stamp::{Random, now_micros};
+use crate::warm_up;
 use crate::writer::{self, WriteQueue};
 
 /// Why a server does not start, or stopped by itself.
@@ -341,6 +343,7 @@ impl Opened {
             read_ahead: shared.read_ahead.figures(),
             directory: Arc::downgrade(&self.directory),
         });
+        let warm_up_bytes = self.config.warm_up_bytes;
         let handle = Handle {
             acceptor: acceptor.control(),
             mailboxes: Arc::clone(&mailboxes),
@@ -352,7 +355,20 @@ impl Opened {
         if writer_cache_bytes > 0 {
             writer.remember_rows(writer_cache_bytes);
         }
-        let mut server = Server { handle, urls, addresses, writes, loops: Vec::new(), others: Vec::new() };
+        let mut server = Server {
+            handle,
+            urls,
+            addresses,
+            writes,
+            loops: Vec::new(),
+            others: Vec::new(),
+            is_stopping: Arc::default(),
+        };
+        if warm_up_bytes > 0 {
+            let (directory, is_stopping) = (Arc::clone(&self.directory), Arc::clone(&server.is_stopping));
+            let run = move || warm_up::run(&directory, warm_up_bytes, &is_stopping);
+            server.others.push(spawn("pando-warm-up", run)?);
+        }
         let queue = Arc::clone(&server.writes);
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
         let online = Arc::new(server.handle.lock_config().online.clone());
@@ -378,6 +394,8 @@ pub struct Server {
     writes: Arc<WriteQueue>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
     others: Vec<JoinHandle<()>>,
+    /// For threads that nobody waits for.
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -414,6 +432,7 @@ impl Server {
         // Only the loops bring changes, so now nothing more comes.
         self.handle.stop();
         self.writes.close();
+        self.is_stopping.store(true, Ordering::Relaxed);
         for thread in self.others {
             let name = thread.thread().name().unwrap_or_default().to_owned();
             if thread.join().is_err() {

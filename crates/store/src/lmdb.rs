@@ -27,6 +27,7 @@ mod leaf;
 mod moved;
 mod presence;
 mod recent_rows;
+mod warm_up;
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -48,6 +49,7 @@ use moved::Moved;
 use presence::Presence;
 pub use presence::{Absent, PageNumber};
 use recent_rows::RecentRows;
+pub(crate) use warm_up::read_in;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -441,7 +443,7 @@ impl Txn {
     }
 
     /// The value of `key` in a map without sets.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.look_for(map, key)?;
         let (Some(known), Ok(number)) = (&self.known, key.try_into().map(u64::from_be_bytes)) else {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::disk::{self, Claim, Room};
 use crate::fold;
 use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
-use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::lmdb::{self, Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
 use crate::redo::RedoLog;
@@ -113,6 +113,23 @@ impl Store {
     /// `DiskFull`: it stays pending. `WritesStopped`.
     pub fn fold(&self) -> Result<()> {
         self.shared.pending().map_or(Ok(()), |pending| pending.fold_all())
+    }
+
+    /// Reads the data file into memory, where it has at most `bytes_max`, for as long as `go_on` says so, and returns how many bytes were read. What is larger is left
+    /// to those who use it: reading all of it would drive out what they want.
+    ///
+    /// # Errors
+    /// `Engine`: the file cannot be read. Nothing else has changed.
+    pub fn warm_up(&self, bytes_max: u64, go_on: impl Fn() -> bool) -> Result<u64> {
+        let used_bytes = self.shared.env.facts()?.used_bytes;
+        if used_bytes > bytes_max {
+            return Ok(0);
+        }
+        let read = self.shared.open_data_file().and_then(|file| lmdb::read_in(&file, used_bytes, go_on));
+        read.map_err(|error| {
+            let code = error.raw_os_error().unwrap_or_default();
+            Failure { operation: "read the data file", code }.into()
+        })
     }
 
     #[cfg(test)]

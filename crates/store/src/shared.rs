@@ -1,5 +1,6 @@
 //! What the store's handles share: the environment, what is pending over it, and a way to read on when the environment fails.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -52,6 +53,11 @@ impl Shared {
             WrittenBy::Us(pending, _) => Some(pending),
             WrittenBy::Others(_) => None,
         }
+    }
+
+    /// The data file itself, for reading.
+    pub(crate) fn open_data_file(&self) -> std::io::Result<File> {
+        File::open(&self.data_file)
     }
 
     /// A second environment over the same file, for reading only, opened when it is first needed.

@@ -5,8 +5,10 @@
 mod scratch;
 
 use std::fs;
+use std::io::IoSliceMut;
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use scratch::{MAPS, ROWS, Scratch};
 use store::{MapKind, MapSpec, OpenError, Options, Store};
 
@@ -127,4 +129,40 @@ fn facts_are_plausible() {
     assert!(facts.used_bytes >= 2 * 4096 && facts.used_bytes < 1 << 20, "{facts:?}");
     assert!(facts.disk_free_bytes > 0 && facts.disk_free_bytes <= facts.disk_bytes, "{facts:?}");
     assert!(!facts.writes_stopped);
+}
+
+/// Bytes of a page of the system and of the data file.
+const PAGE: usize = 4096;
+
+/// Pages of the data file that cannot be read without waiting for the disk.
+fn pages_on_disk(scratch: &Scratch) -> usize {
+    let file = fs::File::open(scratch.path().join("data.mdb")).unwrap();
+    let mut page = [0; PAGE];
+    let is_absent = |offset: &u64| {
+        let read = preadv2(&file, &mut [IoSliceMut::new(&mut page)], *offset, ReadWriteFlags::NOWAIT);
+        read == Err(Errno::AGAIN)
+    };
+    (0..file.metadata().unwrap().len()).step_by(PAGE).filter(is_absent).count()
+}
+
+#[test]
+fn a_data_file_is_read_in_unless_it_is_too_large() {
+    let scratch = Scratch::new();
+    let (_, mut writer) = scratch.open();
+    let mut batch = writer.begin().unwrap();
+    for number in 0..2_000_u32 {
+        batch.put(ROWS, &number.to_be_bytes(), &[7; 1_000]).unwrap();
+    }
+    batch.commit().unwrap();
+    drop(writer);
+    let (store, _writer) = scratch.open();
+    let file = fs::File::open(scratch.path().join("data.mdb")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let absent = pages_on_disk(&scratch);
+    assert!(absent > 100, "{absent}");
+    assert_eq!(store.warm_up(1_000_000, || true).unwrap(), 0);
+    assert_eq!(store.warm_up(u64::MAX, || false).unwrap(), 0);
+    assert_eq!(pages_on_disk(&scratch), absent);
+    assert!(store.warm_up(u64::MAX, || true).unwrap() > 2_000_000);
+    assert_eq!(pages_on_disk(&scratch), 0);
 }
