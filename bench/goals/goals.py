@@ -69,17 +69,25 @@ class Bench:
             server.start()
             self.servers[key] = server
             if kind != "null":
+                server.read_data()
                 self.prime(server)
+        server = self.servers[key]
         for other in self.servers.values():
-            other.hold()
-        self.servers[key].go_on()
-        return self.servers[key]
+            if other is not server:
+                other.hold()
+        if server.is_held:
+            server.go_on()
+            if kind != "null":
+                server.read_data()
+                self.prime(server)
+        return server
 
     def prime(self, server):
-        """Reads all over the data, so that the first row does not pay for cold memory."""
+        """Reads all over the data, so that what is measured does not pay for cold memory: that of a new server, or of one that was held for so
+        long that the system has put its memory to other use."""
         workload = {PAGES: "page.toml", SALFORD: "salford-s1"}.get(server.data.name, "people-search-all")
         output = os.path.join(self.raw, "prime.json")
-        command = self.run_command(server, workload, output, 0) + ["--duration", f"{3 * self.warmup}s"]
+        command = self.run_command(server, workload, output, 0) + ["--duration", f"{3 * self.warmup}s", "--outstanding", "16"]
         self.command(command, "prime.log", accepted=(0, 7))
 
     def end_servers(self, keep=()):

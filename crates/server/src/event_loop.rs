@@ -23,6 +23,7 @@ use crate::connection::{Connection, Turn};
 use crate::context::Context;
 use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, PARK_AFTER, READY_TIME_MAX, TICK};
 use crate::mailbox::{Address, Letter, Mailbox};
+use crate::process::take_short_turns;
 use crate::session::Session;
 use crate::stream::{Peer, Stream};
 
@@ -110,6 +111,7 @@ impl EventLoop {
     /// # Errors
     /// The loop cannot go on; its connections are closed.
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
+        take_short_turns();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut letters = Vec::new();
         while !self.is_drained() {

@@ -1,9 +1,16 @@
-//! What the kernel says of this process: processor time and memory.
+//! What the kernel says of this process, processor time and memory, and how it is to give its threads their time.
 
 use std::time::Duration;
 
 /// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on every Linux there is.
 const TICKS_PER_SECOND: u64 = 100;
+
+/// Has the system let this thread, which clients wait for, go first where others have its core. See [`store::take_short_turns`].
+pub(crate) fn take_short_turns() {
+    if let Err(error) = store::take_short_turns() {
+        tracing::debug!(%error, "a thread that clients wait for may wait for others");
+    }
+}
 
 /// What the process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

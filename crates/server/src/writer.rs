@@ -24,6 +24,7 @@ use store::StoreError;
 use crate::hash_pool::PreparedPasswords;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::mailbox::{Address, Letter, Mailbox, Written};
+use crate::process::take_short_turns;
 use crate::settings::online;
 use crate::stamp::{Random, now_micros};
 use crate::upkeep::Upkeep;
@@ -202,6 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs the writer until the queue is closed and empty.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
+    take_short_turns();
     let mut random = Random::default();
     let mut backlog = Vec::new();
     let mut stopped = false;
