@@ -266,7 +266,6 @@ impl BulkStore {
         committed.map_err(|failure| self.room.write_error(failure))?;
         let BulkStore { env, mut new_file, data_file, room, .. } = self;
         drop(env);
-        forget(&new_file.path);
         new_file.put_in_place(&room, &data_file)?;
         if let Some(directory) = data_file.parent() {
             // What is left of it is not of the new data, by its identity, and removed by the next open.
@@ -333,13 +332,6 @@ impl LastKey {
         self.key.extend_from_slice(key);
         self.id = id;
     }
-}
-
-/// Has the system let go of the pages of a file that has been synced. They came into its cache as they were written, in small pieces; whoever opens the
-/// file has all of it read anew, in large ones ([`Store::warm_up`](crate::Store::warm_up)), and data that does not fit into memory has no use for the last that was written.
-fn forget(path: &Path) {
-    // If it cannot be, it is as fast as it was.
-    let _ = File::open(path).map(|file| rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed));
 }
 
 impl NewFile {

@@ -88,6 +88,7 @@ mod shared;
 mod sorter;
 mod tree;
 mod view;
+mod warm_up;
 
 // Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
 #[cfg(test)]

@@ -28,7 +28,6 @@ mod leaf;
 mod moved;
 mod presence;
 mod recent_rows;
-mod warm_up;
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -48,7 +47,6 @@ use moved::Moved;
 use presence::Presence;
 pub use presence::{Absent, PageNumber};
 use recent_rows::RecentRows;
-pub(crate) use warm_up::read_in;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

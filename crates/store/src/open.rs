@@ -13,13 +13,13 @@ use std::sync::Arc;
 use crate::disk::{self, Claim, Room};
 use crate::fold;
 use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
-use crate::lmdb::{self, Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
 use crate::redo::RedoLog;
 use crate::replay::{self, RedoFacts};
 use crate::shared::{Shared, WrittenBy};
-use crate::{OpenError, Position, Read, Result, StoreError, View, Writer};
+use crate::{OpenError, Position, Read, Result, StoreError, View, Writer, warm_up};
 
 /// How to open a store. The defaults fit every size of directory.
 #[derive(Debug, Clone)]
@@ -125,7 +125,7 @@ impl Store {
         if used_bytes > bytes_max {
             return Ok(0);
         }
-        let read = self.shared.open_data_file().and_then(|file| lmdb::read_in(&file, used_bytes, go_on));
+        let read = self.shared.open_data_file().and_then(|file| warm_up::read_in(&file, used_bytes, go_on));
         read.map_err(|error| {
             let code = error.raw_os_error().unwrap_or_default();
             Failure { operation: "read the data file", code }.into()

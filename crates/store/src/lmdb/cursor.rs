@@ -159,7 +159,11 @@ impl<'t> Cursor<'t> {
     }
 
     /// An operation that on success sets both key and value.
-    fn row(&mut self, operation: ffi::MDB_cursor_op, mut key: ffi::MDB_val) -> Result<Option<Row<'t>>> {
+    pub(super) fn row(
+        &mut self,
+        operation: ffi::MDB_cursor_op,
+        mut key: ffi::MDB_val,
+    ) -> Result<Option<Row<'t>>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut key, &mut value)?;
         // SAFETY: both were set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
