@@ -25,17 +25,10 @@ import servers  # noqa: E402
 
 PANDO = "target/release/pando"
 PAGE = 4096
-COLD = """
+COLD = f"""
 [[job]]
 clients = 64
-
-[[job.operation]]
-kind = "search"
-base = "dc=example,dc=com"
-scope = "sub"
-filter = "(uid=user.{n})"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-attributes = ["*"]
+{servers.BY_UID}attributes = ["*"]
 """
 HOT = """
 [[job]]

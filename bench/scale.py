@@ -91,16 +91,7 @@ kind = "modify"
 dn = "cn={cn},o=Test,c=BA"
 changes = ["replace description: {random:alphanumeric:11}"]
 """
-BY_UID = """
-[[job.operation]]
-kind = "search"
-base = "dc=example,dc=com"
-scope = "sub"
-filter = "(uid=user.{n})"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-attributes = ["1.1"]
-"""
-DN_ONLY = 'attributes = ["1.1"]\n'
+BY_UID = servers.BY_UID + servers.DN_ONLY
 
 
 def job(outstanding, operations):
@@ -109,8 +100,8 @@ def job(outstanding, operations):
 
 # Name of the measurement, which is that of its workload: what a table's column says, the workload's text.
 OF_ENTRIES = {
-    "search": ("search (cn=), DN only", M_VAULT + job(1, BY_NAME + DN_ONLY)),
-    "search-16": ("search (cn=), DN only, 16 outstanding", M_VAULT + job(16, BY_NAME + DN_ONLY)),
+    "search": ("search (cn=), DN only", M_VAULT + job(1, BY_NAME + servers.DN_ONLY)),
+    "search-16": ("search (cn=), DN only, 16 outstanding", M_VAULT + job(16, BY_NAME + servers.DN_ONLY)),
     "search-all": ("search (cn=), all attributes", M_VAULT + job(1, BY_NAME)),
     "read": ("base read", M_VAULT + job(1, BASE)),
     "compare": ("compare", M_VAULT + job(1, COMPARE)),

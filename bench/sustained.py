@@ -20,18 +20,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "goals"))
 import servers  # noqa: E402
 
 PANDO = "target/release/pando"
-JOBS = """
+JOBS = f"""
 [[job]]
 clients = 48
-
-[[job.operation]]
-kind = "search"
-base = "dc=example,dc=com"
-scope = "sub"
-filter = "(uid=user.{n})"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-attributes = ["1.1"]
-
+{servers.BY_UID}{servers.DN_ONLY}"""
+JOBS += """
 [[job]]
 clients = 8
 

@@ -59,27 +59,24 @@ class Bench:
             file.write(PASSWORD)
 
     def server(self, kind, data):
-        """A server with its data, at work; all others are held."""
+        """A server with its data, at work and primed; all others are held."""
         key = (kind, data)
+        for other, held in self.servers.items():
+            if other != key:
+                held.hold()
         if key not in self.servers:
-            for other in self.servers.values():
-                other.hold()
             server = KINDS[kind](self.pando, self.folder, self.data[data], self.server_cpu)
             server.load(say)
             server.start()
             self.servers[key] = server
-            if kind != "null":
-                server.read_data()
-                self.prime(server)
-        server = self.servers[key]
-        for other in self.servers.values():
-            if other is not server:
-                other.hold()
-        if server.is_held:
+        elif self.servers[key].is_held:
+            server = self.servers[key]
             server.go_on()
-            if kind != "null":
-                server.read_data()
-                self.prime(server)
+        else:
+            return self.servers[key]
+        if kind != "null":
+            server.read_data()
+            self.prime(server)
         return server
 
     def prime(self, server):

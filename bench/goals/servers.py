@@ -222,6 +222,17 @@ first = 0
 indexes = ["uid:equality"]
 {jobs}"""
 
+# A search for one of them; which attributes it wants is still to come.
+BY_UID = """
+[[job.operation]]
+kind = "search"
+base = "dc=example,dc=com"
+scope = "sub"
+filter = "(uid=user.{n})"
+dn = "uid=user.{n},ou=people,dc=example,dc=com"
+"""
+DN_ONLY = 'attributes = ["1.1"]\n'
+
 
 def people(entries):
     """The data of such a workload."""

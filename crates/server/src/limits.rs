@@ -16,6 +16,9 @@ pub const ROW_CACHE_BYTES: usize = 256 << 20;
 /// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth more.
 pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
 
+/// The part of the memory for remembering rows that is the writer's: a change asks for few rows, for each of them several times.
+pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
+
 /// How many quarters of all memory data may have that is read in at the start, by default: the rest is for what is not data, and for data that is added.
 pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
 
@@ -76,9 +79,6 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
-
-/// The part of it that is the writer's: a change asks for few rows, for each of them several times.
-pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
 
 /// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a time as it likes to
 /// have.

@@ -12,6 +12,14 @@ pub(crate) fn take_short_turns() {
     }
 }
 
+/// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it will not.
+pub(crate) fn lower_priority(niceness: i32, failed: &str) {
+    // On Linux priorities belong to threads, whatever the name of the call says.
+    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+        tracing::warn!(%error, "{failed} and may slow down others");
+    }
+}
+
 /// What the process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {

@@ -32,7 +32,7 @@ use crate::limits::{
 };
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::memory;
-use crate::process::bytes_read;
+use crate::process::{bytes_read, lower_priority};
 
 /// What is read of a search: its first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
@@ -328,10 +328,7 @@ fn threads_for(memory_bytes: Option<u64>) -> usize {
 }
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
-    // On Linux priorities belong to threads, whatever the name of the call says.
-    if let Err(error) = rustix::process::setpriority_process(None, READ_AHEAD_NICENESS) {
-        tracing::warn!(%error, "threads that read ahead have no lower priority and may slow down others");
-    }
+    lower_priority(READ_AHEAD_NICENESS, "threads that read ahead have no lower priority");
     let (mut errands, mut scratch) = (Vec::new(), Vec::new());
     while queue.next(&mut snapshot, &mut errands) {
         // What went wrong here goes wrong again on the event loop, where somebody is told.

@@ -20,6 +20,7 @@ use directory::{Directory, Snapshot};
 
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
 use crate::mailbox::{Address, Letter, Mailbox};
+use crate::process::lower_priority;
 use crate::scan::{Claim, Next, Scan};
 
 /// What one piece of a scan may take.
@@ -171,10 +172,7 @@ impl Queue {
 }
 
 fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
-    // On Linux priorities belong to threads, whatever the name of the call says.
-    if let Err(error) = rustix::process::setpriority_process(None, SCAN_NICENESS) {
-        tracing::warn!(%error, "scan threads have no low priority and may slow down others");
-    }
+    lower_priority(SCAN_NICENESS, "scan threads have no low priority");
     while let Some(scan) = queue.next(&mut snapshot) {
         let Some(Claim { from, end, mut scanner, has_more }) = scan.claim() else { continue };
         if has_more {

@@ -9,13 +9,11 @@ use std::time::Instant;
 use directory::Directory;
 
 use crate::limits::WARM_UP_NICENESS;
+use crate::process::lower_priority;
 
 /// Reads data of at most `bytes_max` into memory, until `is_stopping`.
 pub(crate) fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
-    // On Linux priorities belong to threads, whatever the name of the call says.
-    if let Err(error) = rustix::process::setpriority_process(None, WARM_UP_NICENESS) {
-        tracing::warn!(%error, "reading data into memory has no low priority and may slow down others");
-    }
+    lower_priority(WARM_UP_NICENESS, "reading data into memory has no low priority");
     let begun_at = Instant::now();
     match directory.warm_up(bytes_max, || !is_stopping.load(Ordering::Relaxed)) {
         Ok(0) => tracing::debug!(bytes_max, "data is not read into memory: there is more than that"),
