@@ -125,6 +125,12 @@ impl<'a> EntryRow<'a> {
     pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
         self.attributes().next_of(&[id])
     }
+
+    /// As [`find`](EntryRow::find), for whoever looks at its content later.
+    #[inline]
+    pub(crate) fn locate(&self, id: AttrId) -> Option<Located<'a>> {
+        self.attributes().only(id)
+    }
 }
 
 /// Iterator of [`EntryRow::attributes`].
@@ -138,6 +144,37 @@ impl<'a> Iterator for Attributes<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<AttributeRow<'a>> {
+        self.next_located().map(|(id, located)| AttributeRow { id, content: located.content() })
+    }
+}
+
+/// An attribute of a row, where it lies, its content not taken apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<'a> {
+    form: u8,
+    count: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Located<'a> {
+    /// One of which the row does not tell the values.
+    pub(crate) const UNTOLD: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
+
+    #[inline(always)]
+    pub(crate) fn content(self) -> Content<'a> {
+        let Located { form, count, bytes } = self;
+        match form {
+            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
+            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
+            FORM_TABLE => Content::Table,
+            _ => Content::Links,
+        }
+    }
+}
+
+impl<'a> Attributes<'a> {
+    #[inline(always)]
+    fn next_located(&mut self) -> Option<(AttrId, Located<'a>)> {
         let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<4>() {
             // Numbers of one byte each, as most are.
             Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
@@ -149,13 +186,7 @@ impl<'a> Iterator for Attributes<'a> {
         };
         let (bytes, rest) = self.contents.split_at_checked(length)?;
         self.contents = rest;
-        let content = match form {
-            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
-            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
-            FORM_TABLE => Content::Table,
-            _ => Content::Links,
-        };
-        Some(AttributeRow { id, content })
+        Some((id, Located { form, count, bytes }))
     }
 }
 
@@ -178,7 +209,8 @@ impl<'a> Attributes<'a> {
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
         // One number is what most filters are about.
         if let [only] = ids {
-            return self.only(*only);
+            let located = self.only(*only)?;
+            return Some(AttributeRow { id: *only, content: located.content() });
         }
         let mut passed = 0;
         while let Some((&head, rest)) = self.heads.0.split_first_chunk::<4>() {
@@ -227,15 +259,15 @@ impl<'a> Attributes<'a> {
 
     /// The attribute of this number, and nothing after it: no number comes twice.
     #[inline]
-    fn only(&mut self, id: AttrId) -> Option<AttributeRow<'a>> {
+    fn only(&mut self, id: AttrId) -> Option<Located<'a>> {
         loop {
             let (heads, contents) = passed_over(self.heads.0, id);
             self.heads.0 = self.heads.0.get(heads..)?;
             self.contents = self.contents.get(contents..)?;
-            let attribute = self.next()?;
-            if attribute.id == id {
+            let (found, located) = self.next_located()?;
+            if found == id {
                 self.heads.0 = &[];
-                return Some(attribute);
+                return Some(located);
             }
         }
     }

@@ -10,7 +10,7 @@
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
 //!   lets go of it after closing.
 //! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset (`known_rows`), and
-//!   the page around a row can be read (`leaf`), and those on the way to it (`presence`). *A page that no commit between two states gave up is the same in both*, and the map
+//!   the page around a row can be read (`leaf`), and those on the way to it (`pages`, `way`, `presence`). *A page that no commit between two states gave up is the same in both*, and the map
 //!   never moves: so an address may be remembered from one state to the next (`moved`).
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
@@ -26,8 +26,10 @@ mod fetch;
 mod known_rows;
 mod leaf;
 mod moved;
+mod pages;
 mod presence;
 mod recent_rows;
+mod way;
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -39,11 +41,13 @@ use std::sync::{Arc, OnceLock};
 
 use lmdb_master_sys as ffi;
 
+use cursor::Walked;
 pub(crate) use cursor::{Cursor, Row, Step};
 pub use fetch::fetch;
 use known_rows::Known;
 pub(crate) use known_rows::NewKey;
 use moved::Moved;
+use pages::PAGE;
 use presence::Presence;
 pub use presence::{Absent, PageNumber};
 use recent_rows::RecentRows;
@@ -615,8 +619,8 @@ impl Txn {
 
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
         let mut cursor = self.cursor_of(self.map(map))?;
-        cursor.has_leaves = self.kind == TxnKind::Read && self.env.page_bytes == PAGE;
-        cursor.fetches_ahead = !self.env.maps[map].id_set;
+        let is_walked = self.kind == TxnKind::Read && self.env.has_usual_pages();
+        cursor.walked = is_walked.then_some(Walked { txn: self, map });
         Ok(cursor)
     }
 
@@ -638,7 +642,3 @@ impl Drop for Txn {
         }
     }
 }
-
-/// The usual size of a page, which maps begin at a multiple of on every system. With pages of another size rows are not read where they lie, and guesses go
-/// wrong.
-const PAGE: usize = 4096;

@@ -8,9 +8,9 @@ use schema::Schema;
 use store::{Direction, IdCursor, Scan};
 
 use super::plan::Source;
-use super::prefilter::{Guard, Looked};
+use super::prefilter::Guard;
 use crate::OperationError;
-use crate::entry::Content;
+use crate::entry::Located;
 use crate::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
 use crate::tree::{State, damaged_row};
 
@@ -60,7 +60,7 @@ struct ScannedRow<'s> {
     id: EntryId,
     bytes: &'s [u8],
     /// What the guard looks at.
-    looked: Looked<'s>,
+    looked: Option<Located<'s>>,
     is_refused: bool,
 }
 
@@ -165,13 +165,13 @@ impl<'s> RowScan<'s> {
             let Some((id, bytes)) = scanned(&mut self.scan, "entries")? else { break };
             let wanted = if self.guard.is_some() { HEADS_BYTES } else { bytes.len() };
             store::fetch(&bytes[..wanted.min(bytes.len())]);
-            self.block.push(ScannedRow { id, bytes, looked: Looked::Damaged, is_refused: false });
+            self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
         }
         let Some(guard) = self.guard else { return Ok(()) };
         for row in &mut self.block {
             row.looked = guard.look(row.bytes);
-            if let Looked::At(Content::Inline(values)) = row.looked {
-                store::fetch(&values.bytes[..values.bytes.len().min(VALUES_BYTES)]);
+            if let Some(Located { bytes, .. }) = row.looked {
+                store::fetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
             }
         }
         for row in &mut self.block {

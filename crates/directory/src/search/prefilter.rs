@@ -11,7 +11,7 @@
 use schema::Schema;
 
 use super::filter::{Item, Subject, Term, Test, Truth};
-use crate::entry::{Content, EntryRow, InlineValue};
+use crate::entry::{Content, EntryRow, InlineValue, Located};
 use crate::rows::AttrId;
 
 /// A test that every result passes, of an attribute with one number.
@@ -23,35 +23,18 @@ pub(super) struct Guard<'f> {
     pub(super) is_part: bool,
 }
 
-/// What a guard looks at in a row.
-#[derive(Clone, Copy)]
-pub(super) enum Looked<'a> {
-    /// The row cannot be read.
-    Damaged,
-    /// It has no such attribute.
-    Missing,
-    At(Content<'a>),
-}
-
 impl Guard<'_> {
-    /// Finds what it looks at.
+    /// Finds what it looks at; `None` where a row has no such attribute.
     #[inline]
-    pub(super) fn look<'a>(&self, row: &'a [u8]) -> Looked<'a> {
-        match EntryRow::unchecked(row).map(|row| row.find(self.attribute)) {
-            None => Looked::Damaged,
-            Some(None) => Looked::Missing,
-            Some(Some(attribute)) => Looked::At(attribute.content),
-        }
+    pub(super) fn look<'a>(&self, row: &'a [u8]) -> Option<Located<'a>> {
+        // A row that cannot be read tells nothing.
+        EntryRow::unchecked(row).map_or(Some(Located::UNTOLD), |row| row.locate(self.attribute))
     }
 
     /// Whether an entry is no result. `key` is a buffer to work in.
     #[inline]
-    pub(super) fn refuses(&self, schema: &Schema, looked: Looked<'_>, key: &mut Vec<u8>) -> bool {
-        match looked {
-            Looked::Damaged => false,
-            Looked::Missing => true,
-            Looked::At(content) => self.test.content_passes(schema, content, key) == Some(false),
-        }
+    pub(super) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
+        looked.is_none_or(|located| self.test.content_passes(schema, located.content(), key) == Some(false))
     }
 }
 

@@ -5,9 +5,10 @@ use std::ptr::{self, NonNull};
 
 use lmdb_master_sys as ffi;
 
-use super::fetch::fetch_ahead;
 use super::leaf::Leaf;
-use super::{EMPTY, PAGE, Result, Txn, bytes_of, check, found, value_of};
+use super::pages::PAGE;
+use super::way::Way;
+use super::{EMPTY, Result, Txn, bytes_of, check, found, value_of};
 
 /// Where a cursor goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +27,46 @@ pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 /// LMDB's cursor stands at the row that was returned last, unless that came from `leaf`: then it stands wherever it had to be.
 pub(crate) struct Cursor<'t> {
     pub(super) raw: NonNull<ffi::MDB_cursor>,
-    /// Whether a walk forward reads rows where they lie: in a reading transaction.
-    pub(super) has_leaves: bool,
-    /// Whether the processor fetches what a walk forward is likely to come by: in maps without sets, whose rows are worth it.
-    pub(super) fetches_ahead: bool,
+    /// Where a walk forward reads rows where they lie: in a reading transaction.
+    pub(super) walked: Option<Walked<'t>>,
     /// The key of the row at which LMDB's cursor stands, where that is known.
     at: Option<&'t [u8]>,
     /// The rows behind the one that was returned last, on its page.
     leaf: Leaf<'t>,
+    /// The way to the page of `leaf`, unless that page is another one than this ends at.
+    way: Option<Box<Way<'t>>>,
+    /// Leaves that a walk has come to the end of without a way.
+    leaves_passed: usize,
     txn: PhantomData<&'t Txn>,
 }
+
+/// The map that a cursor is in.
+#[derive(Clone, Copy)]
+pub(super) struct Walked<'t> {
+    pub(super) txn: &'t Txn,
+    pub(super) map: usize,
+}
+
+/// Leaves that LMDB's cursor is asked for before the way to them is looked up: that costs as much as the cursor on a few.
+const LEAVES_BEFORE_WAY: usize = 2;
 
 impl<'t> Cursor<'t> {
     /// What LMDB opened in a transaction that stays borrowed for `'t`.
     pub(super) fn of(raw: NonNull<ffi::MDB_cursor>) -> Cursor<'t> {
-        let (leaf, txn) = (Leaf::NONE, PhantomData);
-        Cursor { raw, has_leaves: false, fetches_ahead: false, at: None, leaf, txn }
+        Cursor {
+            raw,
+            walked: None,
+            at: None,
+            leaf: Leaf::NONE,
+            way: None,
+            leaves_passed: 0,
+            txn: PhantomData,
+        }
     }
 
     #[inline]
     pub(crate) fn step(&mut self, step: Step) -> Result<Option<Row<'t>>> {
-        if self.has_leaves { self.step_in_leaf(step) } else { self.step_by_call(step) }
+        if self.walked.is_some() { self.step_in_leaf(step) } else { self.step_by_call(step) }
     }
 
     #[inline(always)]
@@ -56,7 +76,12 @@ impl<'t> Cursor<'t> {
             return self.step_by_call(step);
         }
         match self.leaf.next() {
-            Some(row) => Ok(Some(self.passing(row))),
+            Some(row) => {
+                if let Some(way) = &mut self.way {
+                    way.fetch_ahead();
+                }
+                Ok(Some(row))
+            }
             None => self.step_to_leaf(),
         }
     }
@@ -69,22 +94,62 @@ impl<'t> Cursor<'t> {
         {
             self.leaf = Leaf::behind(self.page_of(key), key);
             if let Some(row) = self.leaf.next() {
-                return Ok(Some(self.passing(row)));
+                return Ok(Some(row));
+            }
+        }
+        if let Some(page) = self.leaf.finished_page() {
+            match self.leaf_behind(page)? {
+                Some(Some(page)) => {
+                    self.leaf = Leaf::all(page, self.leaf.last().or(self.at));
+                    if let Some(row) = self.leaf.next() {
+                        return Ok(Some(row));
+                    }
+                }
+                Some(None) => return Ok(None),
+                None => {}
             }
         }
         self.follow()?;
         let Some(row) = self.step_by_call(Step::NextKey)? else { return Ok(None) };
         self.leaf = Leaf::behind(self.page_of(row.0), row.0);
-        Ok(Some(self.passing(row)))
+        Ok(Some(row))
     }
 
-    /// A row that a walk forward comes by.
-    #[inline]
-    fn passing(&self, row: Row<'t>) -> Row<'t> {
-        if self.fetches_ahead {
-            fetch_ahead(row.0);
+    /// The leaf behind this one, or that there is none, by the way; `None` where only LMDB's cursor can tell.
+    fn leaf_behind(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
+        if self.way.as_ref().is_none_or(|way| !ptr::eq(way.leaf(), page)) {
+            self.way = None;
+            self.leaves_passed += 1;
+            if self.leaves_passed > LEAVES_BEFORE_WAY {
+                self.way = self.way_to(page)?.map(Box::new);
+                self.leaves_passed = 0;
+            }
         }
-        row
+        let Some(way) = &mut self.way else { return Ok(None) };
+        match way.advance() {
+            Some(true) => Ok(Some(Some(way.leaf()))),
+            Some(false) => Ok(Some(None)),
+            None => {
+                self.way = None;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The way to the page of the last row.
+    fn way_to(&self, page: &'t [u8]) -> Result<Option<Way<'t>>> {
+        let (Some(walked), Some(key)) = (self.walked, self.leaf.last().or(self.at)) else { return Ok(None) };
+        let env = &walked.txn.env;
+        let root = walked.txn.root_of(env.maps[walked.map].name)?;
+        let (Some(root), Some(file)) = (root, env.file()?) else { return Ok(None) };
+        // SAFETY: the root is of the state that the transaction reads, which stands as long as it is borrowed, for `'t`.
+        let way = unsafe { Way::to_key(file, root, key) };
+        Ok(way.filter(|way| ptr::eq(way.leaf(), page)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows_way(&self) -> bool {
+        self.way.is_some()
     }
 
     /// Lets LMDB's cursor follow to the row that came last.
@@ -106,11 +171,11 @@ impl<'t> Cursor<'t> {
         self.row(operation, EMPTY)
     }
 
-    /// The page of a row that LMDB gave to a cursor that [`has_leaves`](Cursor::has_leaves), by its key.
+    /// The page of a row that LMDB gave to a cursor that is [`walked`](Cursor::walked), by its key.
     fn page_of(&self, key: &'t [u8]) -> &'t [u8] {
         let start = ptr::with_exposed_provenance(key.as_ptr().expose_provenance() & !(PAGE - 1));
-        // SAFETY: LMDB gave the key, which is never empty, as the place of a row. In a reading transaction (`has_leaves`) all rows lie in the mapped file, whose
-        // pages are of this size (`has_leaves`) and begin at a multiple of it, as the map itself does; keys of sets lie in leaves of the map like those of other rows. The page belongs to the state that is read, so nobody changes it as long as
+        // SAFETY: LMDB gave the key, which is never empty, as the place of a row. In a reading transaction (`walked`) all rows lie in the mapped file, whose
+        // pages are of this size (`walked`) and begin at a multiple of it, as the map itself does; keys of sets lie in leaves of the map like those of other rows. The page belongs to the state that is read, so nobody changes it as long as
         // the transaction stays borrowed, for `'t`.
         unsafe { std::slice::from_raw_parts(start, PAGE) }
     }
@@ -186,7 +251,7 @@ impl<'t> Cursor<'t> {
         key: &mut ffi::MDB_val,
         value: &mut ffi::MDB_val,
     ) -> Result<bool> {
-        if self.has_leaves {
+        if self.walked.is_some() {
             (self.at, self.leaf) = (None, Leaf::NONE);
         }
         // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only the two themselves.

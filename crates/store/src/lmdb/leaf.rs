@@ -1,10 +1,7 @@
 //! The rows of a leaf page, read where they lie.
 //!
-//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. A leaf is
-//! simple: a header of 16 bytes with flags at 10 and the end of the list of places at 12, then that list, two bytes a row; at each place sizes
-//! (value, low and high half), flags, size of the key, key and value. Numbers are of the machine's byte order. What LMDB's cursor
-//! gave is looked for in the page first, so that a page that is not as described here is left to LMDB. The version of LMDB is pinned in the workspace's
-//! `Cargo.toml`; its pages have been so since its first release.
+//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. What LMDB's cursor gave is looked for in
+//! the page first, so that a page that is not as [`pages`](super::pages) describes it is left to LMDB.
 //!
 //! A row with flags is *odd*: its value lies elsewhere, or in a map of sets it has several. Odd rows are left to LMDB, one by one. In a map of sets one
 //! without flags has one value.
@@ -12,17 +9,7 @@
 //! Nothing here is unsafe: all bounds are checked, and whatever does not fit ends the rows.
 
 use super::Row;
-
-/// Where flags and the end of the list are in a page, and where the list begins.
-pub(super) const FLAGS: usize = 10;
-pub(super) const LIST_END: usize = 12;
-pub(super) const LIST: usize = 16;
-
-/// The flags of a leaf with keys and values, and no others.
-pub(super) const LEAF: usize = 2;
-
-/// Bytes before the key of a row.
-pub(super) const ROW_HEAD: usize = 8;
+use super::pages::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
 
 /// Rows of a page, from some row on.
 #[derive(Clone, Copy)]
@@ -42,12 +29,17 @@ impl<'t> Leaf<'t> {
     /// The rows behind the one whose key this is, a part of the page.
     #[inline]
     pub(super) fn behind(page: &'t [u8], key: &[u8]) -> Leaf<'t> {
-        let list = list(page);
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
-        match list.iter().position(|place| usize::from(u16::from_ne_bytes(*place)) == at) {
-            Some(place) => Leaf { page, next: place + 1, count: list.len(), last: None },
+        let count = row_count(page, LEAF).unwrap_or(0);
+        match (0..count).find(|place| number(page, LIST + 2 * place) == Some(at)) {
+            Some(place) => Leaf { page, next: place + 1, count, last: None },
             None => Leaf::NONE,
         }
+    }
+
+    /// All rows of a page; `last` is the key of the one before them.
+    pub(super) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> Leaf<'t> {
+        Leaf { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
 
     /// The next row; `None` at the end of the page, and before an odd row.
@@ -63,9 +55,13 @@ impl<'t> Leaf<'t> {
     }
 
     /// Whether there is no page.
-    #[inline]
     pub(super) fn is_none(&self) -> bool {
         self.count == 0
+    }
+
+    /// The page whose last row was given out, or is the one behind which this began.
+    pub(super) fn finished_page(&self) -> Option<&'t [u8]> {
+        (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
 
     /// The key of the last row that [`next`](Leaf::next) gave.
@@ -75,30 +71,15 @@ impl<'t> Leaf<'t> {
 
     #[inline]
     fn row(&self, place: usize) -> Option<Row<'t>> {
-        let at = number(self.page, LIST + 2 * place)?;
-        let (head, rest) = self.page.get(at..)?.split_first_chunk::<ROW_HEAD>()?;
-        let [value_low, value_high, flags, key_len] = [0, 2, 4, 6].map(|at| number(head, at).unwrap_or(0));
-        let (key, rest) = rest.split_at_checked(key_len)?;
+        let Node { words: [value_low, value_high, flags], key, rest } = Node::at(self.page, place)?;
         let value = rest.get(..value_low | value_high << 16)?;
         (flags == 0).then_some((key, value))
     }
 }
 
-/// The list of places; empty of a page that is no leaf.
-#[inline]
-fn list(page: &[u8]) -> &[[u8; 2]] {
-    let is_leaf = number(page, FLAGS) == Some(LEAF);
-    let end = number(page, LIST_END).filter(|_| is_leaf).unwrap_or(LIST);
-    page.get(LIST..end).unwrap_or_default().as_chunks().0
-}
-
-#[inline]
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<usize> {
-    bytes.get(at..)?.first_chunk().map(|bytes| usize::from(u16::from_ne_bytes(*bytes)))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::pages::{FLAGS, LIST_END};
     use super::*;
 
     /// A page as LMDB fills it: the list upwards, rows from the end down.

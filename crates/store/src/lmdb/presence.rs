@@ -8,8 +8,7 @@
 //! Nothing depends on the answers but who waits: a page that was there may be gone when it is read, and comes back then as any page does. So it is good enough to ask
 //! the kernel once and to trust that for a while ([`TRUST`]): those who are read all the time, the upper pages of each tree first, cost a look into a table.
 //!
-//! The form of the pages is that of [`leaf`](super::leaf); a branch has in place of a value the number of the page below, in the three words
-//! before the size of the key. Whatever is odd ends the way, and is left to LMDB.
+//! The form of the pages is that of [`pages`](super::pages). Whatever is odd ends the way, and is left to LMDB.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -20,8 +19,11 @@ use std::ptr;
 use lmdb_master_sys as ffi;
 use rustix::fs::Advice;
 
-use super::leaf::{FLAGS, LEAF, LIST, LIST_END, ROW_HEAD, number};
-use super::{EMPTY, Env, Failure, PAGE, Result, Txn, TxnKind, bytes_of, check, found, value_of};
+use super::pages::{
+    BRANCH, DEPTH_MAX, FAR, File, LEAF, LIST, Node, PAGE, TREE, TREE_ROOT, child, child_with, first_that,
+    row_count, word,
+};
+use super::{Failure, Result, Txn, TxnKind, check};
 
 /// A page of the data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,22 +51,8 @@ const SEEN: usize = 8192;
 /// Absent pages that a look has to come upon before it asks again for a page that was in memory: a few megabytes, little beside what a system keeps.
 const TRUST: u64 = 1024;
 
-/// Levels of a tree, and of that of a set under it; LMDB has room for no more.
-const DEPTH_MAX: usize = 64;
-
 /// Pages of one value that are asked for one by one; a longer one is a walk.
 const VALUE_PAGES_MAX: u64 = 16;
-
-/// Flags of a page that say what it is: branch, leaf, and those of which this knows nothing.
-const KIND: usize = 0xff;
-const BRANCH: usize = 1;
-
-/// Flags of a row: its value lies on pages of its own; its value is a tree of values.
-const FAR: usize = 1;
-const TREE: usize = 2;
-
-/// Where the root stands in what LMDB writes of a tree, which is so long.
-const TREE_ROOT: usize = 40;
 
 /// What a transaction knows of the pages.
 #[derive(Default)]
@@ -73,8 +61,7 @@ pub(super) struct Presence {
     absent: Absent,
     /// Whether the following is of the state that is read: while the transaction is reset, pages may change.
     stands: bool,
-    /// Pages that there are.
-    page_count: u64,
+    file: Option<File>,
     /// Of each map.
     roots: Vec<Option<u64>>,
     /// Empty until somebody looks.
@@ -99,9 +86,7 @@ impl Txn {
                 self.0.looks_first.set(false);
             }
         }
-        // Another system's pages are not as described here.
-        let knows_pages = self.env.page_bytes == PAGE && cfg!(target_endian = "little");
-        self.looks_first.set(knows_pages && self.kind == TxnKind::Read);
+        self.looks_first.set(self.env.has_usual_pages() && self.kind == TxnKind::Read);
         let looking = Looking(self);
         let outcome = look();
         drop(looking);
@@ -129,8 +114,7 @@ impl Txn {
     fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
         let presence = &mut *self.presence().borrow_mut();
         self.follow(presence)?;
-        let Some(&start) = self.env.start.get() else { return Ok(()) };
-        let file = File { start, page_count: presence.page_count };
+        let Some(file) = presence.file else { return Ok(()) };
         let absent = match self.known_place(map, key) {
             Some(place) => file.pages_of(&place).find(|page| !presence.has(file, *page)).map(one),
             None => {
@@ -166,33 +150,9 @@ impl Txn {
         for map in &self.env.maps {
             presence.roots.push(self.root_of(map.name)?);
         }
-        presence.page_count = self.env.page_count()?;
+        presence.file = self.env.file()?;
         presence.stands = true;
         Ok(())
-    }
-
-    /// The root of a map in the state that is read, as it stands under its name in the map of maps; `None` while the map is empty. Also finds out where
-    /// the data file is mapped: each page has its own number in it.
-    fn root_of(&self, name: &str) -> Result<Option<u64>> {
-        let mut dbi = 0;
-        // SAFETY: the transaction is open; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
-        check("mdb_dbi_open", unsafe { ffi::mdb_dbi_open(self.raw.as_ptr(), ptr::null(), 0, &mut dbi) })?;
-        let (mut key, mut value) = (value_of(name.as_bytes()), EMPTY);
-        // SAFETY: as in `get_from_tree`: the key is only read, and the value lives as long as the transaction is as it is, which it is until this
-        // function returns.
-        let tree = unsafe {
-            let code = ffi::mdb_get(self.raw.as_ptr(), dbi, &mut key, &mut value);
-            found("mdb_get", code)?.then(|| bytes_of(value))
-        };
-        let Some(tree) = tree else { return Ok(None) };
-        let page_start = tree.as_ptr().expose_provenance() & !(PAGE - 1);
-        // SAFETY: the value lies on a page of the mapped file, as all that a reading transaction gives does; `without_waiting` sees to both.
-        let page: &[u8; 8] = unsafe { &*ptr::with_exposed_provenance(page_start) };
-        let before = usize::try_from(u64::from_ne_bytes(*page)).ok().and_then(|page| page.checked_mul(PAGE));
-        if let Some(start) = before.and_then(|before| page_start.checked_sub(before)) {
-            self.env.start.get_or_init(|| start);
-        }
-        Ok(word(tree, TREE_ROOT).filter(|root| *root != u64::MAX))
     }
 
     /// Where a row lies that is known to do so.
@@ -234,27 +194,7 @@ impl Presence {
     }
 }
 
-/// The mapped data file.
-#[derive(Clone, Copy)]
-struct File {
-    start: usize,
-    page_count: u64,
-}
-
 impl File {
-    fn address(self, page: u64) -> Option<usize> {
-        if page >= self.page_count {
-            return None;
-        }
-        self.start.checked_add(usize::try_from(page).ok()?.checked_mul(PAGE)?)
-    }
-
-    /// The pages over which something lies in the map.
-    fn pages_of(self, place: &Range<usize>) -> Range<u64> {
-        let page = |address: usize| (address.saturating_sub(self.start) / PAGE) as u64;
-        page(place.start)..page(place.end.saturating_sub(1).max(place.start)) + 1
-    }
-
     /// Asks the kernel. What it does not know is taken to be there.
     fn is_resident(self, page: u64) -> bool {
         let Some(address) = self.address(page) else { return true };
@@ -262,16 +202,6 @@ impl File {
         // SAFETY: the kernel looks at its own tables of these addresses, whatever they are, and writes one octet of answer for one page.
         let code = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(address), PAGE, &mut answer) };
         code != 0 || answer & 1 != 0
-    }
-
-    /// The bytes of a page of a committed state.
-    ///
-    /// # Safety
-    /// The transaction that reads this state stands as it is for `'t`, and the page belongs to it.
-    unsafe fn page<'t>(self, page: u64) -> Option<&'t [u8]> {
-        let address = self.address(page)?;
-        // SAFETY: the pages of a committed state are in the file, and all of the file in the map; nobody changes one while that state is read (contract of this function).
-        Some(unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(address), PAGE) })
     }
 
     /// The first pages that `has` not, of those between a root and the value of `key`.
@@ -324,63 +254,24 @@ enum Next {
 
 /// Where the look-up of a key goes on from a page; `None` at its end.
 fn next(page: &[u8], key: &[u8]) -> Option<Next> {
-    let count = number(page, LIST_END)?.checked_sub(LIST)? / 2;
-    match number(page, FLAGS)? & KIND {
-        BRANCH => {
-            // The last one whose key is not above; that of the first does not count.
-            let place = first_that(1..count, |place| Some(Node::at(page, place)?.key > key))? - 1;
-            let [low, middle, high] = Node::at(page, place)?.words.map(|word| word as u64);
-            Some(Next::Page(low | middle << 16 | high << 32))
-        }
-        LEAF => {
-            let place = first_that(0..count, |place| Some(Node::at(page, place)?.key >= key))?;
-            let node = (place < count).then(|| Node::at(page, place)).flatten()?;
-            let [low, high, flags] = node.words;
-            if node.key != key {
-                None
-            } else if flags & FAR != 0 {
-                let first = word(node.rest, 0)?;
-                let pages = (LIST + (low | high << 16)).div_ceil(PAGE) as u64;
-                Some(Next::Value(first..first.checked_add(pages)?))
-            } else if flags & TREE != 0 {
-                word(node.rest, TREE_ROOT).map(Next::Tree)
-            } else {
-                None
-            }
-        }
-        _ => None,
+    if row_count(page, BRANCH).is_some() {
+        return child(page, child_with(page, key)?).map(Next::Page);
     }
-}
-
-/// The first of ascending places of which something is so, or the end.
-fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
-    let Range { start: mut low, end: mut high } = places;
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_so(middle)? { high = middle } else { low = middle + 1 }
+    let count = row_count(page, LEAF)?;
+    let place = first_that(0..count, |place| Some(Node::at(page, place)?.key >= key))?;
+    let node = (place < count).then(|| Node::at(page, place)).flatten()?;
+    let [low, high, flags] = node.words;
+    if node.key != key {
+        None
+    } else if flags & FAR != 0 {
+        let first = word(node.rest, 0)?;
+        let pages = (LIST + (low | high << 16)).div_ceil(PAGE) as u64;
+        Some(Next::Value(first..first.checked_add(pages)?))
+    } else if flags & TREE != 0 {
+        word(node.rest, TREE_ROOT).map(Next::Tree)
+    } else {
+        None
     }
-    Some(low)
-}
-
-/// A row of a leaf, or of a branch.
-struct Node<'p> {
-    words: [usize; 3],
-    key: &'p [u8],
-    /// The page from behind the key on.
-    rest: &'p [u8],
-}
-
-impl Node<'_> {
-    fn at(page: &[u8], place: usize) -> Option<Node<'_>> {
-        let at = number(page, LIST + 2 * place)?;
-        let (head, rest) = page.get(at..)?.split_first_chunk::<ROW_HEAD>()?;
-        let (key, rest) = rest.split_at_checked(number(head, 6)?)?;
-        Some(Node { words: [number(head, 0)?, number(head, 2)?, number(head, 4)?], key, rest })
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
 impl Txn {
@@ -397,21 +288,13 @@ impl Txn {
             let _ =
                 rustix::fs::fadvise(data_file, page.0.wrapping_mul(PAGE as u64), length, Advice::WillNeed);
         }
-        let Some(&start) = self.env.start.get() else { return Ok(()) };
-        let file = File { start, page_count: self.env.page_count()? };
+        let Some(file) = self.env.file()? else { return Ok(()) };
         for address in pages.iter().filter_map(|page| file.address(page.0)) {
             // SAFETY: one octet of a page that is in the file and so in the map. It may be changing, if the page has come into use for something else meanwhile, which
             // is why it is read as what changes by itself, and not used.
             let _ = unsafe { ptr::read_volatile(ptr::with_exposed_provenance::<u8>(address)) };
         }
         Ok(())
-    }
-}
-
-impl Env {
-    /// Pages that the newest committed state knows of: those of its trees are among them.
-    fn page_count(&self) -> Result<u64> {
-        Ok(self.facts()?.used_bytes / self.page_bytes.max(1) as u64)
     }
 }
 

@@ -66,11 +66,10 @@ fn the_way_to_a_value_is_that_of_the_engine() {
     let view = store.view().unwrap();
     // Has it find out where everything is.
     let _ = view.without_waiting(|| view.get(ROWS, b"none").map(drop));
-    let (roots, page_count) = {
+    let (roots, file) = {
         let presence = view.txn.presence().borrow();
-        (presence.roots.clone(), presence.page_count)
+        (presence.roots.clone(), presence.file.unwrap())
     };
-    let file = File { start: *view.txn.env.start.get().unwrap(), page_count };
     for number in 0..KEYS + 100 {
         for map in [ROWS, SETS].map(|map| view.map(map).index) {
             let (root, key) = (roots[map].unwrap(), key(number));
