@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::layout::{self, Map, MapKind};
-use crate::lmdb::Failure;
+use crate::lmdb::{Failure, Found};
 use crate::log;
 use crate::overlay::{Layer, Overlay, SetChanges};
 use crate::redo::Change;
@@ -81,6 +81,14 @@ impl Read {
             return Ok((present, changes.count()));
         }
         let asked = || -> std::result::Result<_, Failure> {
+            let in_file = match self.txn.find(map.index, key)? {
+                Some(Found::Nothing) => Some((false, 0)),
+                Some(Found::Value(only)) => Some((only == id_bytes, 1)),
+                Some(Found::Set) | None => None,
+            };
+            if let Some((present, count)) = in_file {
+                return Ok((present, changes.map_or(count, |changes| changes.count())));
+            }
             let mut cursor = self.txn.cursor(map.index)?;
             if let Some(changes) = changes {
                 return Ok((cursor.has_value(key, &id_bytes)?, changes.count()));
@@ -108,6 +116,11 @@ impl Read {
             return Ok(changes.count());
         }
         let count = || -> std::result::Result<u64, Failure> {
+            match self.txn.find(map.index, key)? {
+                Some(Found::Nothing) => return Ok(0),
+                Some(Found::Value(_)) => return Ok(1),
+                Some(Found::Set) | None => {}
+            }
             let mut cursor = self.txn.cursor(map.index)?;
             let is_there = cursor.at_key(key)?.is_some();
             if is_there { cursor.value_count() } else { Ok(0) }

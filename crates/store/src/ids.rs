@@ -6,7 +6,7 @@
 //!
 //! Where ids of the key have changed and that is not in the data file yet, the changes are merged in on the way.
 
-use crate::lmdb::{Cursor, Failure};
+use crate::lmdb::{Cursor, Failure, Found};
 use crate::overlay::{IdChangeCursor, SetChanges};
 use crate::{Read, Result};
 
@@ -193,17 +193,26 @@ impl<'r> FileIds<'r> {
         };
         let opened = || -> std::result::Result<_, Failure> {
             read.txn.look_for(map, key)?;
+            let only_one = |id: &'r [u8]| {
+                if let (Some(new_key), Ok(id)) = (&new_key, id.try_into()) {
+                    read.txn.remember_id(new_key, u64::from_be_bytes(id));
+                }
+                Ok((None, ids_of(id), 1))
+            };
+            match read.txn.find(map, key)? {
+                Some(Found::Nothing) => return Ok((None, &[][..], 0)),
+                Some(Found::Value(id)) => return only_one(id),
+                Some(Found::Set) | None => {}
+            }
             let mut cursor = read.txn.cursor(map)?;
             let Some((key, first)) = cursor.at_key(key)? else {
                 return Ok((None, &[][..], 0));
             };
             let count = cursor.value_count()?;
-            if count == 1
-                && let (Some(new_key), Ok(id)) = (&new_key, first.try_into())
-            {
-                read.txn.remember_id(new_key, u64::from_be_bytes(id));
+            if count == 1 {
+                return only_one(first);
             }
-            let page = ids_of(if count == 1 { first } else { cursor.block()? });
+            let page = ids_of(cursor.block()?);
             let whole = page.len() as u64 == count;
             if !whole {
                 read.txn.look_for_walk()?;

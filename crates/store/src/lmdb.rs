@@ -10,7 +10,7 @@
 //! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
 //!   lets go of it after closing.
 //! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset (`known_rows`), and
-//!   the page around a row can be read (`leaf`), and those on the way to it (`pages`, `way`, `presence`). *A page that no commit between two states gave up is the same in both*, and the map
+//!   the page around a row can be read (`leaf`), and those on the way to it (`pages`, `trees`, `way`, `presence`). *A page that no commit between two states gave up is the same in both*, and the map
 //!   never moves: so an address may be remembered from one state to the next (`moved`).
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
@@ -29,6 +29,7 @@ mod moved;
 mod pages;
 mod presence;
 mod recent_rows;
+mod trees;
 mod way;
 
 use std::any::Any;
@@ -51,6 +52,8 @@ use pages::PAGE;
 use presence::Presence;
 pub use presence::{Absent, PageNumber};
 use recent_rows::RecentRows;
+pub(crate) use trees::Found;
+use trees::Tree;
 
 /// An error number that an engine call returned: negative for LMDB's own, else the system's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -357,6 +360,8 @@ pub(crate) struct Txn {
     presence: OnceCell<Box<RefCell<Presence>>>,
     /// Only of the reading transaction that batches are made over.
     recent: Option<RefCell<RecentRows>>,
+    /// The trees that were looked for, of the state that is read: none while the transaction is reset.
+    trees: RefCell<Vec<Option<Tree>>>,
 }
 
 // SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`
@@ -383,6 +388,7 @@ impl Txn {
             looks_first: Cell::new(false),
             presence: OnceCell::new(),
             recent: None,
+            trees: RefCell::default(),
         })
     }
 
@@ -402,9 +408,7 @@ impl Txn {
         if let Some(known) = &mut self.known {
             known.get_mut().stand_by();
         }
-        if let Some(presence) = self.presence.get_mut() {
-            presence.get_mut().stand_by();
-        }
+        self.trees.get_mut().clear();
         if let Some(recent) = &mut self.recent {
             recent.get_mut().stand_by();
         }
@@ -470,6 +474,11 @@ impl Txn {
     }
 
     fn get_from_tree(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        match self.find(map, key)? {
+            Some(Found::Value(value)) => return Ok(Some(value)),
+            Some(Found::Nothing) => return Ok(None),
+            Some(Found::Set) | None => {}
+        }
         let (mut key, mut value) = (value_of(key), EMPTY);
         // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending need more than `&self`.
         unsafe {

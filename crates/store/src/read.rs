@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::ids::IdCursor;
 use crate::layout::{Map, MapId, MapKind, MapSpec};
-use crate::lmdb::{Absent, Cursor, Failure, PageNumber, Step, Txn};
+use crate::lmdb::{Absent, Cursor, Failure, Found, PageNumber, Step, Txn};
 use crate::log::{self, LogScan};
 use crate::overlay::Overlay;
 use crate::scan::{Direction, KeyRange, KeyScan, Scan};
@@ -91,7 +91,11 @@ impl Read {
 
     fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> std::result::Result<bool, Failure> {
         self.txn.look_for(map.index, key)?;
-        self.txn.cursor(map.index)?.has_value(key, &id.to_be_bytes())
+        match self.txn.find(map.index, key)? {
+            Some(Found::Nothing) => Ok(false),
+            Some(Found::Value(only)) => Ok(only == id.to_be_bytes()),
+            Some(Found::Set) | None => self.txn.cursor(map.index)?.has_value(key, &id.to_be_bytes()),
+        }
     }
 
     /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend on the numbers.

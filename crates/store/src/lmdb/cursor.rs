@@ -139,11 +139,9 @@ impl<'t> Cursor<'t> {
     /// The way to the page of the last row.
     fn way_to(&self, page: &'t [u8]) -> Result<Option<Way<'t>>> {
         let (Some(walked), Some(key)) = (self.walked, self.leaf.last().or(self.at)) else { return Ok(None) };
-        let env = &walked.txn.env;
-        let root = walked.txn.root_of(env.maps[walked.map].name)?;
-        let (Some(root), Some(file)) = (root, env.file()?) else { return Ok(None) };
-        // SAFETY: the root is of the state that the transaction reads, which stands as long as it is borrowed, for `'t`.
-        let way = unsafe { Way::to_key(file, root, key) };
+        let Some(tree) = walked.txn.tree(walked.map)? else { return Ok(None) };
+        // SAFETY: the tree is of the state that the transaction reads, which stands as long as it is borrowed, for `'t`.
+        let way = unsafe { Way::to_key(tree, key) };
         Ok(way.filter(|way| ptr::eq(way.leaf(), page)))
     }
 

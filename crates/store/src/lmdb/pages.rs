@@ -1,5 +1,5 @@
-//! The pages of the data file as they lie in the map, for those who read them without LMDB: [`leaf`](super::leaf), [`way`](super::way),
-//! [`presence`](super::presence).
+//! The pages of the data file as they lie in the map, for those who read them without LMDB: [`trees`](super::trees), [`leaf`](super::leaf),
+//! [`way`](super::way), [`presence`](super::presence).
 //!
 //! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of places, which begins behind the header, two
 //! bytes a row. At each place there are three words (in a leaf the size of the value, low and high half, and flags; in a branch the number of
@@ -27,6 +27,9 @@ pub(super) const LIST: usize = 16;
 /// The flags of a branch and of a leaf with keys and values, which have no others.
 pub(super) const BRANCH: usize = 1;
 pub(super) const LEAF: usize = 2;
+
+/// The flags of the first page of a value that has pages of its own: the value stands where others have their list.
+const OVERFLOW: usize = 4;
 
 /// Bytes before the key of a row.
 pub(super) const ROW_HEAD: usize = 8;
@@ -70,6 +73,23 @@ impl File {
         let address = self.address(page)?;
         // SAFETY: the pages of a committed state are in the file, and all of the file in the map; nobody changes one while that state is read (contract of this function).
         Some(unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(address), PAGE) })
+    }
+
+    /// A value that has pages of its own, from the first of them.
+    ///
+    /// # Safety
+    /// As of [`page`](File::page), of all of them.
+    pub(super) unsafe fn far_value<'t>(self, page: u64, len: usize) -> Option<&'t [u8]> {
+        // SAFETY: the contract of this function.
+        let first = unsafe { self.page(page) }?;
+        if word(first, 0) != Some(page) || number(first, FLAGS) != Some(OVERFLOW) {
+            return None;
+        }
+        let more = (LIST.checked_add(len)?.div_ceil(PAGE) - 1) as u64;
+        self.address(page.checked_add(more)?)?;
+        let start = self.address(page)? + LIST;
+        // SAFETY: as in `page`, for all pages from the first to the last that the value takes, which is in the file.
+        Some(unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(start), len) })
     }
 }
 

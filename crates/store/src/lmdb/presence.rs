@@ -23,6 +23,7 @@ use super::pages::{
     BRANCH, DEPTH_MAX, FAR, File, LEAF, LIST, Node, PAGE, TREE, TREE_ROOT, child, child_with, first_that,
     row_count, word,
 };
+use super::trees::Tree;
 use super::{Failure, Result, Txn, TxnKind, check};
 
 /// A page of the data file.
@@ -59,11 +60,6 @@ const VALUE_PAGES_MAX: u64 = 16;
 pub(super) struct Presence {
     /// While somebody looks.
     absent: Absent,
-    /// Whether the following is of the state that is read: while the transaction is reset, pages may change.
-    stands: bool,
-    file: Option<File>,
-    /// Of each map.
-    roots: Vec<Option<u64>>,
     /// Empty until somebody looks.
     seen: Box<[Sighting]>,
     absent_count: u64,
@@ -112,18 +108,16 @@ impl Txn {
 
     #[cold]
     fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
+        let Some(tree) = self.tree(map)? else { return Ok(()) };
         let presence = &mut *self.presence().borrow_mut();
-        self.follow(presence)?;
-        let Some(file) = presence.file else { return Ok(()) };
+        if presence.seen.is_empty() {
+            presence.seen = vec![Sighting::default(); SEEN].into();
+        }
+        let mut has = |page| presence.has(tree.file, page);
         let absent = match self.known_place(map, key) {
-            Some(place) => file.pages_of(&place).find(|page| !presence.has(file, *page)).map(one),
-            None => {
-                let root = presence.roots.get(map).copied().flatten();
-                // SAFETY: the root is that of the map in the state that this transaction reads, as `follow` found it, and the transaction stands as it is.
-                root.and_then(|root| unsafe {
-                    file.absent_on_the_way(root, key, |page| presence.has(file, page))
-                })
-            }
+            Some(place) => tree.file.pages_of(&place).find(|page| !has(*page)).map(one),
+            // SAFETY: the tree is of the state that this transaction reads, and the transaction stands as it is.
+            None => unsafe { tree.absent_on_the_way(key, has) },
         };
         let Some(pages) = absent else { return Ok(()) };
         if pages.end - pages.start > VALUE_PAGES_MAX {
@@ -136,23 +130,6 @@ impl Txn {
 
     fn presence(&self) -> &RefCell<Presence> {
         self.presence.get_or_init(Box::default)
-    }
-
-    /// Has `presence` be about the state that is read.
-    fn follow(&self, presence: &mut Presence) -> Result<()> {
-        if presence.stands {
-            return Ok(());
-        }
-        if presence.seen.is_empty() {
-            presence.seen = vec![Sighting::default(); SEEN].into();
-        }
-        presence.roots.clear();
-        for map in &self.env.maps {
-            presence.roots.push(self.root_of(map.name)?);
-        }
-        presence.file = self.env.file()?;
-        presence.stands = true;
-        Ok(())
     }
 
     /// Where a row lies that is known to do so.
@@ -172,11 +149,6 @@ impl Txn {
 const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_IN_MEMORY };
 
 impl Presence {
-    /// The transaction is reset.
-    pub(super) fn stand_by(&mut self) {
-        self.stands = false;
-    }
-
     /// Whether a page is in memory, as far as is known.
     fn has(&mut self, file: File, page: u64) -> bool {
         let count = self.absent_count;
@@ -203,24 +175,21 @@ impl File {
         let code = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(address), PAGE, &mut answer) };
         code != 0 || answer & 1 != 0
     }
+}
 
-    /// The first pages that `has` not, of those between a root and the value of `key`.
+impl Tree {
+    /// The first pages that `has` not, of those between the root and the value of `key`.
     ///
     /// # Safety
-    /// The root is of a state that a transaction reads, which stands as it is until this returns.
-    unsafe fn absent_on_the_way(
-        self,
-        root: u64,
-        key: &[u8],
-        mut has: impl FnMut(u64) -> bool,
-    ) -> Option<Range<u64>> {
-        let (mut at, mut key) = (root, key);
+    /// The tree is of a state that a transaction reads, which stands as it is until this returns.
+    unsafe fn absent_on_the_way(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
+        let (mut at, mut key) = (self.root, key);
         for _ in 0..DEPTH_MAX {
             if !has(at) {
                 return Some(one(at));
             }
             // SAFETY: the contract of this function; the pages named by those of a state belong to it, too.
-            let page = unsafe { self.page(at) }?;
+            let page = unsafe { self.file.page(at) }?;
             match next(page, key)? {
                 Next::Page(below) => at = below,
                 Next::Tree(root) => {

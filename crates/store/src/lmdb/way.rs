@@ -8,6 +8,7 @@ use std::ptr;
 use super::fetch::LINE;
 use super::known_rows::fetch;
 use super::pages::{BRANCH, DEPTH_MAX, File, LEAF, LIST, PAGE, child, child_with, number, row_count, word};
+use super::trees::Tree;
 
 /// Lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where the attribute lies that it is about. Of
 /// smaller rows there are so many on a page that fewer will do.
@@ -37,8 +38,9 @@ impl<'t> Way<'t> {
     /// The way to the leaf that has a key, or would; `None` if anything on it is odd.
     ///
     /// # Safety
-    /// The root is that of a map in the state that a transaction reads, which stands as it is for `'t`.
-    pub(super) unsafe fn to_key(file: File, root: u64, key: &[u8]) -> Option<Way<'t>> {
+    /// The tree is of the state that a transaction reads, which stands as it is for `'t`.
+    pub(super) unsafe fn to_key(tree: Tree, key: &[u8]) -> Option<Way<'t>> {
+        let Tree { file, root } = tree;
         let mut way =
             Way { file, branches: Vec::with_capacity(4), leaf: &[], heads_fetched: 0, ahead: Ahead::NONE };
         way.descend(root, |branch| child_with(branch, key))?;
@@ -254,7 +256,7 @@ mod tests {
         let file =
             File { start: image.as_ptr().expose_provenance(), page_count: (image.len() / PAGE) as u64 };
         // SAFETY: nobody changes the image while this runs, and the way ends before this does.
-        let Some(mut way) = (unsafe { Way::to_key(file, root, key) }) else { return vec![None] };
+        let Some(mut way) = (unsafe { Way::to_key(Tree { file, root }, key) }) else { return vec![None] };
         let mut leaves = Vec::new();
         loop {
             let at = way.leaf().as_ptr().addr() - image.as_ptr().addr();
@@ -281,7 +283,7 @@ mod tests {
         let (store, _writer) = scratch.open();
         let (env, map) = (store.shared().env.clone(), store.view().unwrap().map(ROWS).index);
         let txn = Txn::begin(&env, TxnKind::Read).unwrap();
-        let root = txn.root_of(env.maps[map].name).unwrap().unwrap();
+        let root = txn.tree(map).unwrap().unwrap().root;
         let image = std::fs::read(scratch.path().join(DATA_FILE)).unwrap();
         let good = leaves(&image, root, &[]);
         assert!(good.len() > 300 && good.iter().all(Option::is_some), "{}", good.len());

@@ -64,15 +64,9 @@ fn the_way_to_a_value_is_that_of_the_engine() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();
-    // Has it find out where everything is.
-    let _ = view.without_waiting(|| view.get(ROWS, b"none").map(drop));
-    let (roots, file) = {
-        let presence = view.txn.presence().borrow();
-        (presence.roots.clone(), presence.file.unwrap())
-    };
     for number in 0..KEYS + 100 {
         for map in [ROWS, SETS].map(|map| view.map(map).index) {
-            let (root, key) = (roots[map].unwrap(), key(number));
+            let (tree, key) = (view.txn.tree(map).unwrap().unwrap(), key(number));
             let mut way = Vec::new();
             let mut go = |missing: Option<u64>| {
                 way.clear();
@@ -80,15 +74,15 @@ fn the_way_to_a_value_is_that_of_the_engine() {
                     way.push(page);
                     Some(page) != missing
                 };
-                // SAFETY: the view reads the state of its roots all the time.
-                let absent = unsafe { file.absent_on_the_way(root, &key, has) };
+                // SAFETY: the view reads the state of its trees all the time.
+                let absent = unsafe { tree.absent_on_the_way(&key, has) };
                 (absent, way.clone())
             };
             let (absent, way) = go(None);
             assert_eq!(absent, None);
             assert!(way.len() >= 2, "{way:?}: the tree is too low");
             if let Some(place) = place(&view, map, &key) {
-                assert!(file.pages_of(&place).all(|page| way.contains(&page)), "{number}: {way:?}");
+                assert!(tree.file.pages_of(&place).all(|page| way.contains(&page)), "{number}: {way:?}");
             }
             for page in way {
                 assert_eq!(go(Some(page)).0.map(|absent| absent.start), Some(page), "{number}");

@@ -1,0 +1,293 @@
+//! [`Tree`]: look-ups in the tree of a map, without LMDB.
+//!
+//! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by calls. Going down
+//! the pages is all that is needed where nothing is remembered about the row.
+
+use std::cmp::Ordering;
+
+use super::pages::{BRANCH, DEPTH_MAX, FAR, File, LEAF, Node, child, first_that, row_count, word};
+use super::{Result, Txn, TxnKind};
+use crate::layout::KEY_LEN_MAX;
+
+/// The tree of a map in the state that a reading transaction reads.
+#[derive(Clone, Copy)]
+pub(super) struct Tree {
+    pub(super) file: File,
+    pub(super) root: u64,
+}
+
+/// What a look-up has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'t> {
+    Nothing,
+    /// The value, or the only one of a set.
+    Value(&'t [u8]),
+    /// A set of several.
+    Set,
+}
+
+impl Txn {
+    /// What is under a key; `None` where LMDB has to be asked.
+    #[inline]
+    pub(crate) fn find(&self, map: usize, key: &[u8]) -> Result<Option<Found<'_>>> {
+        if key.is_empty() || key.len() > KEY_LEN_MAX {
+            return Ok(None);
+        }
+        let Some(tree) = self.tree(map)? else { return Ok(None) };
+        // SAFETY: the tree is of the state that is read, which stands as long as `self` is borrowed.
+        Ok(unsafe { tree.find(key) })
+    }
+
+    /// The tree of a map; `None` of an empty one, and where pages are not read without LMDB.
+    #[inline]
+    pub(super) fn tree(&self, map: usize) -> Result<Option<Tree>> {
+        let known = self.trees.borrow().get(map).copied().flatten();
+        if known.is_some() { Ok(known) } else { self.look_up_tree(map) }
+    }
+
+    #[inline(never)]
+    fn look_up_tree(&self, map: usize) -> Result<Option<Tree>> {
+        if self.kind != TxnKind::Read || !self.env.has_usual_pages() {
+            return Ok(None);
+        }
+        let root = self.root_of(self.env.maps[map].name)?;
+        let (Some(root), Some(file)) = (root, self.env.file()?) else { return Ok(None) };
+        let trees = &mut *self.trees.borrow_mut();
+        trees.resize(trees.len().max(map + 1), None);
+        trees[map] = Some(Tree { file, root });
+        Ok(trees[map])
+    }
+}
+
+impl Tree {
+    /// What is under a key; `None` if anything on the way is odd.
+    ///
+    /// # Safety
+    /// A transaction reads the state that the tree is of, and stands as it is for `'t`.
+    #[inline]
+    pub(super) unsafe fn find<'t>(self, key: &[u8]) -> Option<Found<'t>> {
+        // SAFETY: the contract of this function.
+        unsafe {
+            match key.try_into() {
+                Ok(number) => self.find_key(u64::from_be_bytes(number)),
+                Err(_) => self.find_key(key),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As of [`find`](Tree::find).
+    unsafe fn find_key<'t>(self, key: impl Key) -> Option<Found<'t>> {
+        let mut at = self.root;
+        for _ in 0..DEPTH_MAX {
+            // SAFETY: the contract of this function; the pages named by those of a state belong to it, too.
+            let page = unsafe { self.file.page(at) }.filter(|page| word(page, 0) == Some(at))?;
+            let compare = |place| Node::at(page, place).map(|node| key.compare(node.key));
+            if let Some(count) = row_count(page, BRANCH) {
+                // The last child whose key is not above; that of the first does not count.
+                let above = first_that(1..count, |place| compare(place).map(Ordering::is_lt))?;
+                at = child(page, above - 1)?;
+                continue;
+            }
+            let count = row_count(page, LEAF)?;
+            let place = first_that(0..count, |place| compare(place).map(Ordering::is_le))?;
+            if place == count || compare(place)?.is_ne() {
+                return Some(Found::Nothing);
+            }
+            let Node { words: [low, high, flags], rest, .. } = Node::at(page, place)?;
+            let len = low | high << 16;
+            return match flags {
+                0 => rest.get(..len).map(Found::Value),
+                // SAFETY: as above.
+                FAR => unsafe { self.file.far_value(word(rest, 0)?, len) }.map(Found::Value),
+                _ => Some(Found::Set),
+            };
+        }
+        None
+    }
+}
+
+/// A key that is looked for.
+trait Key: Copy {
+    /// How it stands to that of a row.
+    fn compare(self, of_row: &[u8]) -> Ordering;
+}
+
+impl Key for &[u8] {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        self.cmp(of_row)
+    }
+}
+
+/// One of eight bytes, as a number.
+impl Key for u64 {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        match of_row.try_into() {
+            Ok(number) => self.cmp(&u64::from_be_bytes(number)),
+            Err(_) => self.to_be_bytes()[..].cmp(of_row),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pages::{FLAGS, LIST, LIST_END, PAGE};
+    use super::*;
+    use crate::layout::DATA_FILE;
+    use crate::scratch::{ROWS, SETS, Scratch};
+
+    const NUMBERS: u64 = 3_000;
+
+    /// Keys of eight bytes and of other lengths, some of which begin alike.
+    fn key(number: u64) -> Vec<u8> {
+        let mut key = (number / 2 * 3).to_be_bytes().to_vec();
+        if number % 2 == 1 {
+            key.extend(std::iter::repeat_n(number as u8, number as usize % 200));
+        }
+        if number % 50 == 49 {
+            key.truncate(1 + number as usize % 7);
+        }
+        key
+    }
+
+    fn value(number: u64) -> Vec<u8> {
+        let len = match number % 40 {
+            7 => 2_500,
+            8 => 60_000,
+            _ => number as usize % 300,
+        };
+        vec![number as u8; len]
+    }
+
+    fn filled() -> Scratch {
+        let scratch = Scratch::new();
+        let (store, mut writer) = scratch.open();
+        let mut batch = writer.begin().unwrap();
+        for number in 0..NUMBERS {
+            batch.put(ROWS, &key(number), &value(number)).unwrap();
+            for id in 0..number % 4 {
+                batch.insert_id(SETS, &key(number), id * number).unwrap();
+            }
+        }
+        batch.commit().unwrap();
+        store.fold().unwrap();
+        scratch
+    }
+
+    /// Keys that are there, beside them, and nowhere near.
+    fn asked() -> impl Iterator<Item = Vec<u8>> {
+        let beside = |number: u64| [1, 5].map(|more| (number / 2 * 3 + more).to_be_bytes().to_vec());
+        let longer = |number| [key(number), vec![0]].concat();
+        let all = (0..NUMBERS)
+            .flat_map(move |number| [key(number), longer(number)].into_iter().chain(beside(number)));
+        all.chain([vec![0], vec![0xff; KEY_LEN_MAX], u64::MAX.to_be_bytes().to_vec()])
+    }
+
+    #[test]
+    fn a_look_up_finds_what_the_engine_finds() {
+        let scratch = filled();
+        let (store, _writer) = scratch.open();
+        let view = store.view().unwrap();
+        let [rows, sets] = [ROWS, SETS].map(|map| view.map(map).index);
+        let mut found = [0; 4];
+        for key in asked() {
+            for map in [rows, sets] {
+                let mut cursor = view.txn.cursor(map).unwrap();
+                let (place, expected) = match cursor.at_key(&key).unwrap() {
+                    None => (0, Found::Nothing),
+                    Some(_) if map == sets && cursor.value_count().unwrap() > 1 => (1, Found::Set),
+                    Some((_, value)) => (2 + usize::from(value.len() > 2_100), Found::Value(value)),
+                };
+                found[place] += 1;
+                assert_eq!(view.txn.find(map, &key).unwrap(), Some(expected), "{key:?}");
+            }
+        }
+        assert!(found.iter().all(|count| *count > 50), "{found:?}");
+        for odd in [&[][..], &[1; KEY_LEN_MAX + 1]] {
+            assert_eq!(view.txn.find(rows, odd).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_look_up_is_about_the_state_that_is_read() {
+        let scratch = filled();
+        let (store, mut writer) = scratch.open();
+        let mut txn = Txn::begin(&store.shared().env, TxnKind::Read).unwrap();
+        let rows = store.view().unwrap().map(ROWS).index;
+        for round in 0..20u64 {
+            let mut batch = writer.begin().unwrap();
+            for number in 0..NUMBERS {
+                batch.put(ROWS, &key(number), &round.to_be_bytes()).unwrap();
+            }
+            batch.commit().unwrap();
+            store.fold().unwrap();
+            let check = |txn: &Txn, expected: &[u8]| {
+                for number in (0..NUMBERS).step_by(7) {
+                    let found = txn.find(rows, &key(number)).unwrap().unwrap();
+                    assert!(
+                        matches!(found, Found::Value(value) if value == expected),
+                        "{number} in round {round}"
+                    );
+                }
+            };
+            if let Some(before) = round.checked_sub(1) {
+                check(&txn, &before.to_be_bytes());
+            }
+            txn.reset();
+            assert!(txn.find(rows, &key(0)).is_err(), "it reads nothing");
+            txn.renew().unwrap();
+            check(&txn, &round.to_be_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_odd_is_left_to_the_engine() {
+        let scratch = filled();
+        let (store, _writer) = scratch.open();
+        let rows = store.view().unwrap().map(ROWS).index;
+        let txn = Txn::begin(&store.shared().env, TxnKind::Read).unwrap();
+        let Tree { file, root } = txn.tree(rows).unwrap().unwrap();
+        let good = std::fs::read(scratch.path().join(DATA_FILE)).unwrap();
+        assert!(file.page_count as usize * PAGE <= good.len());
+        let find = |image: &[u8], key: &[u8]| {
+            let (start, page_count) = (image.as_ptr().expose_provenance(), (image.len() / PAGE) as u64);
+            let tree = Tree { file: File { start, page_count }, root };
+            // SAFETY: nobody changes the image while this is looked at.
+            unsafe { tree.find(key) }.map(|found| match found {
+                Found::Value(value) => Some(value.to_vec()),
+                _ => None,
+            })
+        };
+        for number in 0..NUMBERS {
+            assert_eq!(find(&good, &key(number)), Some(Some(value_of(number))), "{number}");
+        }
+        let with = |at: usize, bytes: &[u8]| {
+            let mut image = good.clone();
+            image[at..at + bytes.len()].copy_from_slice(bytes);
+            image
+        };
+        let root_at = root as usize * PAGE;
+        // Not its own number; neither branch nor leaf; a list beyond the page; places beyond it; cut short.
+        for (at, bytes) in [
+            (0, [1, 0]),
+            (FLAGS, [0x22, 0]),
+            (LIST_END, [0xff, 0xff]),
+            (LIST, [0xff; 2]),
+            (LIST + 2, [0xff; 2]),
+        ] {
+            assert!(find(&with(root_at + at, &bytes), &[0]).is_none(), "{bytes:?} at {at}");
+        }
+        assert!(find(&good[..root_at], &[0]).is_none());
+        // A branch that is its own child.
+        let first = usize::from(u16::from_ne_bytes([good[root_at + LIST], good[root_at + LIST + 1]]));
+        assert!(find(&with(root_at + first, &root.to_ne_bytes()[..6]), &[0]).is_none());
+    }
+
+    /// What is stored last under the key of a number: some have the same.
+    fn value_of(number: u64) -> Vec<u8> {
+        let last = (number..NUMBERS).rfind(|other| key(*other) == key(number));
+        value(last.unwrap_or(number))
+    }
+}
