@@ -360,8 +360,8 @@ pub(crate) struct Txn {
     presence: OnceCell<Box<RefCell<Presence>>>,
     /// Only of the reading transaction that batches are made over.
     recent: Option<RefCell<RecentRows>>,
-    /// The trees that were looked for, of the state that is read: none while the transaction is reset.
-    trees: RefCell<Vec<Option<Tree>>>,
+    /// The trees of maps that were looked for, of the state that is read, an empty map without one: nothing while the transaction is reset.
+    trees: RefCell<Vec<Option<Option<Tree>>>>,
 }
 
 // SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`

@@ -9,6 +9,7 @@
 //!
 //! All bounds are checked, and what is not as described here is left to LMDB.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::ptr;
 
@@ -120,10 +121,23 @@ pub(super) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
 }
 
 /// Which child of a branch has a key, if any has.
-pub(super) fn child_with(branch: &[u8], key: &[u8]) -> Option<usize> {
+#[inline]
+pub(super) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
     // The last one whose key is not above; that of the first does not count.
     let count = row_count(branch, BRANCH)?;
-    Some(first_that(1..count, |place| Some(Node::at(branch, place)?.key > key))? - 1)
+    Some(first_that(1..count, |place| Some(key.compare(Node::at(branch, place)?.key).is_lt()))? - 1)
+}
+
+/// The row of a leaf with this key, or that there is none; `None` if the page is odd.
+#[inline]
+pub(super) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
+    let count = row_count(leaf, LEAF)?;
+    let place = first_that(0..count, |place| Some(key.compare(Node::at(leaf, place)?.key).is_le()))?;
+    if place == count {
+        return Some(None);
+    }
+    let node = Node::at(leaf, place)?;
+    Some(key.compare(node.key).is_eq().then_some(node))
 }
 
 /// The number of a page below a branch.
@@ -133,8 +147,32 @@ pub(super) fn child(branch: &[u8], place: usize) -> Option<u64> {
     Some(low | middle << 16 | high << 32)
 }
 
+/// A key that is looked for.
+pub(super) trait Key: Copy {
+    /// How it stands to that of a row.
+    fn compare(self, of_row: &[u8]) -> Ordering;
+}
+
+impl Key for &[u8] {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        self.cmp(of_row)
+    }
+}
+
+/// One of eight bytes, as a number.
+impl Key for u64 {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        match of_row.try_into() {
+            Ok(number) => self.cmp(&u64::from_be_bytes(number)),
+            Err(_) => self.to_be_bytes()[..].cmp(of_row),
+        }
+    }
+}
+
 /// The first of ascending places of which something is so, or the end.
-pub(super) fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
+fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let Range { start: mut low, end: mut high } = places;
     while low < high {
         let middle = low.midpoint(high);

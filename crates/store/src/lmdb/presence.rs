@@ -20,8 +20,7 @@ use lmdb_master_sys as ffi;
 use rustix::fs::Advice;
 
 use super::pages::{
-    BRANCH, DEPTH_MAX, FAR, File, LEAF, LIST, Node, PAGE, TREE, TREE_ROOT, child, child_with, first_that,
-    row_count, word,
+    BRANCH, DEPTH_MAX, FAR, File, LIST, PAGE, TREE, TREE_ROOT, child, child_with, row_count, row_with, word,
 };
 use super::trees::Tree;
 use super::{Failure, Result, Txn, TxnKind, check};
@@ -226,13 +225,9 @@ fn next(page: &[u8], key: &[u8]) -> Option<Next> {
     if row_count(page, BRANCH).is_some() {
         return child(page, child_with(page, key)?).map(Next::Page);
     }
-    let count = row_count(page, LEAF)?;
-    let place = first_that(0..count, |place| Some(Node::at(page, place)?.key >= key))?;
-    let node = (place < count).then(|| Node::at(page, place)).flatten()?;
+    let node = row_with(page, key)??;
     let [low, high, flags] = node.words;
-    if node.key != key {
-        None
-    } else if flags & FAR != 0 {
+    if flags & FAR != 0 {
         let first = word(node.rest, 0)?;
         let pages = (LIST + (low | high << 16)).div_ceil(PAGE) as u64;
         Some(Next::Value(first..first.checked_add(pages)?))

@@ -3,9 +3,7 @@
 //! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by calls. Going down
 //! the pages is all that is needed where nothing is remembered about the row.
 
-use std::cmp::Ordering;
-
-use super::pages::{BRANCH, DEPTH_MAX, FAR, File, LEAF, Node, child, first_that, row_count, word};
+use super::pages::{BRANCH, DEPTH_MAX, FAR, File, Key, Node, child, child_with, row_count, row_with, word};
 use super::{Result, Txn, TxnKind};
 use crate::layout::KEY_LEN_MAX;
 
@@ -42,7 +40,7 @@ impl Txn {
     #[inline]
     pub(super) fn tree(&self, map: usize) -> Result<Option<Tree>> {
         let known = self.trees.borrow().get(map).copied().flatten();
-        if known.is_some() { Ok(known) } else { self.look_up_tree(map) }
+        known.map_or_else(|| self.look_up_tree(map), Ok)
     }
 
     #[inline(never)]
@@ -51,11 +49,11 @@ impl Txn {
             return Ok(None);
         }
         let root = self.root_of(self.env.maps[map].name)?;
-        let (Some(root), Some(file)) = (root, self.env.file()?) else { return Ok(None) };
+        let tree = root.zip(self.env.file()?).map(|(root, file)| Tree { file, root });
         let trees = &mut *self.trees.borrow_mut();
         trees.resize(trees.len().max(map + 1), None);
-        trees[map] = Some(Tree { file, root });
-        Ok(trees[map])
+        trees[map] = Some(tree);
+        Ok(tree)
     }
 }
 
@@ -82,19 +80,13 @@ impl Tree {
         for _ in 0..DEPTH_MAX {
             // SAFETY: the contract of this function; the pages named by those of a state belong to it, too.
             let page = unsafe { self.file.page(at) }.filter(|page| word(page, 0) == Some(at))?;
-            let compare = |place| Node::at(page, place).map(|node| key.compare(node.key));
-            if let Some(count) = row_count(page, BRANCH) {
-                // The last child whose key is not above; that of the first does not count.
-                let above = first_that(1..count, |place| compare(place).map(Ordering::is_lt))?;
-                at = child(page, above - 1)?;
+            if row_count(page, BRANCH).is_some() {
+                at = child(page, child_with(page, key)?)?;
                 continue;
             }
-            let count = row_count(page, LEAF)?;
-            let place = first_that(0..count, |place| compare(place).map(Ordering::is_le))?;
-            if place == count || compare(place)?.is_ne() {
+            let Some(Node { words: [low, high, flags], rest, .. }) = row_with(page, key)? else {
                 return Some(Found::Nothing);
-            }
-            let Node { words: [low, high, flags], rest, .. } = Node::at(page, place)?;
+            };
             let len = low | high << 16;
             return match flags {
                 0 => rest.get(..len).map(Found::Value),
@@ -104,30 +96,6 @@ impl Tree {
             };
         }
         None
-    }
-}
-
-/// A key that is looked for.
-trait Key: Copy {
-    /// How it stands to that of a row.
-    fn compare(self, of_row: &[u8]) -> Ordering;
-}
-
-impl Key for &[u8] {
-    #[inline]
-    fn compare(self, of_row: &[u8]) -> Ordering {
-        self.cmp(of_row)
-    }
-}
-
-/// One of eight bytes, as a number.
-impl Key for u64 {
-    #[inline]
-    fn compare(self, of_row: &[u8]) -> Ordering {
-        match of_row.try_into() {
-            Ok(number) => self.cmp(&u64::from_be_bytes(number)),
-            Err(_) => self.to_be_bytes()[..].cmp(of_row),
-        }
     }
 }
 
