@@ -36,6 +36,9 @@ const HEADS_CAPACITY: usize = 128;
 /// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
+/// Bytes of a head whose numbers are of one byte each, as most are.
+const SHORT_HEAD: usize = 4;
+
 const FORM_INLINE: u8 = 0;
 const FORM_MIXED: u8 = 1;
 const FORM_TABLE: u8 = 2;
@@ -126,10 +129,23 @@ impl<'a> EntryRow<'a> {
         self.attributes().next_of(&[id])
     }
 
-    /// As [`find`](EntryRow::find), for whoever looks at its content later.
-    #[inline]
-    pub(crate) fn locate(&self, id: AttrId) -> Option<Located<'a>> {
-        self.attributes().only(id)
+    /// As [`find`](EntryRow::find), for whoever looks at its content later and goes through many rows. `place` is where the attribute stood among those of the row
+    /// before, where that of this one is looked for first: most entries of a directory have the same attributes.
+    #[inline(always)]
+    pub(crate) fn locate(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
+        if let Some(located) = self.attributes().at(id, *place) {
+            return Some(located);
+        }
+        self.locate_anew(id, place)
+    }
+
+    #[inline(never)]
+    fn locate_anew(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
+        let mut attributes = self.attributes();
+        let (located, heads) = attributes.only(id)?;
+        // Wrong behind long heads, and then of no use.
+        *place = heads / SHORT_HEAD;
+        Some(located)
     }
 }
 
@@ -175,7 +191,7 @@ impl<'a> Located<'a> {
 impl<'a> Attributes<'a> {
     #[inline(always)]
     fn next_located(&mut self) -> Option<(AttrId, Located<'a>)> {
-        let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<4>() {
+        let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<SHORT_HEAD>() {
             // Numbers of one byte each, as most are.
             Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
                 self.heads.0 = rest;
@@ -209,11 +225,11 @@ impl<'a> Attributes<'a> {
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
         // One number is what most filters are about.
         if let [only] = ids {
-            let located = self.only(*only)?;
+            let (located, _) = self.only(*only)?;
             return Some(AttributeRow { id: *only, content: located.content() });
         }
         let mut passed = 0;
-        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<4>() {
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<SHORT_HEAD>() {
             let head = u32::from_le_bytes(head);
             if head & LONG_HEAD == 0 && !ids.contains(&AttrId(head & 0x7f)) {
                 self.heads.0 = rest;
@@ -237,7 +253,7 @@ impl<'a> Attributes<'a> {
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<AttributeRow<'a>> {
         let mut passed = 0;
-        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<4>() {
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<SHORT_HEAD>() {
             let head = u32::from_le_bytes(head);
             if head & LONG_HEAD != 0 {
                 self.contents = self.contents.get(passed..)?;
@@ -257,19 +273,37 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// The attribute of this number, and nothing after it: no number comes twice.
+    /// The attribute of this number, and how many bytes of heads stand before its own; nothing after it: no number comes twice.
     #[inline]
-    fn only(&mut self, id: AttrId) -> Option<Located<'a>> {
+    fn only(&mut self, id: AttrId) -> Option<(Located<'a>, usize)> {
+        let len = self.heads.0.len();
         loop {
             let (heads, contents) = passed_over(self.heads.0, id);
             self.heads.0 = self.heads.0.get(heads..)?;
             self.contents = self.contents.get(contents..)?;
+            let at = len - self.heads.0.len();
             let (found, located) = self.next_located()?;
             if found == id {
                 self.heads.0 = &[];
-                return Some(located);
+                return Some((located, at));
             }
         }
+    }
+
+    /// The attribute at this place, if it has this number, and no head up to its own is long.
+    #[inline(always)]
+    fn at(&self, id: AttrId, place: usize) -> Option<Located<'a>> {
+        let (heads, _) = self.heads.0.as_chunks::<SHORT_HEAD>();
+        let (before, rest) = heads.split_at_checked(place)?;
+        let head = rest.first()?;
+        let [number, form, count, length] = *head;
+        if u32::from(number) != id.0 {
+            return None;
+        }
+        let (all, passed) = summed(before);
+        let bytes = self.contents.get(passed..)?.get(..length.into())?;
+        let is_short = (all | u32::from_le_bytes(*head)) & LONG_HEAD == 0;
+        is_short.then_some(Located { form, count: count.into(), bytes })
     }
 
     /// The next head, whatever its numbers are.
@@ -293,7 +327,7 @@ impl<'a> Attributes<'a> {
 fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
     // Of a long head at least the highest bit of one of these bytes is set, of a number nothing but low ones.
     let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
-    let (heads, _) = heads.as_chunks::<4>();
+    let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
     let (mut place, mut passed) = (0, 0);
     for block in heads.as_chunks::<4>().0 {
         let block = block.map(u32::from_le_bytes);
@@ -312,7 +346,24 @@ fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
         place += 1;
         passed += head >> 24;
     }
-    (place * 4, passed as usize)
+    (place * SHORT_HEAD, passed as usize)
+}
+
+/// The bits that any of these heads has, and how many bytes of contents belong to all of them if they are short. Written as [`passed_over`] is.
+#[inline(always)]
+fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
+    let (blocks, rest) = heads.as_chunks::<4>();
+    let (mut all, mut passed) = ([0; 4], [0; 4]);
+    for block in blocks {
+        let block = block.map(u32::from_le_bytes);
+        for (lane, head) in block.into_iter().enumerate() {
+            all[lane] |= head;
+            passed[lane] += head >> 24;
+        }
+    }
+    let rest = rest.iter().map(|head| u32::from_le_bytes(*head));
+    let (all, passed) = (all.into_iter().reduce(|a, b| a | b).unwrap_or(0), passed.iter().sum::<u32>());
+    rest.fold((all, passed as usize), |(all, passed), head| (all | head, passed + (head >> 24) as usize))
 }
 
 impl<'a> InlineValues<'a> {
@@ -663,6 +714,32 @@ mod tests {
                 std::iter::from_fn(|| attributes.next_where(|id| ids.contains(&id))).collect();
             assert_eq!(found, expected, "{ids:?}");
         }
+    }
+
+    #[test]
+    fn an_attribute_is_located_wherever_that_of_the_row_before_stood() {
+        let mut plain = StoredEntry::default();
+        for id in 1..20 {
+            let value = vec![b'v'; id as usize];
+            plain.set(AttrId(id), Some(EncodedAttribute::inline(AttrId(id), &[InlineValue::Here(&value)])));
+        }
+        for entry in [sample(), plain, StoredEntry::default()] {
+            let bytes = entry.encode();
+            let row = EntryRow::decode(&bytes).unwrap();
+            for id in (0..22).chain([199, 200, 201]).map(AttrId) {
+                let expected = row.find(id).map(|attribute| attribute.content);
+                for mut place in 0..25 {
+                    let was = place;
+                    let located = row.locate(id, &mut place).map(Located::content);
+                    assert_eq!(located, expected, "{id:?} looked for at {was}");
+                    assert_eq!(row.locate(id, &mut place).map(Located::content), expected, "again");
+                }
+            }
+        }
+        let bytes = sample().encode();
+        let (mut place, row) = (7, EntryRow::decode(&bytes).unwrap());
+        assert!(row.locate(AttrId(3), &mut place).is_some());
+        assert_eq!(place, 0);
     }
 
     #[test]

@@ -61,14 +61,18 @@ pub(crate) struct Sign {
 const BLOCK: usize = 16;
 
 impl Sign {
-    /// The least usual character in pieces of keys of this form.
-    pub(crate) fn of<'p>(form: Form, pieces: impl Iterator<Item = &'p [u8]>) -> Option<Sign> {
-        let Form::Text(preparation, _) = form else { return None };
+    /// The two least usual characters in pieces of keys of this form, or as many as there are.
+    pub(crate) fn of<'p>(form: Form, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> [Option<Sign>; 2] {
+        let Form::Text(preparation, _) = form else { return [None; 2] };
         // Preparation makes and removes spaces, and some removes hyphens.
-        let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-'));
-        let byte = lasting.filter(|byte| *byte != 0).max_by_key(|byte| rarity(*byte))?;
-        let has_cases = preparation.fold && byte.is_ascii_lowercase();
-        Some(Sign { byte, case_bit: if has_cases { 0x20 } else { 0 } })
+        let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-' | 0));
+        let first = lasting.clone().max_by_key(|byte| rarity(*byte));
+        let second = lasting.filter(|byte| Some(*byte) != first).max_by_key(|byte| rarity(*byte));
+        [first, second].map(|byte| {
+            let byte = byte?;
+            let has_cases = preparation.fold && byte.is_ascii_lowercase();
+            Some(Sign { byte, case_bit: if has_cases { 0x20 } else { 0 } })
+        })
     }
 
     /// Whether a value is of ASCII and lacks the character: then its key lacks it as well, if it has one.
@@ -295,8 +299,9 @@ mod tests {
     #[test]
     fn a_sign_is_seen_wherever_it_stands() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
-        let sign = Sign::of(form, [&b"lazy dog"[..], b"-"].into_iter()).unwrap();
+        let [sign, second] = Sign::of(form, [&b"lazy dog"[..], b"-zz"].into_iter()).map(Option::unwrap);
         assert_eq!((sign.byte, sign.case_bit), (b'z', 0x20));
+        assert_eq!((second.byte, second.case_bit), (b'y', 0x20));
         for len in 0..40 {
             let mut text = b"The quick brown fox and the lion and dogs"[..len].to_vec();
             assert!(sign.is_surely_missing(&text), "{len}");
@@ -314,7 +319,9 @@ mod tests {
                 text[place] = was;
             }
         }
-        assert!(Sign::of(form, [&b" - "[..]].into_iter()).is_none());
+        let signs = |piece: &[u8]| Sign::of(form, [piece].into_iter()).map(|sign| sign.map(|sign| sign.byte));
+        assert_eq!(signs(b" - "), [None, None]);
+        assert_eq!(signs(b"aa"), [Some(b'a'), None]);
     }
 
     #[test]

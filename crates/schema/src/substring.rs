@@ -24,8 +24,8 @@ pub struct SubstringAssertion {
     expanded: bool,
     /// What keys contain, whatever the form: see [`SubstringAssertion::pieces`].
     pieces: Vec<SubstringPiece>,
-    /// What most values without the pieces lack.
-    sign: Option<Sign>,
+    /// What most values without the pieces lack, one or the other.
+    signs: [Option<Sign>; 2],
     /// For values whose keys need not be made.
     plain: Option<PlainPieces>,
 }
@@ -86,8 +86,8 @@ impl SubstringAssertion {
         let pieces: Vec<SubstringPiece> = pieces.collect();
         // Of what stands at an end the first comparison tells as much.
         let is_bound = initial.is_some() || last.is_some();
-        let sign =
-            if is_bound { None } else { Sign::of(rule.form(), pieces.iter().map(|piece| &*piece.text)) };
+        let texts = pieces.iter().map(|piece| &*piece.text);
+        let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
         let initial = initial.map(|piece| write(piece, Place::Initial));
         let any: Vec<Vec<u8>> = any.into_iter().map(|piece| write(piece, Place::Any)).collect();
@@ -102,7 +102,7 @@ impl SubstringAssertion {
             last,
             expanded,
             pieces,
-            sign,
+            signs,
             plain,
         })
     }
@@ -150,7 +150,7 @@ impl SubstringAssertion {
     /// be answered with `Some(false)`.
     #[inline]
     pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
-        if self.sign.is_some_and(|sign| sign.is_surely_missing(value)) {
+        if self.signs.iter().flatten().any(|sign| sign.is_surely_missing(value)) {
             return Some(false);
         }
         self.plain.as_ref()?.matches(value)

@@ -28,6 +28,8 @@ struct Walk<'r> {
     near: Bound<Key>,
     far: Bound<Key>,
     started: bool,
+    /// Whether nothing is left to do but to go to the next row: it has started, forward and without a far bound.
+    goes_on: bool,
 }
 
 impl<'r> Walk<'r> {
@@ -37,7 +39,13 @@ impl<'r> Walk<'r> {
             Direction::Forward => (low, high),
             Direction::Backward => (high, low),
         };
-        Walk { cursor, direction, near, far, started: false }
+        Walk { cursor, direction, near, far, started: false, goes_on: false }
+    }
+
+    /// The next row, where that is at hand.
+    #[inline(always)]
+    fn next_at_hand(&mut self) -> Option<Row<'r>> {
+        if self.goes_on { self.cursor.next_at_hand() } else { None }
     }
 
     fn next(&mut self) -> std::result::Result<Option<Row<'r>>, Failure> {
@@ -48,6 +56,7 @@ impl<'r> Walk<'r> {
             (false, Direction::Backward) => self.highest()?,
         };
         self.started = true;
+        self.goes_on = self.direction == Direction::Forward && matches!(self.far, Bound::Unbounded);
         Ok(row.filter(|(key, _)| self.within_far_bound(key)))
     }
 
@@ -173,7 +182,6 @@ impl<'r, V> Steps<'r, V> {
     }
 
     /// The next row: turned into what the scan yields by `of_file` or by `of_change`, which passes over what is gone.
-    #[inline]
     fn next<T>(
         &mut self,
         mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
@@ -245,7 +253,14 @@ impl<'r> Scan<'r> {
 impl<'r> Iterator for Scan<'r> {
     type Item = Result<(&'r [u8], &'r [u8])>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        // Through no result in memory: nearly all rows of a long scan come so.
+        if let State::Walking(walk) = &mut self.0.state
+            && let Some(row) = walk.next_at_hand()
+        {
+            return Some(Ok(row));
+        }
         self.0.next(|_, row| Ok(row), |key, change| Ok(change.as_deref().map(|value| (key, value))))
     }
 }

@@ -22,9 +22,6 @@ const BLOCK: usize = 128;
 /// Entry rows that a scan fetches at a time.
 const ROWS_AHEAD: usize = 16;
 
-/// Bytes at the beginning of an entry row that hold the heads of its attributes, for most entries.
-const HEADS_BYTES: usize = 160;
-
 /// Bytes of an attribute's values that are fetched before they are tried.
 const VALUES_BYTES: usize = 512;
 
@@ -52,6 +49,10 @@ pub(crate) struct RowScan<'s> {
     block: Vec<ScannedRow<'s>>,
     /// Rows of the block that were taken.
     taken: usize,
+    /// The block behind it, where there is a guard.
+    coming: Vec<ScannedRow<'s>>,
+    /// Where the attribute that the guard looks at stood in the row before.
+    place: usize,
     /// A buffer for keys of values.
     key: Vec<u8>,
 }
@@ -142,8 +143,8 @@ impl<'s> Candidates<'s> {
 
 impl<'s> RowScan<'s> {
     fn new(scan: Scan<'s>, guard: Option<Guard<'s>>, schema: &'s Schema) -> RowScan<'s> {
-        let block = Vec::with_capacity(ROWS_AHEAD);
-        RowScan { scan, guard, schema, block, taken: 0, key: Vec::new() }
+        let [block, coming] = [(); 2].map(|()| Vec::with_capacity(ROWS_AHEAD));
+        RowScan { scan, guard, schema, block, taken: 0, coming, place: 0, key: Vec::new() }
     }
 
     #[inline]
@@ -157,31 +158,50 @@ impl<'s> RowScan<'s> {
     }
 
     /// The next block. Reading row after row would be waiting for memory most of the time: so all of a block is asked for before the first of it
-    /// is read, and the values that the guard looks at before it looks at the first.
+    /// is read.
     fn fetch(&mut self) -> Result<()> {
-        self.block.clear();
         self.taken = 0;
-        while self.block.len() < ROWS_AHEAD {
-            let Some((id, bytes)) = scanned(&mut self.scan, "entries")? else { break };
-            let wanted = if self.guard.is_some() { HEADS_BYTES } else { bytes.len() };
-            store::fetch(&bytes[..wanted.min(bytes.len())]);
-            self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
-        }
-        let Some(guard) = self.guard else { return Ok(()) };
-        for row in &mut self.block {
-            row.looked = guard.look(row.bytes);
-            if let Some(Located { bytes, .. }) = row.looked {
-                store::fetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
+        let Some(guard) = self.guard else {
+            self.block.clear();
+            while let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
+                store::fetch(bytes);
+                self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
+                if self.block.len() == ROWS_AHEAD {
+                    break;
+                }
             }
+            return Ok(());
+        };
+        if self.coming.is_empty() {
+            self.block.clear();
+            self.fetch_coming(guard)?;
         }
-        for row in &mut self.block {
-            row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+        std::mem::swap(&mut self.block, &mut self.coming);
+        self.coming.clear();
+        self.fetch_coming(guard)
+    }
+
+    /// Has the values that the guard looks at of the block behind this one fetched, and holds the guard against this one: a row of each in turn, so that memory and
+    /// processor both have something to do all the time. What tells where those values lie, the scan itself has had fetched.
+    #[inline(always)]
+    fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {
+        for place in 0..ROWS_AHEAD {
+            if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
+                let looked = guard.look(bytes, &mut self.place);
+                if let Some(Located { bytes, .. }) = looked {
+                    store::fetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
+                }
+                self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
+            }
+            if let Some(row) = self.block.get_mut(place) {
+                row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+            }
         }
         Ok(())
     }
 }
 
-#[inline]
+#[inline(always)]
 fn scanned<'s>(scan: &mut Scan<'s>, map: &str) -> Result<Option<(EntryId, &'s [u8])>> {
     let Some(row) = scan.next() else { return Ok(None) };
     let (key, value) = row?;

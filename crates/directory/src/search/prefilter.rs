@@ -24,11 +24,12 @@ pub(super) struct Guard<'f> {
 }
 
 impl Guard<'_> {
-    /// Finds what it looks at; `None` where a row has no such attribute.
-    #[inline]
-    pub(super) fn look<'a>(&self, row: &'a [u8]) -> Option<Located<'a>> {
+    /// Finds what it looks at; `None` where a row has no such attribute. `place` is that of the attribute in the row before.
+    #[inline(always)]
+    pub(super) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
         // A row that cannot be read tells nothing.
-        EntryRow::unchecked(row).map_or(Some(Located::UNTOLD), |row| row.locate(self.attribute))
+        let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNTOLD) };
+        row.locate(self.attribute, place)
     }
 
     /// Whether an entry is no result. `key` is a buffer to work in.

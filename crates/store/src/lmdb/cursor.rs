@@ -75,15 +75,20 @@ impl<'t> Cursor<'t> {
             self.follow()?;
             return self.step_by_call(step);
         }
-        match self.leaf.next() {
-            Some(row) => {
-                if let Some(way) = &mut self.way {
-                    way.fetch_ahead();
-                }
-                Ok(Some(row))
-            }
+        match self.next_at_hand() {
+            Some(row) => Ok(Some(row)),
             None => self.step_to_leaf(),
         }
+    }
+
+    /// The row of the next key, where it lies on the page that is read.
+    #[inline(always)]
+    pub(crate) fn next_at_hand(&mut self) -> Option<Row<'t>> {
+        let row = self.leaf.next()?;
+        if let Some(way) = &mut self.way {
+            way.fetch_ahead();
+        }
+        Some(row)
     }
 
     /// The next row where `leaf` has none, and the rest of the page that it lies on.

@@ -162,7 +162,7 @@ fn rows_tell_what_the_evaluator_says() {
         let mut term =
             Compiler { catalog: state.catalog, access, known: Some(snapshot) }.compile(parsed.as_filter());
         term.find_targets(snapshot).unwrap();
-        let guard = term.guard();
+        let (guard, mut place) = (term.guard(), 0);
         for row in state.read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (id, bytes) = row.unwrap();
             let id = EntryId(u64::from_be_bytes(id.try_into().unwrap()));
@@ -172,7 +172,7 @@ fn rows_tell_what_the_evaluator_says() {
             let row = EntryRow::decode(bytes).unwrap();
             passed += usize::from(truth == Truth::True);
             if let Some(guard) = guard
-                && guard.refuses(&state.catalog.schema, guard.look(bytes), &mut key)
+                && guard.refuses(&state.catalog.schema, guard.look(bytes, &mut place), &mut key)
             {
                 assert_ne!(truth, Truth::True, "{text} is refused for entry {}", id.0);
                 guarded += 1;
