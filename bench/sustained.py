@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Half an hour of searches, modifies, adds and deletes at the same time: is the server as fast and as small at the end as at its beginning?
 
-100,000 people on Pando on core 0, the load on core 1: 48 clients search for a uid, 8 modify, 4 add and delete entries of their own; all as fast as
+People on Pando on core 0, the load on core 1: 48 clients search for a uid, 8 modify, 4 add and delete entries of their own; all as fast as
 it goes, every change durable. Every second is kept, with the server's private memory.
 
 Wanted (docs/performance.md): 99% of the seconds within 15% of the median rate of searches, no downward trend (the line through them falls by less than 2% over
@@ -55,6 +55,10 @@ dn = "uid=new.{n},ou=people,dc=example,dc=com"
 """
 
 
+# A second of which the hypervisor took more is one of a busy neighbour.
+STOLEN_MICROS = 20_000
+
+
 def trend(values):
     """By how much the line through the values rises from first to last, as a part of their mean."""
     middle, mean = (len(values) - 1) / 2, statistics.fmean(values)
@@ -72,9 +76,13 @@ def judge(seconds):
     quarter = len(memory) // 4
     grown = max(memory[-quarter:]) / max(memory[quarter : 2 * quarter]) - 1
     rise = trend(rates)
+    # Seconds that the machine had to itself: what its hypervisor gives to others is not the server's to keep.
+    own = [rate for rate, second in zip(rates, seconds) if second.get("stolen_cpu_micros", 0) < STOLEN_MICROS]
+    near_own = sum(abs(rate - median) <= 0.15 * median for rate in own) / max(len(own), 1)
     return [
         ("median searches a second", f"{median:,.0f}", True),
         ("seconds within 15% of it, wanted 99%", f"{near:.1%}", near >= 0.99),
+        (f"of the {len(own)} seconds with less than {STOLEN_MICROS / 1e4:.0f}% of a processor stolen", f"{near_own:.1%}", True),
         ("slowest second", f"{min(rates):,}", True),
         ("trend over the whole time, wanted above -2%", f"{rise:+.1%}", rise > -0.02),
         ("private memory at the end, MB", f"{memory[-1] / 1e6:.0f}", True),

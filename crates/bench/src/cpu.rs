@@ -1,4 +1,4 @@
-//! The CPU time of another process, as the kernel counts it.
+//! The CPU time of another process, and what a hypervisor takes, as the kernel counts them.
 
 use std::io;
 use std::time::Duration;
@@ -41,6 +41,24 @@ fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
     Some([time()?, time()?])
 }
 
+/// The processor time that this machine was ready to use until now and its hypervisor gave to other machines, all processors together: what `top` calls
+/// steal. Zero on a machine that is no guest.
+///
+/// # Errors
+/// /proc is not Linux's.
+pub fn stolen_time() -> io::Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    parse_stolen(&stat)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/stat"))
+}
+
+/// The eighth figure of the first line, which is the sum of those of all processors.
+fn parse_stolen(stat: &str) -> Option<Duration> {
+    let figures = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: u64 = figures.split_whitespace().nth(7)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +69,14 @@ mod tests {
         assert_eq!(parse_stat(stat), Some([Duration::from_secs(2), Duration::from_millis(150)]));
         assert_eq!(parse_stat("nothing"), None);
         assert!(process_time(std::process::id()).is_ok());
+    }
+
+    #[test]
+    fn reads_what_the_hypervisor_took() {
+        let stat = "cpu  3204 10 685 1467 71 1 231 150 20 30\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(parse_stolen(stat), Some(Duration::from_millis(1500)));
+        assert_eq!(parse_stolen("cpu0 1 2 3 4 5 6 7 8"), None);
+        assert_eq!(parse_stolen(""), None);
+        assert!(stolen_time().is_ok());
     }
 }

@@ -484,12 +484,7 @@ fn add_cost(sum: &mut WorkloadResult, observer: Observer) {
         let Ok(index) = sum.seconds.binary_search_by_key(&seen.second, |second| second.second) else {
             continue;
         };
-        let second = &mut sum.seconds[index];
-        second.server_cpu_micros = seen.server_cpu_micros;
-        second.rss_anon_bytes = seen.rss_anon_bytes;
-        second.rss_file_bytes = seen.rss_file_bytes;
-        second.disk_read_bytes = seen.disk_read_bytes;
-        second.disk_written_bytes = seen.disk_written_bytes;
+        sum.seconds[index].set_cost(&seen);
     }
 }
 

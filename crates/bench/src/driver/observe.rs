@@ -16,9 +16,10 @@ struct Sample {
     rss_file_bytes: u64,
     disk_read_bytes: u64,
     disk_written_bytes: u64,
+    stolen_cpu_micros: u64,
 }
 
-/// Watches processes.
+/// Watches processes, and what their machine has for them.
 #[derive(Debug)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
@@ -76,6 +77,7 @@ impl Observer {
                 disk_written_bytes: Some(
                     sample.disk_written_bytes.saturating_sub(self.last.disk_written_bytes),
                 ),
+                stolen_cpu_micros: Some(sample.stolen_cpu_micros.saturating_sub(self.last.stolen_cpu_micros)),
                 ..Second::default()
             });
         }
@@ -85,7 +87,8 @@ impl Observer {
     }
 
     fn sample(&self) -> std::io::Result<Sample> {
-        let mut sum = Sample::default();
+        let stolen = cpu::stolen_time()?.as_micros() as u64;
+        let mut sum = Sample { stolen_cpu_micros: stolen, ..Sample::default() };
         for process in &self.processes {
             sum.cpu_micros += cpu::process_time(*process)?.as_micros() as u64;
             let status = fs::read_to_string(format!("/proc/{process}/status"))?;

@@ -65,12 +65,7 @@ impl Seconds {
             all[number as usize] = second;
         }
         for seen in of_server {
-            let second = &mut all[seen.second as usize];
-            second.server_cpu_micros = seen.server_cpu_micros;
-            second.rss_anon_bytes = seen.rss_anon_bytes;
-            second.rss_file_bytes = seen.rss_file_bytes;
-            second.disk_read_bytes = seen.disk_read_bytes;
-            second.disk_written_bytes = seen.disk_written_bytes;
+            all[seen.second as usize].set_cost(&seen);
         }
         all
     }

@@ -164,6 +164,7 @@ pub(crate) fn write_seconds(runs: &[RunResult], sink: impl Write) -> io::Result<
         "rss_file_bytes",
         "disk_read_bytes",
         "disk_written_bytes",
+        "stolen_cpu_micros",
     ];
     writer.write_record(
         heads.iter().map(|head| (*head).to_owned()).chain(kind_heads).chain(tails.map(str::to_owned)),
@@ -188,7 +189,7 @@ pub(crate) fn write_seconds(runs: &[RunResult], sink: impl Write) -> io::Result<
     writer.flush()
 }
 
-fn rest(second: &Second) -> [String; 10] {
+fn rest(second: &Second) -> [String; 11] {
     [
         second.errors.to_string(),
         or_empty(second.p50_micros),
@@ -200,6 +201,7 @@ fn rest(second: &Second) -> [String; 10] {
         or_empty(second.rss_file_bytes),
         or_empty(second.disk_read_bytes),
         or_empty(second.disk_written_bytes),
+        or_empty(second.stolen_cpu_micros),
     ]
 }
 

@@ -70,6 +70,7 @@ impl Second {
         self.rss_file_bytes = self.rss_file_bytes.or(other.rss_file_bytes);
         self.disk_read_bytes = self.disk_read_bytes.or(other.disk_read_bytes);
         self.disk_written_bytes = self.disk_written_bytes.or(other.disk_written_bytes);
+        self.stolen_cpu_micros = self.stolen_cpu_micros.or(other.stolen_cpu_micros);
         Ok(())
     }
 }

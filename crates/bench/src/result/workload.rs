@@ -176,6 +176,9 @@ pub struct Second {
     /// Written to the disk by the server in this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
+    /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other machines, all processors together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_cpu_micros: Option<u64>,
     /// This second's latencies: there between load machine and coordinator, so that percentiles merge, and where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
@@ -185,6 +188,16 @@ impl Second {
     /// Answered, all kinds together.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().sum()
+    }
+
+    /// Takes what the server and its machine cost in this second from where that was seen.
+    pub(crate) fn set_cost(&mut self, seen: &Second) {
+        self.server_cpu_micros = seen.server_cpu_micros;
+        self.rss_anon_bytes = seen.rss_anon_bytes;
+        self.rss_file_bytes = seen.rss_file_bytes;
+        self.disk_read_bytes = seen.disk_read_bytes;
+        self.disk_written_bytes = seen.disk_written_bytes;
+        self.stolen_cpu_micros = seen.stolen_cpu_micros;
     }
 
     /// Sets the percentiles from this second's latencies, if it has them.

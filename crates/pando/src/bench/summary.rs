@@ -8,6 +8,9 @@ use bench::result::{Load, WorkloadResult};
 /// Figures of a document that are shown; the report has them all.
 const FIGURES_MAX: usize = 3;
 
+/// From this share of one processor on, it is said what the hypervisor took: then rates may be its doing.
+const STOLEN_SHARE_SAID: f64 = 0.02;
+
 /// What is printed of a workload's result.
 pub(super) fn of(result: &WorkloadResult) -> String {
     let mut text = format!("{}: {}\n", result.workload, result.title);
@@ -64,6 +67,12 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
     if load_cpu > 0 && result.operations_total() > 0 {
         let micros = load_cpu as f64 / result.operations_total() as f64;
         writeln!(out, "  load driver: {micros:.2} us CPU an operation")?;
+    }
+    let stolen: u64 = result.seconds.iter().filter_map(|second| second.stolen_cpu_micros).sum();
+    let stolen_share = stolen as f64 / 1e6 / result.measured_seconds.max(1e-9);
+    if stolen_share >= STOLEN_SHARE_SAID {
+        let percent = stolen_share * 100.0;
+        writeln!(out, "  the hypervisor gave {percent:.0}% of a processor to other machines meanwhile")?;
     }
     if let Some(document) = &result.document {
         let figures: Vec<String> = document.figures.iter().take(FIGURES_MAX).map(figure).collect();
