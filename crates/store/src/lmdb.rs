@@ -29,6 +29,7 @@ mod moved;
 mod pages;
 mod presence;
 mod recent_rows;
+mod table;
 mod trees;
 mod way;
 
@@ -528,6 +529,13 @@ impl Txn {
     fn skip_patience(&mut self) {
         if let Some(known) = &mut self.known {
             known.get_mut().skip_patience();
+        }
+    }
+
+    #[cfg(test)]
+    fn settle(&self) {
+        if let Some(known) = &self.known {
+            known.borrow_mut().settle();
         }
     }
 

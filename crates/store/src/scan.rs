@@ -48,6 +48,7 @@ impl<'r> Walk<'r> {
         if self.goes_on { self.cursor.next_at_hand() } else { None }
     }
 
+    #[inline]
     fn next(&mut self) -> std::result::Result<Option<Row<'r>>, Failure> {
         let row = match (self.started, self.direction) {
             (true, Direction::Forward) => self.cursor.step(Step::NextKey)?,
@@ -182,6 +183,7 @@ impl<'r, V> Steps<'r, V> {
     }
 
     /// The next row: turned into what the scan yields by `of_file` or by `of_change`, which passes over what is gone.
+    #[inline]
     fn next<T>(
         &mut self,
         mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,

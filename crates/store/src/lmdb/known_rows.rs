@@ -20,15 +20,10 @@ use lmdb_master_sys as ffi;
 
 use super::fetch::LINE;
 use super::moved::{self, Moved};
+use super::table::{Growing, Table};
 
 /// Look-ups after everything was forgotten before anything is remembered.
 const PATIENCE: u32 = 4096;
-
-/// Places of the smallest table.
-const PLACES_MIN: usize = 1 << 10;
-
-/// Bytes of a table from which on huge pages are worth asking for.
-const HUGE_PAGES_FROM: usize = 4 << 20;
 
 /// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a processor waits for at a time.
 const FETCHED_MAX: usize = 1_024;
@@ -74,8 +69,8 @@ impl Known {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         Known {
-            ids: KnownIds { table: Table::new(bytes_max / 4 * 3), hasher },
-            rows: KnownRows { table: Table::new(bytes_max / 4) },
+            ids: KnownIds { places: Growing::new(bytes_max / 4 * 3), hasher },
+            rows: KnownRows { places: Growing::new(bytes_max / 4) },
             moved,
             txn_id,
             moment: Moment { stamp, floor: stamp },
@@ -111,8 +106,8 @@ impl Known {
         if !is_known {
             self.moment.floor = stamp;
             self.asked = 0;
-            self.ids.table.taken = 0;
-            self.rows.table.taken = 0;
+            self.ids.places.forget();
+            self.rows.places.forget();
         }
     }
 
@@ -142,7 +137,7 @@ impl Known {
     ///
     /// # Safety
     /// [`is_time`](Known::is_time), and the transaction is in the state of which it was last said that it [goes on](Known::go_on) with it.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn row(&mut self, map: usize, key: u64) -> Option<ffi::MDB_val> {
         let Known { rows, moved, moment, .. } = self;
         // SAFETY: the contract of this function.
@@ -157,7 +152,7 @@ impl Known {
     /// Has the processor fetch the place of a row that is about to be asked for.
     #[inline]
     pub(super) fn fetch_place(&mut self, key: u64) {
-        fetch(self.rows.table.place(place_number(0, key)).as_ptr().cast());
+        fetch(self.rows.places.table.place(place_number(0, key)).as_ptr().cast());
     }
 
     /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies; the beginning of a long one.
@@ -179,63 +174,12 @@ impl Known {
     pub(super) fn skip_patience(&mut self) {
         self.asked = PATIENCE;
     }
-}
 
-/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All zeroes at first.
-pub(super) struct Table<const WORDS: usize> {
-    words: Vec<u64>,
-    /// The first word that begins a line of memory, so that no place lies in two of them.
-    start: usize,
-    place_count: usize,
-    place_count_max: usize,
-    /// Places taken since everything was forgotten.
-    taken: usize,
-}
-
-impl<const WORDS: usize> Table<WORDS> {
-    /// Words of a line of memory.
-    const LINE: usize = 8;
-
-    pub(super) fn new(bytes_max: usize) -> Table<WORDS> {
-        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
-        let mut table = Table { words: Vec::new(), start: 0, place_count: 0, place_count_max, taken: 0 };
-        table.resize(PLACES_MIN.min(place_count_max));
-        table
-    }
-
-    fn resize(&mut self, place_count: usize) {
-        self.words = vec![0; place_count * WORDS + Self::LINE];
-        self.start = self.words.as_ptr().align_offset(Self::LINE * 8).min(Self::LINE);
-        self.place_count = place_count;
-        self.taken = 0;
-        self.ask_for_huge_pages();
-    }
-
-    /// Look-ups go all over the table: with pages of 4 KiB the processor would look up an address besides for each. No harm if the
-    /// system declines.
-    fn ask_for_huge_pages(&mut self) {
-        const PAGE: usize = 4096;
-        let table = self.words.as_mut_ptr_range();
-        let start = table.start.map_addr(|address| address.next_multiple_of(PAGE));
-        let len = table.end.addr().saturating_sub(start.addr()) & !(PAGE - 1);
-        if len >= HUGE_PAGES_FROM {
-            // SAFETY: the range is whole pages of the vector's own memory, and the advice changes no content.
-            let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
-        }
-    }
-
-    /// Makes room, forgetting everything, if more than so many eighths of the places are taken.
-    fn grow_if_full(&mut self, eighths: usize) {
-        if self.taken > self.place_count / 8 * eighths && self.place_count < self.place_count_max {
-            self.resize((self.place_count * 4).min(self.place_count_max));
-        }
-    }
-
-    #[inline]
-    pub(super) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
-        let start = self.start + (number & (self.place_count - 1)) * WORDS;
-        let place = &mut self.words[start..start + WORDS];
-        place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
+    /// From now on asking changes nothing of what is known.
+    #[cfg(test)]
+    pub(super) fn settle(&mut self) {
+        self.ids.places.forget_before();
+        self.rows.places.forget_before();
     }
 }
 
@@ -245,7 +189,7 @@ impl<const WORDS: usize> Table<WORDS> {
 /// one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to the one before when it is asked for again, so
 /// keys that are asked for once do not push out those that are asked for often. With two places, 500 keys in 1,024 of them missed one look-up of five.
 struct KnownIds {
-    table: Table<8>,
+    places: Growing<8>,
     hasher: RandomState,
 }
 
@@ -268,42 +212,60 @@ impl KnownIds {
         key: &[u8],
     ) -> Option<Result<u64, NewKey>> {
         let words = key_words(map, key)?;
-        let hash = moved::hash(&self.hasher, &words);
-        let number = (hash >> 32) as usize;
-        for way in 0..WAYS {
-            let mut place = *self.table.place(number ^ way);
-            if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != words {
-                continue;
-            }
-            if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(hash))) {
-                // It is not to be found again beside what is remembered next.
-                self.table.place(number ^ way)[0] = 0;
-                self.table.taken = self.table.taken.saturating_sub(1);
-                break;
-            }
-            if place[0] as u32 != moment.stamp {
-                place[0] = tag(moment.stamp, hash);
-                self.table.place(number ^ way)[0] = place[0];
-            }
-            if way > 0 {
-                let before = std::mem::replace(self.table.place(number ^ (way - 1)), place);
-                *self.table.place(number ^ way) = before;
-            }
-            return Some(Ok(place[1]));
+        let key = NewKey { hash: moved::hash(&self.hasher, &words), words };
+        if let Some(id) = id_in(&mut self.places.table, moment, moved, &key) {
+            return Some(Ok(id));
         }
-        Some(Err(NewKey { hash, words }))
+        let carried = if self.places.has_before() { self.carry_over(moment, moved, &key) } else { None };
+        Some(carried.ok_or(key))
+    }
+
+    #[inline(never)]
+    fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+        let id = id_in(self.places.before()?, moment, moved, key)?;
+        self.remember(moment, key, id);
+        Some(id)
     }
 
     fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
-        self.table.grow_if_full(4);
-        let number = (key.hash >> 32) as usize;
-        let free = (0..WAYS).find(|way| (self.table.place(number ^ way)[0] as u32) < moment.floor);
-        self.table.taken += usize::from(free.is_some());
-        let place = self.table.place(number ^ free.unwrap_or(WAYS - 1));
+        self.places.grow_if_full(4);
+        let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
+        let free = (0..WAYS).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
+        table.taken += usize::from(free.is_some());
+        let place = table.place(number ^ free.unwrap_or(WAYS - 1));
         place[0] = tag(moment.stamp, key.hash);
         place[1] = id;
         place[2..].copy_from_slice(&key.words);
     }
+}
+
+/// The id under a key, if a table has it.
+#[inline(always)]
+fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+    let NewKey { hash, words } = key;
+    let number = (hash >> 32) as usize;
+    for way in 0..WAYS {
+        let mut place = *table.place(number ^ way);
+        if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != *words {
+            continue;
+        }
+        if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
+            // It is not to be found again beside what is remembered next.
+            table.place(number ^ way)[0] = 0;
+            table.taken = table.taken.saturating_sub(1);
+            return None;
+        }
+        if place[0] as u32 != moment.stamp {
+            place[0] = tag(moment.stamp, *hash);
+            table.place(number ^ way)[0] = place[0];
+        }
+        if way > 0 {
+            let before = std::mem::replace(table.place(number ^ (way - 1)), place);
+            *table.place(number ^ way) = before;
+        }
+        return Some(place[1]);
+    }
+    None
 }
 
 #[inline]
@@ -331,7 +293,7 @@ pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
 /// A place is two words: stamp and, of the number and the map, what does not follow from the place; the address of the value and its length.
 /// Numbers that follow each other have places that do.
 struct KnownRows {
-    table: Table<2>,
+    places: Growing<2>,
 }
 
 /// Bits of an address, and of a length that fits beside it.
@@ -344,7 +306,7 @@ const MAPS_MAX: usize = 8;
 impl KnownRows {
     /// # Safety
     /// As of [`Known::row`].
-    #[inline]
+    #[inline(always)]
     unsafe fn find(
         &mut self,
         moment: Moment,
@@ -352,41 +314,73 @@ impl KnownRows {
         map: usize,
         key: u64,
     ) -> Option<ffi::MDB_val> {
-        let rest = self.rest(map, key)?;
-        let place = self.table.place(place_number(map, key));
-        if place[0] >> 32 != rest {
-            return None;
+        match row_in(&mut self.places.table, moment, moved, map, key) {
+            None if self.places.has_before() => self.carry_over(moment, moved, map, key),
+            found => found,
         }
-        let address = (place[1] & ((1 << ADDRESS_BITS) - 1)) as usize;
-        if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(address))) {
-            return None;
-        }
-        place[0] = rest << 32 | u64::from(moment.stamp);
-        let value = ptr::with_exposed_provenance_mut(address);
-        Some(ffi::MDB_val { mv_size: (place[1] >> ADDRESS_BITS) as usize, mv_data: value })
+    }
+
+    #[inline(never)]
+    fn carry_over(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: u64,
+    ) -> Option<ffi::MDB_val> {
+        let value = row_in(self.places.before()?, moment, moved, map, key)?;
+        self.put(moment, map, key, value.mv_data.expose_provenance(), value.mv_size);
+        Some(value)
     }
 
     fn remember(&mut self, moment: Moment, map: usize, key: u64, value: &[u8]) {
-        // Half of them where one map is asked only.
-        self.table.grow_if_full(3);
-        let address = value.as_ptr().expose_provenance() as u64;
-        let fits = value.len() <= VALUE_LEN_MAX && address >> ADDRESS_BITS == 0;
-        let Some(rest) = self.rest(map, key).filter(|_| fits) else { return };
-        let place = self.table.place(place_number(map, key));
-        let was_free = (place[0] as u32) < moment.floor;
-        *place = [rest << 32 | u64::from(moment.stamp), address | (value.len() as u64) << ADDRESS_BITS];
-        self.table.taken += usize::from(was_free);
+        self.put(moment, map, key, value.as_ptr().expose_provenance(), value.len());
     }
 
-    /// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
-    #[inline]
-    fn rest(&self, map: usize, key: u64) -> Option<u64> {
-        let rest = key >> (self.table.place_count.ilog2() - 1);
-        if map >= MAPS_MAX || rest >= (1 << 32) / MAPS_MAX as u64 {
-            return None;
-        }
-        Some(rest * MAPS_MAX as u64 + map as u64)
+    fn put(&mut self, moment: Moment, map: usize, key: u64, address: usize, len: usize) {
+        // Half of them where one map is asked only.
+        self.places.grow_if_full(3);
+        let fits = len <= VALUE_LEN_MAX && address >> ADDRESS_BITS == 0;
+        let table = &mut self.places.table;
+        let Some(rest) = rest(table, map, key).filter(|_| fits) else { return };
+        let place = table.place(place_number(map, key));
+        let was_free = (place[0] as u32) < moment.floor;
+        *place = [rest << 32 | u64::from(moment.stamp), address as u64 | (len as u64) << ADDRESS_BITS];
+        table.taken += usize::from(was_free);
     }
+}
+
+/// Where the value of a key lies, if a table has it.
+#[inline(always)]
+fn row_in(
+    table: &mut Table<2>,
+    moment: Moment,
+    moved: Option<&Moved>,
+    map: usize,
+    key: u64,
+) -> Option<ffi::MDB_val> {
+    let rest = rest(table, map, key)?;
+    let place = table.place(place_number(map, key));
+    if place[0] >> 32 != rest {
+        return None;
+    }
+    let address = (place[1] & ((1 << ADDRESS_BITS) - 1)) as usize;
+    if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(address))) {
+        return None;
+    }
+    place[0] = rest << 32 | u64::from(moment.stamp);
+    let value = ptr::with_exposed_provenance_mut(address);
+    Some(ffi::MDB_val { mv_size: (place[1] >> ADDRESS_BITS) as usize, mv_data: value })
+}
+
+/// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
+#[inline(always)]
+fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
+    let rest = key >> (table.place_count().ilog2() - 1);
+    if map >= MAPS_MAX || rest >= (1 << 32) / MAPS_MAX as u64 {
+        return None;
+    }
+    Some(rest * MAPS_MAX as u64 + map as u64)
 }
 
 /// Asks the processor to have the line at an address at hand soon. Reads nothing, so any address will do.

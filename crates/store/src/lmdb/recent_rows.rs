@@ -10,11 +10,12 @@ use std::ptr;
 use foldhash::fast::RandomState;
 use lmdb_master_sys as ffi;
 
-use super::known_rows::{KeyWords, Table, key_words};
+use super::known_rows::{KeyWords, key_words};
+use super::table::Table;
 use super::{Result, Txn, bytes_of, moved};
 
-/// Bytes of the table: what the operations of a batch have in common fits many times over.
-const BYTES: usize = 64 << 10;
+/// Places of the table, 64 KiB of them: what the operations of a batch have in common fits many times over.
+const PLACES: usize = 1 << 10;
 
 /// Places at which a key can be.
 const WAYS: usize = 4;
@@ -49,7 +50,7 @@ struct NewKey {
 
 impl RecentRows {
     pub(super) fn new(txn_id: u64) -> RecentRows {
-        let (table, hasher) = (Table::new(BYTES), RandomState::default());
+        let (table, hasher) = (Table::new(PLACES), RandomState::default());
         RecentRows { table, hasher, txn_id, generation: 1, stands: true }
     }
 
@@ -64,7 +65,7 @@ impl RecentRows {
         if txn_id != self.txn_id {
             self.txn_id = txn_id;
             self.generation = self.generation.checked_add(1).unwrap_or_else(|| {
-                self.table = Table::new(BYTES);
+                self.table = Table::new(PLACES);
                 1
             });
         }
