@@ -19,7 +19,7 @@ const LARGE: usize = 4 << 20;
 const NICENESS: i32 = 19;
 
 /// Times that a table is looked at for what the larger one lacks, for each of its places.
-const LOOKS_PER_PLACE: usize = 4;
+const LOOKS_PER_PLACE: usize = 2;
 
 /// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All zeroes at first.
 pub(super) struct Table<const WORDS: usize> {
