@@ -14,7 +14,7 @@ use std::path::Path;
 use fastrand::Rng;
 use model_state::compare;
 use powercut::{Counted, FailKind};
-use scratch::MAPS;
+use scratch::{MAPS, patiently};
 use store::{Options, Store};
 use trial::{
     EIO, ENOSPC, Task, Trial, assert_whole, commit, last_batch, model_after, said, write_on,
@@ -40,13 +40,13 @@ fn child() {
     let Some(task) = trial::task() else { return };
     match task.role.as_str() {
         "compact" => {
-            store::compact(&task.directory, MAPS, &options()).unwrap();
+            patiently(|| store::compact(&task.directory, MAPS, &options())).unwrap();
             return;
         }
         "try to open" => return try_to_open(&task),
         _ => {}
     }
-    let (store, writer) = Store::open(&task.directory, MAPS, &options()).unwrap();
+    let (store, writer) = patiently(|| Store::open(&task.directory, MAPS, &options())).unwrap();
     match task.role.as_str() {
         "write" => write_on(&store, writer, task.seed, BATCHES),
         "pile up" => {
@@ -63,7 +63,7 @@ fn child() {
 
 /// Opens a store on a disk that fails once: it opens with all that there is, or says why not.
 fn try_to_open(task: &Task) {
-    match Store::open(&task.directory, MAPS, &options()) {
+    match patiently(|| Store::open(&task.directory, MAPS, &options())) {
         Ok((store, _)) => {
             let batches = last_batch(&store);
             compare(&store.view().unwrap(), &model_after(task.seed, batches));
@@ -82,7 +82,7 @@ fn try_to_open(task: &Task) {
 
 /// Commits batches, none of which is folded, and ends without closing the store.
 fn pile_up(task: &Task) {
-    let (_store, mut writer) = Store::open(&task.directory, MAPS, &Options::default()).unwrap();
+    let (_store, mut writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     for number in 1..=PILED_UP {
         commit(&mut writer, task.seed, number).unwrap();
     }

@@ -13,7 +13,7 @@ mod trial;
 use fastrand::Rng;
 use model_state::compare;
 use powercut::FailKind;
-use scratch::MAPS;
+use scratch::{MAPS, patiently};
 use store::{Options, Store, StoreError, Writer};
 use trial::{EIO, ENOSPC, Trial, assert_whole, commit, model_after, said, write_on, write_on_a_full_disk};
 
@@ -23,7 +23,7 @@ const CHILD_BATCHES: u64 = 30;
 #[test]
 fn child() {
     let Some(task) = trial::task() else { return };
-    let (store, writer) = Store::open(&task.directory, MAPS, &Options::default()).unwrap();
+    let (store, writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     match task.role.as_str() {
         "write" => write_on(&store, writer, task.seed, CHILD_BATCHES),
         "failing disk" => write_on_a_failing_disk(&store, writer, task.seed),

@@ -35,15 +35,19 @@ impl Scratch {
     }
 
     pub(crate) fn open_with(&self, options: &Options) -> (Store, Writer) {
-        // A process that another test is starting has a copy of the lock from its fork to its exec.
-        for _ in 0..FORK_PATIENCE {
-            match Store::open(self.path(), MAPS, options) {
-                Err(OpenError::InUse { .. }) => std::thread::yield_now(),
-                outcome => return outcome.unwrap(),
-            }
-        }
-        panic!("the store is open already");
+        patiently(|| Store::open(self.path(), MAPS, options)).unwrap()
     }
+}
+
+/// Opens a store that this process has just closed: a process that another test is starting has a copy of the lock from its fork to its exec.
+pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    for _ in 0..FORK_PATIENCE {
+        match open() {
+            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            outcome => return outcome,
+        }
+    }
+    open()
 }
 
 impl Drop for Scratch {

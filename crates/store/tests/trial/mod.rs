@@ -14,7 +14,7 @@ use powercut::{PowerCut, discard_unsynced};
 use store::{Batch, Options, Store, StoreError, Writer};
 
 use crate::model_state::{Model, Operation, apply, compare, operation};
-use crate::scratch::{MAPS, ROWS, Scratch};
+use crate::scratch::{MAPS, ROWS, Scratch, patiently};
 
 const CHILD_DIRECTORY: &str = "STORE_TRIAL_DIRECTORY";
 const CHILD_SEED: &str = "STORE_TRIAL_SEED";
@@ -167,7 +167,7 @@ impl Trial {
 
     /// Opens the store, compares it with the model of as many batches as it says it has, and returns that number.
     pub(crate) fn check(&self) -> u64 {
-        let (store, mut writer) = Store::open(&self.data(), MAPS, &Options::default()).unwrap();
+        let (store, mut writer) = patiently(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
         let number = last_batch(&store);
         compare(&store.view().unwrap(), &model_after(self.seed, number));
         // It can also be written to.
