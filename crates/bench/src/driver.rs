@@ -58,7 +58,7 @@ pub struct Options {
     pub outstanding: Option<usize>,
     /// How long to measure.
     pub duration: Option<Duration>,
-    /// How long to run before.
+    /// How long to run before; not at all where that would use the workload up.
     pub warm_up: Option<Duration>,
     /// How long to do nothing between the two.
     pub pause: Option<Duration>,
@@ -465,7 +465,10 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
 
 pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
     let nanos = |duration: Duration| duration.as_nanos() as u64;
-    let warm_up = options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds));
+    let warm_up = match workload.is_used_up() {
+        true => Duration::ZERO,
+        false => options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds)),
+    };
     let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
     // A moment for the threads to get there.
     let start = nanos(now) + 1_000_000;

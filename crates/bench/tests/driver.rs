@@ -42,6 +42,18 @@ fn seconds_keep_their_histograms_when_asked() {
 }
 
 #[test]
+fn what_uses_up_its_entries_is_not_warmed_up_with_them() {
+    let (_responder, targets) = responder(Faults::default());
+    let hour = Some(Duration::from_secs(3_600));
+    let options = Options { clients: None, warm_up: hour, duration: hour, ..options() };
+    let deletes = Workload { own_entries: 500, ..shipped("salford-d1a").unwrap() };
+    let result = driver::run(&deletes, &targets, &options).unwrap();
+    assert!(result.is_clean(), "{result:?}");
+    assert_eq!((result.parameters.warm_up_seconds, result.operations_total()), (0.0, 500));
+    assert!(result.notes.iter().any(|note| note.contains("used up")), "{:?}", result.notes);
+}
+
+#[test]
 fn every_answer_is_counted() {
     let (responder, targets) = responder(Faults::default());
     let result = driver::run(&search(), &targets, &options()).unwrap();

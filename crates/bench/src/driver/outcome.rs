@@ -151,7 +151,7 @@ pub(crate) fn result(
     collected: Collected,
 ) -> WorkloadResult {
     let Schedule { start, warm_up_end, from, to } = collected.schedule;
-    let ended_early = is_used_up(plan) && collected.last < to && collected.last > from;
+    let ended_early = workload.is_used_up() && collected.last < to && collected.last > from;
     let measured_nanos = if ended_early { collected.last - from } else { to - from };
     let (cost, of_server, failure) = collected.observer.finish();
     let connections: usize =
@@ -199,15 +199,6 @@ pub(crate) fn result(
     }
     result.set_rates();
     result
-}
-
-/// Whether a workload can come to its end by itself: deletes of a number of entries.
-fn is_used_up(plan: &Plan) -> bool {
-    plan.jobs.iter().all(|job| {
-        job.operations
-            .iter()
-            .all(|operation| operation.weight == 0 || matches!(operation.keys, PlannedKeys::Added))
-    })
 }
 
 /// Says when keys that should come once came again.

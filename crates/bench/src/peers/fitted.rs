@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::comparison::Target;
 use super::{Passwords, Product};
 use crate::driver::Options;
-use crate::workload::{BindConnection, KeySource, Operation, OperationName, Workload};
+use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
 /// Open files that are left to a server besides connections: its data, its logs, a Java machine's archives, and what 389 DS keeps back.
 const OTHER_FILES: u64 = 1_000;
@@ -118,13 +118,9 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
 /// Entries that are only there to be deleted: as many as a run of this length needs, in proportion to what the workload says.
 fn fit_own_entries(fitted: &mut Fitted) {
     let workload = &mut fitted.workload;
-    let mut operations = workload.jobs.iter().flat_map(|job| &job.operations);
-    let is_pool = operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added);
-    let seconds = |given: Option<Duration>, own: u64| given.map_or(own as f64, |time| time.as_secs_f64());
-    let planned = (workload.duration_seconds + workload.warm_up_seconds) as f64;
-    let run = seconds(fitted.options.duration, workload.duration_seconds)
-        + seconds(fitted.options.warm_up, workload.warm_up_seconds);
-    if !is_pool || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
+    let planned = workload.duration_seconds as f64;
+    let run = fitted.options.duration.map_or(planned, |duration| duration.as_secs_f64());
+    if !workload.is_used_up() || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
         return;
     }
     let own = ((workload.own_entries as f64 * run / planned) as u64).max(OWN_ENTRIES_MIN);
