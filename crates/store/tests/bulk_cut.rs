@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use fastrand::Rng;
 use model_state::{Model, compare};
 use powercut::{FailKind, PowerCut, discard_unsynced};
-use scratch::{MAPS, ROWS, SETS, Scratch};
+use scratch::{MAPS, ROWS, SETS, Scratch, patiently};
 use store::{BulkStore, OpenError, Options, Read, Sorter, Store, StoreError};
 
 const CHILD_DIRECTORY: &str = "STORE_BULK_CUT_DIRECTORY";
@@ -49,7 +49,8 @@ enum Failure {
 
 /// Builds the version after the one that is there. The rows go through a sorter, which writes to the directory too.
 fn build_next(directory: &Path) -> Result<(), Failure> {
-    let mut bulk = BulkStore::create(directory, MAPS, &Options::default()).map_err(Failure::Open)?;
+    let mut bulk =
+        patiently(|| BulkStore::create(directory, MAPS, &Options::default())).map_err(Failure::Open)?;
     let old = bulk.old_view().map_err(Failure::Open)?;
     let model = content(old.as_ref().map_or(1, |old| version(old) + 1));
     drop(old);
@@ -86,7 +87,7 @@ fn child() {
             println!("\nfinished");
             // Calls after the end, for the power to go at: opening writes the lock file.
             for _ in 0..5 {
-                Store::open(Path::new(&directory), MAPS, &Options::default()).unwrap();
+                patiently(|| Store::open(Path::new(&directory), MAPS, &Options::default())).unwrap();
             }
         }
         (Err(Failure::Store(StoreError::DiskFull { .. })), "meet a full disk") => println!("\nrefused"),
@@ -117,7 +118,7 @@ fn said(output: &Output, word: &str) -> bool {
 /// Opens the store, holds it against the version that it says it has, and returns that.
 fn check(scratch: &Scratch) -> u64 {
     let data = scratch.path().join("data");
-    let (store, _writer) = Store::open(&data, MAPS, &Options::default()).unwrap();
+    let (store, _writer) = patiently(|| Store::open(&data, MAPS, &Options::default())).unwrap();
     let view = store.view().unwrap();
     let version = version(&view);
     compare(&view, &content(version));

@@ -48,9 +48,10 @@ pub struct Cost {
 /// How long a tool may take that handles no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// How long a tool may take that reads or writes all data: at a megabyte a second, the slowest loader here has time for four such files.
+/// How long a tool may take that reads or writes all data. The slowest loader here takes in a megabyte a second, and half a one where ten million entries are larger
+/// than its caches.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
-    Duration::from_secs(120 + ldif_bytes / 1_000_000)
+    Duration::from_secs(120 + ldif_bytes / 250_000)
 }
 
 /// Runs a program to its end on all cores; what it says goes to `log`. One that takes longer than `time_max` is ended.

@@ -20,16 +20,13 @@ use lmdb_master_sys as ffi;
 
 use super::fetch::LINE;
 use super::moved::{self, Moved};
-use super::table::{Growing, Table};
+use super::table::{Growing, Table, WAYS};
 
 /// Look-ups after everything was forgotten before anything is remembered.
 const PATIENCE: u32 = 4096;
 
 /// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a processor waits for at a time.
 const FETCHED_MAX: usize = 1_024;
-
-/// Places at which a key can be.
-const WAYS: usize = 4;
 
 /// What a transaction remembers.
 pub(super) struct Known {

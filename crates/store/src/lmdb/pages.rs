@@ -86,12 +86,18 @@ impl File {
         if word(first, 0) != Some(page) || number(first, FLAGS) != Some(OVERFLOW) {
             return None;
         }
-        let more = (LIST.checked_add(len)?.div_ceil(PAGE) - 1) as u64;
-        self.address(page.checked_add(more)?)?;
+        let pages = far_value_pages(page, len)?;
+        self.address(pages.end.checked_sub(1)?)?;
         let start = self.address(page)? + LIST;
         // SAFETY: as in `page`, for all pages from the first to the last that the value takes, which is in the file.
         Some(unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(start), len) })
     }
+}
+
+/// The pages that a value takes which has pages of its own, from the first of them.
+pub(super) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
+    let count = LIST.checked_add(len)?.div_ceil(PAGE) as u64;
+    Some(first..first.checked_add(count)?)
 }
 
 /// A row of a leaf, or of a branch.

@@ -20,7 +20,8 @@ use lmdb_master_sys as ffi;
 use rustix::fs::Advice;
 
 use super::pages::{
-    BRANCH, DEPTH_MAX, FAR, File, LIST, PAGE, TREE, TREE_ROOT, child, child_with, row_count, row_with, word,
+    BRANCH, DEPTH_MAX, FAR, File, PAGE, TREE, TREE_ROOT, child, child_with, far_value_pages, row_count,
+    row_with, word,
 };
 use super::trees::Tree;
 use super::{Failure, Result, Txn, TxnKind, check};
@@ -229,8 +230,7 @@ fn next(page: &[u8], key: &[u8]) -> Option<Next> {
     let [low, high, flags] = node.words;
     if flags & FAR != 0 {
         let first = word(node.rest, 0)?;
-        let pages = (LIST + (low | high << 16)).div_ceil(PAGE) as u64;
-        Some(Next::Value(first..first.checked_add(pages)?))
+        far_value_pages(first, low | high << 16).map(Next::Value)
     } else if flags & TREE != 0 {
         word(node.rest, TREE_ROOT).map(Next::Tree)
     } else {

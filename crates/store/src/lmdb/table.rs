@@ -9,6 +9,9 @@ use std::thread;
 
 use crate::courtesy::take_short_turns;
 
+/// Places of a table at which a key can be.
+pub(super) const WAYS: usize = 4;
+
 /// Places of the smallest table.
 const PLACES_MIN: usize = 1 << 10;
 
@@ -100,7 +103,7 @@ struct Before<const WORDS: usize> {
 impl<const WORDS: usize> Growing<WORDS> {
     /// Of up to so many bytes.
     pub(super) fn new(bytes_max: usize) -> Growing<WORDS> {
-        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(4).ilog2();
+        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
         let table = Table::new(PLACES_MIN.min(place_count_max));
         Growing { table, before: None, coming: None, place_count_max }
     }
@@ -146,6 +149,7 @@ impl<const WORDS: usize> Growing<WORDS> {
                 Err(TryRecvError::Empty) => return,
                 // Its thread ended without it: there may be no memory. That is no reason to fail here.
                 Err(TryRecvError::Disconnected) => {
+                    self.coming = None;
                     self.place_count_max = self.table.place_count;
                     return;
                 }
