@@ -1,7 +1,7 @@
 //! Servers beside each other in one run: loaded in turn, asked the same, and put under the same load in alternation.
 //!
 //! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without housekeeping that would
-//! cost the one that is measured. Each round goes through the servers in another order, so that none always has the place
+//! cost the one that is measured. What a system takes back of it meanwhile is read again before it goes on. Each round goes through the servers in another order, so that none always has the place
 //! after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server goes through all
 //! rounds before the next is loaded, which is said.
 //!
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::answers::{self, Answer, Question};
-use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading};
+use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading, process};
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
 
@@ -311,6 +311,7 @@ impl Run<'_> {
         round: u32,
         contestants: &mut [Contestant],
     ) {
+        let takes_turns = contestants.len() > 1;
         for contestant in contestants {
             let (name, title, wants_start) = {
                 let workload = &measure.workloads()[workload];
@@ -334,6 +335,10 @@ impl Run<'_> {
                 }
             }
             let Some(server) = &contestant.server else { continue };
+            let fits = process::disk_bytes(contestant.peer.folder()) < process::memory_bytes() / 2;
+            if takes_turns && !wants_start && fits {
+                process::read_in(contestant.peer.folder());
+            }
             server.go_on();
             let target = Target {
                 server,

@@ -178,6 +178,25 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     sum
 }
 
+/// Reads all files of a folder once, and returns how many bytes that were. Some systems take back what nobody asked for in half a minute (DAMON's proactive reclaim),
+/// and with it the data of a server that is held: its next workload would begin at the disk. What cannot be read is the server's to say.
+pub fn read_in(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => sum += read_in(&entry.path()),
+            // Of a sparse file as much as there is.
+            Ok(metadata) if metadata.is_file() => {
+                let file = std::fs::File::open(entry.path()).map(|file| file.take(metadata.blocks() * 512));
+                sum += file.and_then(|mut file| io::copy(&mut file, &mut io::sink())).unwrap_or(0);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    sum
+}
+
 /// What is free on the disk that a folder is on.
 ///
 /// # Errors
@@ -427,6 +446,22 @@ mod tests {
         let error = Server::start("x", &command, &log, address, &[]).unwrap_err();
         assert!(error.to_string().contains("./dev peers"), "{error}");
         let _ = std::fs::remove_file(&log);
+    }
+
+    #[test]
+    fn all_files_of_a_folder_are_read() {
+        let folder = std::env::temp_dir().join(format!("pando-read-in-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("below")).unwrap();
+        std::fs::write(folder.join("one"), [1; 5_000]).unwrap();
+        std::fs::write(folder.join("below/other"), [1; 70_000]).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("endless")).unwrap();
+        // Blocks are given when a file is synced on some systems.
+        for name in ["one", "below/other"] {
+            std::fs::File::open(folder.join(name)).unwrap().sync_all().unwrap();
+        }
+        assert_eq!(read_in(&folder), 75_000);
+        assert_eq!(read_in(&folder.join("nowhere")), 0);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
