@@ -83,6 +83,13 @@ impl Context {
         })
     }
 
+    /// The loop waits for something to happen, until it begins a pass.
+    pub(crate) fn begin_wait(&mut self) {
+        if let Some(coldness) = &mut self.coldness {
+            coldness.idle_from(Instant::now());
+        }
+    }
+
     /// Begins a pass: the present, and the directory as it is now.
     pub(crate) fn begin_pass(&mut self) -> Result<(), StoreError> {
         self.now = Instant::now();

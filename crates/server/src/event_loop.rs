@@ -155,6 +155,7 @@ impl EventLoop {
 
     /// Waits until something happens, or not at all if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        self.context.begin_wait();
         if !self.ready.is_empty() || self.acceptor.as_ref().is_some_and(Acceptor::has_more) {
             return self.wait_for(events, Some(Duration::ZERO));
         }

@@ -109,9 +109,11 @@ pub const READ_AHEAD_ROUNDS: u8 = 32;
 /// How often an event loop looks whether it had to wait for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
-/// Bytes, of pages of 4 KiB each, that a loop waited for in a tick from which on it has requests read ahead: some thousandths of its time
-/// with a fast disk, half of it with a slow one.
-pub const COLD_BYTES_MIN: u64 = 8 * 4096;
+/// Time that a loop waits for it in a tick from which on it has requests read ahead, an eighth of the tick: what going the way of each request first costs.
+pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
+
+/// Pages in a tick below which none of that is done, whatever else kept the loop from working.
+pub const COLD_PAGES_MIN: u32 = 8;
 
 /// Ticks without such waiting after which it looks at requests itself again.
 pub const COLD_TICKS: u32 = 20;

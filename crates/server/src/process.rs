@@ -65,6 +65,12 @@ pub(crate) fn bytes_read(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
+/// Nanoseconds that a thread had a processor, and waited for one, of `/proc/PID/task/TID/schedstat`. The rest of its time it slept.
+pub(crate) fn time_used(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
+    numbers.next()??.checked_add(numbers.next()??)
+}
+
 fn kibibytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
@@ -82,6 +88,7 @@ mod tests {
         assert_eq!(processor_time("12 (pando"), None);
         assert_eq!(bytes_read("rchar: 7\nread_bytes: 8192\nwrite_bytes: 1\n"), Some(8192));
         assert_eq!(bytes_read("rchar: 7\n"), None);
+        assert_eq!((time_used("120 30 4\n"), time_used("120\n"), time_used("0 x")), (Some(150), None, None));
         assert_eq!(kibibytes("VmRSS:\t  77 kB\nRssAnon:\t  12 kB\n", "RssAnon:"), Some(12));
         assert_eq!(kibibytes("", "RssAnon:"), None);
         assert!(ProcessUsage::read().private_bytes > 0);

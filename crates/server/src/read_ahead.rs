@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use directory::read_ahead::{self, read_ahead};
 use directory::search::Budget;
@@ -26,13 +26,16 @@ use ldap::{DecodeLimits, Message};
 use store::PageNumber;
 
 use crate::limits::{
-    BUFFER_SIZE, COLD_BYTES_MIN, COLD_TICK, COLD_TICKS, READ_AHEAD_LOOK_ENTRIES, READ_AHEAD_LOOKS,
-    READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES, READ_AHEAD_NICENESS, READ_AHEAD_PAGES,
-    READ_AHEAD_ROUNDS, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
+    BUFFER_SIZE, COLD_PAGES_MIN, COLD_TICK, COLD_TICKS, COLD_WAIT_MIN, READ_AHEAD_LOOK_ENTRIES,
+    READ_AHEAD_LOOKS, READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES, READ_AHEAD_NICENESS,
+    READ_AHEAD_PAGES, READ_AHEAD_ROUNDS, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
 };
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::memory;
-use crate::process::{bytes_read, lower_priority};
+use crate::process::{bytes_read, lower_priority, time_used};
+
+/// Bytes of a page of memory.
+const PAGE_SIZE: u64 = 4096;
 
 /// What is read of a search: its first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
@@ -391,17 +394,21 @@ impl Errand {
 
 /// Whether an event loop waits for the disk, as it finds out by counting.
 ///
-/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that had something read in
-/// a tick is cold from then on, until the whole process, the threads that read ahead included, had hardly anything for a
-/// while. A tick costs a short read from `/proc`; where the kernel keeps no such count, a loop is never cold.
+/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that waited for that for more than a small part of a
+/// tick is cold from then on, until what the whole process, the threads that read ahead included, had read would not have taken the loop
+/// as long, for a while. Being cold has a price: every request goes its way twice, and the kernel is asked for each page that was not met lately. So a page now and
+/// then is waited for. A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
 ///
 /// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be asked for twice.
 pub(crate) struct Coldness {
-    /// What is counted of this thread; there from the first tick on.
-    thread: Option<ReadCount>,
-    /// The same of the process.
-    process: Option<ReadCount>,
-    next_tick: Instant,
+    counts: Option<Counts>,
+    tick_began: Instant,
+    /// Since when the loop waits for something to happen, if it does.
+    idle_since: Option<Instant>,
+    /// How long it did in this tick.
+    idle: Duration,
+    /// What a page took whom it kept waiting, when the loop became cold.
+    page_wait: Duration,
     /// Ticks to stay cold for if nothing more happens; 0 is warm.
     ticks_left: u32,
 }
@@ -409,67 +416,105 @@ pub(crate) struct Coldness {
 impl Coldness {
     /// A warm loop, of the thread that will tick.
     pub(crate) fn new(now: Instant) -> Coldness {
-        Coldness { thread: None, process: None, next_tick: now, ticks_left: 0 }
+        Coldness {
+            counts: None,
+            tick_began: now,
+            idle_since: None,
+            idle: Duration::ZERO,
+            page_wait: Duration::ZERO,
+            ticks_left: 0,
+        }
     }
 
     pub(crate) fn is_cold(&self) -> bool {
         self.ticks_left > 0
     }
 
-    /// Looks, when it is time to. True when the loop has just become cold.
-    pub(crate) fn tick(&mut self, now: Instant) -> bool {
-        if now < self.next_tick {
-            return false;
-        }
-        self.next_tick = now + COLD_TICK;
-        let (count, path) = match self.is_cold() {
-            false => (&mut self.thread, "/proc/thread-self/io"),
-            true => (&mut self.process, "/proc/self/io"),
-        };
-        let bytes = match count {
-            Some(count) => count.new_bytes(),
-            None => {
-                *count = ReadCount::open(path);
-                // Nothing to compare with yet; a cold loop stays so until there is.
-                if self.is_cold() { COLD_BYTES_MIN } else { 0 }
-            }
-        };
-        self.count(bytes)
+    /// The loop waits for something to happen, until the next [tick](Coldness::tick).
+    pub(crate) fn idle_from(&mut self, now: Instant) {
+        self.idle_since = Some(now);
     }
 
-    /// Takes what was read in one tick. True when it makes a warm loop cold.
-    fn count(&mut self, bytes: u64) -> bool {
+    /// Looks, when it is time to. True when the loop has just become cold.
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
+        if let Some(since) = self.idle_since.take() {
+            self.idle += now.saturating_duration_since(since);
+        }
+        let elapsed = now.saturating_duration_since(self.tick_began);
+        if elapsed < COLD_TICK {
+            return false;
+        }
+        self.tick_began = now;
+        let idle = std::mem::take(&mut self.idle);
+        let Some(counts) = &mut self.counts else {
+            // Nothing to compare with yet.
+            self.counts = Counts::open(self.is_cold());
+            return false;
+        };
+        let pages = counts.read.since_last() / PAGE_SIZE;
+        let used = counts.used.as_mut().map(|used| Duration::from_nanos(used.since_last()));
+        self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
+    }
+
+    /// Takes the pages that were read in one tick, and how long a warm loop waited in it, if that is known. True when it makes a warm loop cold.
+    fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
-        let is_much = bytes >= COLD_BYTES_MIN;
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        if !was_cold && pages > 0 {
+            // Where nobody knows, the fewest pages that count take long enough.
+            self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
+        }
+        let is_much = pages >= COLD_PAGES_MIN && self.page_wait.saturating_mul(pages) >= COLD_WAIT_MIN;
         self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
-        if was_cold && !self.is_cold() {
-            // What happens until the loop is cold again is not to be counted then.
-            self.process = None;
+        if was_cold != self.is_cold() {
+            // What others count, and what happens until then, is not to be counted.
+            self.counts = None;
         }
         !was_cold && self.is_cold()
     }
 }
 
-/// What a thread or a process had read from a disk.
-struct ReadCount {
-    io: File,
+/// What the kernel counts.
+struct Counts {
+    /// Bytes read from a disk: for a warm loop its own, for a cold one those of the whole process.
+    read: Count,
+    /// Nanoseconds that a warm loop's thread had a processor or waited for one; `None` where they are not counted.
+    used: Option<Count>,
+}
+
+impl Counts {
+    fn open(is_cold: bool) -> Option<Counts> {
+        let path = if is_cold { "/proc/self/io" } else { "/proc/thread-self/io" };
+        let used = (!is_cold).then(|| Count::open("/proc/thread-self/schedstat", time_used)).flatten();
+        Some(Counts { read: Count::open(path, bytes_read)?, used })
+    }
+}
+
+/// A number that the kernel counts in a file of `/proc`.
+struct Count {
+    file: File,
+    find: fn(&str) -> Option<u64>,
     seen: u64,
 }
 
-impl ReadCount {
-    fn open(path: &str) -> Option<ReadCount> {
-        let mut count = ReadCount { io: File::open(path).ok()?, seen: 0 };
-        count.new_bytes();
+impl Count {
+    /// `None` where there is none.
+    fn open(path: &str, find: fn(&str) -> Option<u64>) -> Option<Count> {
+        let mut count = Count { file: File::open(path).ok()?, find, seen: 0 };
+        count.seen = count.now()?;
         Some(count)
     }
 
-    /// How many bytes came since the last call.
-    fn new_bytes(&mut self) -> u64 {
-        let mut bytes = [0; 512];
-        let length = self.io.read_at(&mut bytes, 0).unwrap_or(0);
-        let text = bytes.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let all = text.and_then(bytes_read).unwrap_or(self.seen);
+    /// How many came since it was asked last.
+    fn since_last(&mut self) -> u64 {
+        let all = self.now().unwrap_or(self.seen);
         all.saturating_sub(std::mem::replace(&mut self.seen, all))
+    }
+
+    fn now(&self) -> Option<u64> {
+        let mut bytes = [0; 512];
+        let length = self.file.read_at(&mut bytes, 0).ok()?;
+        (self.find)(std::str::from_utf8(bytes.get(..length)?).ok()?)
     }
 }
 
@@ -558,15 +603,20 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_is_cold_while_something_is_read_and_a_while_longer() {
+    fn a_loop_is_cold_while_it_would_wait_and_a_while_longer() {
         let mut coldness = Coldness::new(Instant::now());
-        assert!(!coldness.count(COLD_BYTES_MIN - 1) && !coldness.is_cold());
-        assert!(coldness.count(COLD_BYTES_MIN) && coldness.is_cold());
-        assert!(!coldness.count(COLD_BYTES_MIN) && coldness.is_cold());
+        let (few, many) = (u64::from(COLD_PAGES_MIN) - 1, u64::from(COLD_PAGES_MIN) * 10);
+        assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
+        assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
+        assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
+        // By what a page took then: half as many would keep the loop waiting long enough, a quarter would not.
+        assert!(!coldness.count(many / 2 + 1, None));
         for _ in 1..COLD_TICKS {
-            assert!(!coldness.count(0) && coldness.is_cold());
+            assert!(!coldness.count(many / 4, None) && coldness.is_cold());
         }
-        assert!(!coldness.count(0) && !coldness.is_cold());
+        assert!(!coldness.count(0, None) && !coldness.is_cold());
+        // Where the kernel does not say how long it took.
+        assert!(coldness.count(u64::from(COLD_PAGES_MIN), None) && coldness.is_cold());
     }
 
     #[test]
@@ -577,13 +627,27 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_that_does_nothing_waits_for_nobody() {
+        let begin = Instant::now();
+        let mut coldness = Coldness::new(begin);
+        coldness.idle_from(begin);
+        assert!(!coldness.tick(begin + COLD_TICK / 2));
+        assert_eq!(coldness.idle, COLD_TICK / 2);
+        assert!(!coldness.tick(begin + COLD_TICK) && coldness.counts.is_some());
+        assert_eq!((coldness.idle, coldness.tick_began), (Duration::ZERO, begin + COLD_TICK));
+    }
+
+    #[test]
     fn the_kernel_counts() {
-        let count = ReadCount::open("/proc/thread-self/io").unwrap();
-        let mut bytes = [0; 512];
-        let length = count.io.read_at(&mut bytes, 0).unwrap();
-        assert!(bytes_read(std::str::from_utf8(&bytes[..length]).unwrap()).is_some());
-        let mut coldness = Coldness::new(Instant::now());
-        assert!(!coldness.tick(Instant::now()));
-        assert!(coldness.thread.is_some());
+        let counts = Counts::open(false).unwrap();
+        assert!(Counts::open(true).unwrap().used.is_none());
+        let mut used = counts.used.unwrap();
+        let mut spent = 0;
+        // Nothing is counted for as long as a thread has its processor, on some systems.
+        for _ in 0..100_000 {
+            spent += used.since_last();
+            std::thread::yield_now();
+        }
+        assert!(spent > 0);
     }
 }
