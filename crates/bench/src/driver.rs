@@ -400,10 +400,12 @@ fn drive(
     let (sender, seconds) = mpsc::channel();
     let mut workers = Vec::new();
     let own = own_for_deletes(workload, options);
+    // A thread without a client would keep its share of them to itself.
+    let sharing = plan.jobs.iter().map(|job| job.clients).max().unwrap_or(1).clamp(1, threads);
     for index in 0..threads {
         let (shard, shards) = options.shard;
         let is_mine =
-            |number: &u64| number % shards == shard && (number / shards) as usize % threads == index;
+            |number: &u64| number % shards == shard && (number / shards) as usize % sharing == index;
         let mine: VecDeque<u64> = own.clone().filter(is_mine).collect();
         workers.push(Worker::new(&shared, index, Tally::new(&plan.kinds, sender.clone()), mine)?);
     }

@@ -46,7 +46,8 @@ fn what_uses_up_its_entries_is_not_warmed_up_with_them() {
     let (_responder, targets) = responder(Faults::default());
     let hour = Some(Duration::from_secs(3_600));
     let options = Options { clients: None, warm_up: hour, duration: hour, ..options() };
-    let deletes = Workload { own_entries: 500, ..shipped("salford-d1a").unwrap() };
+    let mut deletes = shipped("salford-d1a").unwrap();
+    deletes.own_entries = 500;
     let result = driver::run(&deletes, &targets, &options).unwrap();
     assert!(result.is_clean(), "{result:?}");
     assert_eq!((result.parameters.warm_up_seconds, result.operations_total()), (0.0, 500));
