@@ -43,7 +43,7 @@ pub use find_max::find_max;
 use observe::Observer;
 use outcome::{Collected, Seconds};
 pub(crate) use plan::{CANNED_DN, check};
-use plan::{Plan, PlanOptions};
+use plan::{Plan, PlanOptions, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
@@ -400,12 +400,13 @@ fn drive(
     let (sender, seconds) = mpsc::channel();
     let mut workers = Vec::new();
     let own = own_for_deletes(workload, options);
-    // A thread without a client would keep its share of them to itself.
-    let sharing = plan.jobs.iter().map(|job| job.clients).max().unwrap_or(1).clamp(1, threads);
+    let deleting = threads_that_delete(plan, threads);
     for index in 0..threads {
         let (shard, shards) = options.shard;
-        let is_mine =
-            |number: &u64| number % shards == shard && (number / shards) as usize % sharing == index;
+        let is_mine = |number: &u64| {
+            let turn = (number / shards) as usize % deleting.len().max(1);
+            number % shards == shard && deleting.get(turn) == Some(&index)
+        };
         let mine: VecDeque<u64> = own.clone().filter(is_mine).collect();
         workers.push(Worker::new(&shared, index, Tally::new(&plan.kinds, sender.clone()), mine)?);
     }
@@ -463,6 +464,19 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
     } else {
         0..0
     }
+}
+
+/// The threads that have clients who delete: own entries are for them, and another would keep its share to itself.
+fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    let clients = plan.jobs.iter().flat_map(|job| std::iter::repeat_n(job, job.clients));
+    for (job, thread) in clients.zip(worker::threads_of_clients(threads)) {
+        let deletes = job.operations.iter().any(|operation| matches!(operation.keys, PlannedKeys::Added));
+        if deletes && !found.contains(&thread) {
+            found.push(thread);
+        }
+    }
+    found
 }
 
 pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {

@@ -72,6 +72,11 @@ impl Schedule {
     }
 }
 
+/// The threads that clients belong to, one client after the other: they take turns.
+pub(crate) fn threads_of_clients(threads: usize) -> impl Iterator<Item = usize> {
+    (1..).map(move |number| number % threads)
+}
+
 /// What all threads of a run have in common.
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
@@ -232,9 +237,9 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// This thread's share of the clients of every job: every `threads`th.
+    /// This thread's share of the clients of every job.
     fn make_clients(&mut self) {
-        let mut number = 0;
+        let mut numbers = (1..).zip(threads_of_clients(self.shared.threads));
         for (index, job) in self.shared.plan.jobs.iter().enumerate() {
             let stream = |operation: &PlannedOperation| match &operation.keys {
                 PlannedKeys::Sequence { sequence, .. } => {
@@ -250,9 +255,8 @@ impl<'a> Worker<'a> {
                 sent: 0,
                 next_due: 0,
             });
-            for _ in 0..job.clients {
-                number += 1;
-                if number % self.shared.threads == self.index {
+            for (number, thread) in numbers.by_ref().take(job.clients) {
+                if thread == self.index {
                     self.make_client(index, number);
                 }
             }
