@@ -504,13 +504,14 @@ fn follow(
 ) -> Seconds {
     let mut seconds = Seconds::new(shared.threads, options.keep_histograms);
     let mut told = 0;
+    let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
         match incoming.recv_timeout(Duration::from_millis(20)) {
             Ok(second) => seconds.add(second),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        let now = shared.base.elapsed().as_nanos() as u64;
+        let now = now();
         observer.observe(now, schedule);
         let (phase, end) = match now {
             now if now < schedule.warm_up_end => (Phase::WarmUp, schedule.warm_up_end),
@@ -523,5 +524,6 @@ fn follow(
             watch(&Progress { phase, left, second: seconds.last_whole().cloned() });
         }
     }
+    observer.observe_end(now(), schedule);
     seconds
 }

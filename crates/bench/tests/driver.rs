@@ -45,12 +45,15 @@ fn seconds_keep_their_histograms_when_asked() {
 fn what_uses_up_its_entries_is_not_warmed_up_with_them() {
     let (_responder, targets) = responder(Faults::default());
     let hour = Some(Duration::from_secs(3_600));
-    let options = Options { clients: None, warm_up: hour, duration: hour, ..options() };
+    // The responder is in this process.
+    let server_processes = vec![std::process::id()];
+    let options = Options { clients: None, warm_up: hour, duration: hour, server_processes, ..options() };
     let mut deletes = shipped("salford-d1a").unwrap();
-    deletes.own_entries = 500;
+    deletes.own_entries = 10_000;
     let result = driver::run(&deletes, &targets, &options).unwrap();
     assert!(result.is_clean(), "{result:?}");
-    assert_eq!((result.parameters.warm_up_seconds, result.operations_total()), (0.0, 500));
+    assert_eq!((result.parameters.warm_up_seconds, result.operations_total()), (0.0, 10_000));
+    assert!(result.cost.as_ref().is_some_and(|cost| cost.cpu_micros > 0), "the last second of it, too");
     assert!(result.notes.iter().any(|note| note.contains("used up")), "{:?}", result.notes);
 }
 

@@ -48,12 +48,20 @@ impl Observer {
 
     /// Takes what is due.
     pub(crate) fn observe(&mut self, now: u64, schedule: &Schedule) {
-        if self.processes.is_empty() || self.is_over || self.failure.is_some() || now < schedule.from {
-            return;
-        }
         let due = schedule.from + self.next_second * NANOS_PER_SECOND;
         let is_end = now >= schedule.to;
-        if now < due && !is_end {
+        if now >= due || is_end {
+            self.take(now, schedule, is_end);
+        }
+    }
+
+    /// Takes what there is, of a run that is over, maybe before its time.
+    pub(crate) fn observe_end(&mut self, now: u64, schedule: &Schedule) {
+        self.take(now, schedule, true);
+    }
+
+    fn take(&mut self, now: u64, schedule: &Schedule, is_end: bool) {
+        if self.processes.is_empty() || self.is_over || self.failure.is_some() || now < schedule.from {
             return;
         }
         let sample = match self.sample() {
