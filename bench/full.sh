@@ -6,7 +6,7 @@
 # leaves in that folder: one result for each part (JSON), report.html, report.csv, report-seconds.csv, report-figures.json, report.md
 # (tables of rates and CPU time), and log.txt. About 55 minutes on two quiet cores, 8 GB of disk.
 #
-# With --entries 1000000 --large 0 it is every workload with 1,000,000 entries and nothing else: two hours, 30 GB.
+# With --entries 1000000 --large 0 it is every workload with 1,000,000 entries and nothing else: an hour and a half, 30 GB.
 #
 # Results are saved after every workload. What fails is in the result with its reason, and the rest goes on; the same command again, after an interruption or a
 # failure, measures only what is not there yet.

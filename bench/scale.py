@@ -22,8 +22,8 @@ Every single result is a file of the folder, written when it is there. The same 
 take longer than --minutes ends by itself (code 3) and goes on in the same way. scale.md has the tables of all that is in the folder,
 scale.html the curves. Wanted (docs/performance.md): CPU time a search with the most entries at most 1.5 times that with the fewest.
 
-Entries and groups take about 22 minutes, at most 27, and 8 GB of disk; servers half an hour without 389 DS, whose own loader takes another half
-or more, and 20 GB.
+Entries and groups take about 22 minutes, at most 27, and 8 GB of disk; servers half an hour without 389 DS, whose own loader takes ten minutes
+more, on a busy machine an hour, and 20 GB.
 ./dev bench scale builds and installs what is needed.
 """
 

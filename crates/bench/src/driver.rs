@@ -481,7 +481,7 @@ fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
 
 pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) -> Schedule {
     let nanos = |duration: Duration| duration.as_nanos() as u64;
-    let warm_up = match workload.is_used_up() {
+    let warm_up = match workload.can_be_used_up() {
         true => Duration::ZERO,
         false => options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds)),
     };

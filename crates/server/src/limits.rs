@@ -109,7 +109,7 @@ pub const READ_AHEAD_ROUNDS: u8 = 32;
 /// How often an event loop looks whether it had to wait for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
-/// Time that a loop waits for it in a tick from which on it has requests read ahead, an eighth of the tick: what going the way of each request first costs.
+/// Time that a loop waits for the disk in a tick, an eighth of it, from which on it has requests read ahead: to wait less costs less than to go the way of each request first.
 pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
 
 /// Pages in a tick below which none of that is done, whatever else kept the loop from working.

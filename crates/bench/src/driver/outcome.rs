@@ -151,7 +151,7 @@ pub(crate) fn result(
     collected: Collected,
 ) -> WorkloadResult {
     let Schedule { start, warm_up_end, from, to } = collected.schedule;
-    let ended_early = workload.is_used_up() && collected.last < to && collected.last > from;
+    let ended_early = workload.can_be_used_up() && collected.last < to && collected.last > from;
     let measured_nanos = if ended_early { collected.last - from } else { to - from };
     let (cost, of_server, failure) = collected.observer.finish();
     let connections: usize =

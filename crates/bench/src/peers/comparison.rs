@@ -1,8 +1,8 @@
 //! Servers beside each other in one run: loaded in turn, asked the same, and put under the same load in alternation.
 //!
 //! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without housekeeping that would
-//! cost the one that is measured. What a system takes back of it meanwhile is read again before it goes on. Each round goes through the servers in another order, so that none always has the place
-//! after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server goes through all
+//! cost the one that is measured. What the system takes back of their files meanwhile is read again before their turn. Each round goes through
+//! the servers in another order, so that none always has the place after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server goes through all
 //! rounds before the next is loaded, which is said.
 //!
 //! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that is given what an
@@ -335,9 +335,10 @@ impl Run<'_> {
                 }
             }
             let Some(server) = &contestant.server else { continue };
-            let fits = process::disk_bytes(contestant.peer.folder()) < process::memory_bytes() / 2;
-            if takes_turns && !wants_start && fits {
-                process::read_in(contestant.peer.folder());
+            let folder = contestant.peer.folder();
+            let was_held = takes_turns && !wants_start;
+            if was_held && process::disk_bytes(folder) < process::memory_bytes() / 2 {
+                process::read_in(folder);
             }
             server.go_on();
             let target = Target {

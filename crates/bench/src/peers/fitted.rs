@@ -120,7 +120,7 @@ fn fit_own_entries(fitted: &mut Fitted) {
     let workload = &mut fitted.workload;
     let planned = workload.duration_seconds as f64;
     let run = fitted.options.duration.map_or(planned, |duration| duration.as_secs_f64());
-    if !workload.is_used_up() || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
+    if !workload.can_be_used_up() || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
         return;
     }
     let own = ((workload.own_entries as f64 * run / planned) as u64).max(OWN_ENTRIES_MIN);

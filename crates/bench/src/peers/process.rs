@@ -48,8 +48,7 @@ pub struct Cost {
 /// How long a tool may take that handles no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// How long a tool may take that reads or writes all data. The slowest loader here takes in a megabyte a second, and half a one where ten million entries are larger
-/// than its caches.
+/// How long a tool may take that reads or writes all data: at half a megabyte a second, the slowest loader here on a busy machine, there is time for two such files.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }

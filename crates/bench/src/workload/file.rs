@@ -555,7 +555,7 @@ impl Workload {
 
     /// Whether it does nothing but use up entries that were added before. It comes to its end by itself then, and a warm-up would leave less of it to be
     /// measured, or nothing.
-    pub(crate) fn is_used_up(&self) -> bool {
+    pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)
     }
