@@ -116,7 +116,8 @@ class Bench:
         server = self.server(run.server, run.data)
         output = os.path.join(self.raw, f"{row.name}-{name}-{number}.json")
         command = self.run_command(server, run.workload, output, seed(row, number))
-        command += ["--duration", f"{self.seconds}s"]
+        seconds = max(self.seconds, row.seconds)
+        command += ["--duration", f"{seconds}s"]
         for option, value in (("--clients", run.clients), ("--outstanding", run.outstanding), ("--rate", run.rate)):
             if value:
                 command += [option, str(value)]
@@ -125,7 +126,7 @@ class Bench:
         if run.floor:
             command.remove("--no-limit")
             command += ["--server-cpus", self.server_cpu]
-        beside = self.begin_beside(row, name, run, server, number) if run.beside else None
+        beside = self.begin_beside(row, name, run, server, number, seconds) if run.beside else None
         try:
             self.command(command, f"{row.name}.log", accepted=(0, 7))
         finally:
@@ -140,12 +141,12 @@ class Bench:
         say(f"{row.name}, round {number}: {name} {found[name].rate:,.0f}/s, {found[name].cpu:.2f} us CPU, p99 {found[name].p99:,.0f} us")
         return found
 
-    def begin_beside(self, row, name, run, server, number):
+    def begin_beside(self, row, name, run, server, number, seconds):
         """Another load on the same server, from before the warm-up to the end of the measured time."""
         output = os.path.join(self.raw, f"{row.name}-{name}-beside-{number}.json")
         command = self.run_command(server, run.beside, output, seed(row, number) + 1000)
         command[command.index("--warmup") + 1] = "0s"
-        command += ["--duration", f"{self.warmup + self.seconds + 1}s"]
+        command += ["--duration", f"{self.warmup + seconds + 1}s"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.5)
         return process, output

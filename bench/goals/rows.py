@@ -48,6 +48,7 @@ class Row:
     goals: tuple
     runs: dict = None
     special: str = None  # measured by a function of its own, see special.py
+    seconds: int = 0  # measured at least as long: an operation takes a server so long that fewer say nothing
 
 
 def cpu_of_slapd(limit, run="pando", slapd="slapd"):
@@ -123,7 +124,7 @@ ROWS = [
     Row("read", "base read, all attributes", (cpu_of_slapd(4.5),), both("people-read")),
     Row("compare", "compare", (cpu_of_slapd(4.5),), both("people-compare")),
     Row("prefix", "prefix substring, 11 matches", (cpu_of_slapd(15),), both("prefix.toml")),
-    Row("page", "one-level page of 100", (cpu_of_slapd(5),), both("page.toml", data=PAGES)),
+    Row("page", "one-level page of 100", (cpu_of_slapd(5),), both("page.toml", data=PAGES), seconds=30),
     Row("authentication", "search + bind, SSHA", (cpu_of_slapd(3.5),), both("people-authentication")),
     Row(
         "bind-new",
