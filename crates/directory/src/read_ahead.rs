@@ -5,14 +5,15 @@
 //! comes to, a refusal or a failure of the store, the request itself will meet it again and say so.
 //!
 //! Most requests need not be handed over: the loop itself [goes their way](look_ahead) as far as pages are in memory, and learns which is the next that is
-//! not.
+//! not. A search that comes to its end on that way has its answer.
 
 use std::hint::black_box;
 
-use ldap::{Authentication, Message, Request};
+use ldap::{Authentication, Message, Request, ResultCode};
 use store::{Absent, PageNumber, StoreError};
 
 use crate::access::Requester;
+use crate::bind::ExternalIdentity;
 use crate::controls::{ControlContext, RequestControls};
 use crate::rows::{ENTRIES, id_key};
 use crate::search::{Budget, Search, Step};
@@ -31,22 +32,40 @@ pub fn read_ahead(
     budget: &Budget,
     scratch: &mut Vec<u8>,
 ) -> usize {
-    go_through(snapshot, requester, message, budget, scratch).octets
+    scratch.clear();
+    go_through(snapshot, requester, ExternalIdentity::default(), message, budget, scratch).octets
 }
 
-/// Goes through the request as [`read_ahead`] does, but waits for no disk, and says what was not in memory. When that is nothing, the request itself will hardly
-/// wait. More than the budget has room for is called a walk.
+/// What came of looking ahead.
+#[derive(Default)]
+pub struct Looked {
+    /// What was not in memory. When that is nothing, the request itself will hardly wait.
+    pub absent: Absent,
+    /// A search that went well to its end meanwhile, so that nobody has to go its way again as long as the snapshot stands: its messages were appended.
+    pub search: Option<Search>,
+}
+
+/// Goes through the request as [`read_ahead`] does, but waits for no disk, and says what was not in memory. More than the budget has room for is called a
+/// walk. `external` is who asks as far as the connection tells. Nothing is appended to `out` but the messages of a search that is returned.
 pub fn look_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
+    external: ExternalIdentity,
     message: &Message<'_>,
     budget: &Budget,
-    scratch: &mut Vec<u8>,
-) -> Absent {
-    let look = || go_through(snapshot, requester, message, budget, scratch);
-    let (Gone { is_over, .. }, mut absent) = snapshot.state().read.without_waiting(look);
+    out: &mut Vec<u8>,
+) -> Looked {
+    let start = out.len();
+    let look = || go_through(snapshot, requester, external, message, budget, out);
+    let (Gone { is_over, search, .. }, mut absent) = snapshot.state().read.without_waiting(look);
     absent.is_walk |= !is_over && absent.pages.is_empty();
-    absent
+    // An explanation says how long it took, and what went wrong may go right.
+    let is_good = |search: &Search| !search.explains() && search.result_code() == Some(ResultCode::SUCCESS);
+    let search = search.filter(|search| absent.is_nothing() && is_good(search));
+    if search.is_none() {
+        out.truncate(start);
+    }
+    Looked { absent, search }
 }
 
 /// Brings pages that were absent into memory, and returns when they are there. A parked snapshot will do.
@@ -57,33 +76,51 @@ pub fn bring_in(snapshot: &Snapshot, pages: &[PageNumber]) -> Result<(), StoreEr
     snapshot.state().read.bring_in(pages)
 }
 
+/// Takes note of pages that were brought in for `snapshot` a moment ago: [`look_ahead`] takes them to be there.
+pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
+    snapshot.state().read.has_brought_in(pages);
+}
+
 /// How far somebody has gone the way of a request.
 struct Gone {
     /// Octets of answers or rows on the way.
     octets: usize,
     is_over: bool,
+    /// A search that is over.
+    search: Option<Search>,
 }
 
 impl Gone {
-    const NOWHERE: Gone = Gone { octets: 0, is_over: true };
+    /// All the way of something else than a search.
+    fn all(octets: usize) -> Gone {
+        Gone { octets, is_over: true, search: None }
+    }
 }
 
 fn go_through(
     snapshot: &Snapshot,
     requester: &Requester,
+    external: ExternalIdentity,
     message: &Message<'_>,
     budget: &Budget,
-    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
 ) -> Gone {
     let dn = match &message.request {
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
-            let search = controls
-                .and_then(|controls| Search::start(snapshot, requester, message.id, request, &controls));
-            let Ok(mut search) = search else { return Gone::NOWHERE };
-            scratch.clear();
-            let step = search.run(snapshot, scratch, budget);
-            return Gone { octets: scratch.len(), is_over: step != Step::More };
+            let search = controls.and_then(|controls| {
+                let controls = RequestControls { external, ..controls };
+                Search::start(snapshot, requester, message.id, request, &controls)
+            });
+            let Ok(mut search) = search else { return Gone::all(0) };
+            let start = out.len();
+            let step = search.run(snapshot, out, budget);
+            let octets = out.len() - start;
+            return Gone {
+                octets,
+                is_over: step != Step::More,
+                search: (step == Step::Done).then_some(search),
+            };
         }
         Request::Bind(request) if matches!(request.authentication, Authentication::Simple(_)) => request.name,
         Request::Compare(request) => request.entry,
@@ -92,10 +129,10 @@ fn go_through(
         Request::Modify(request) => request.object,
         Request::ModifyDn(request) => request.entry,
         Request::Bind(_) | Request::Unbind | Request::Abandon(_) | Request::Extended(_) => {
-            return Gone::NOWHERE;
+            return Gone::all(0);
         }
     };
-    Gone { octets: read_entry(snapshot, dn).unwrap_or(0), is_over: true }
+    Gone::all(read_entry(snapshot, dn).unwrap_or(0))
 }
 
 /// Finds an entry and reads its row, if there is one; where there is none, the rows beside its name.
@@ -147,13 +184,27 @@ mod tests {
         ];
         let budget = Budget { entries_examined_max: 10, out_bytes_max: 1_000 };
         let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let external = ExternalIdentity::default();
         for (request, expected) in cases {
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
             // All of it has just been read.
-            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
-            assert!(absent.is_nothing(), "{request:?}: {absent:?}");
+            let mut out = b"before".to_vec();
+            let looked = look_ahead(&snapshot, &requester, external, &message, &budget, &mut out);
+            assert!(looked.absent.is_nothing(), "{request:?}: {:?}", looked.absent);
+            assert_eq!(looked.search.is_some(), matches!(request, Request::Search(_)));
+            let answer = out.strip_prefix(b"before").unwrap();
+            if let Request::Search(request) = request {
+                let mut expected = Vec::new();
+                let mut search =
+                    Search::start(&snapshot, &requester, message.id, &request, &RequestControls::default())
+                        .unwrap();
+                assert_eq!(search.run(&snapshot, &mut expected, &budget), Step::Done);
+                assert_eq!(answer, expected);
+            } else {
+                assert_eq!(answer, b"");
+            }
         }
     }
 
@@ -174,8 +225,11 @@ mod tests {
             let request = Request::Search(request);
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let budget = Budget { entries_examined_max, out_bytes_max: 100_000 };
-            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            let (external, mut out) = (ExternalIdentity::default(), Vec::new());
+            let Looked { absent, search } =
+                look_ahead(&snapshot, &requester, external, &message, &budget, &mut out);
             assert!(absent.pages.is_empty(), "{absent:?}");
+            assert_eq!((search.is_none(), out.is_empty()), (absent.is_walk, absent.is_walk));
             absent.is_walk
         };
         assert!(!is_walk("(cn=7)", 10));

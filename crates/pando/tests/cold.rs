@@ -13,8 +13,8 @@ use std::path::Path;
 use bench::cgroup::forget_pages;
 use client::Connection;
 use ldap::{
-    CompareRequest, Controls, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest,
-    SelectionBuf,
+    Authentication, BindRequest, CompareRequest, Controls, FilterBuf, Message, MessageId, Request,
+    ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use support::pando::{Start, command};
@@ -193,4 +193,23 @@ fn writes_and_binds_work_beside_it(pando: &Pando) {
     assert_eq!(connection.bind(&entry, "another").unwrap().code, ResultCode::INVALID_CREDENTIALS);
     assert!(connection.bind(&entry, "a password").unwrap().is_success());
     assert_eq!(connection.entry(&entry, &["sn"]).unwrap().unwrap().text("sn"), Some("x".to_owned()));
+    a_bind_counts_for_what_is_sent_with_it(&mut connection, &entry);
+}
+
+/// What was found out for whoever asked before is not the answer to whoever asks now.
+fn a_bind_counts_for_what_is_sent_with_it(connection: &mut Connection, entry: &str) {
+    let (filter, selection) = (FilterBuf::parse("(sn=x)").unwrap(), SelectionBuf::from_iter(["sn"]));
+    let search = SearchRequest::new(entry, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+    let bind = BindRequest { version: 3, name: "", authentication: Authentication::Simple(b"") };
+    let requests = [Request::Search(search), Request::Bind(bind), Request::Search(search)];
+    let mut bytes = Vec::new();
+    for (id, request) in (1..).map(|id| MessageId(2_000_000 + id)).zip(requests) {
+        Message { id, request, controls: Controls::NONE }.encode(&mut bytes);
+    }
+    connection.send_bytes(&bytes).unwrap();
+    let replies = [1, 2, 3].map(|id| connection.reply(MessageId(2_000_000 + id)).unwrap());
+    let [before, bound, after] = replies.map(|reply| (reply.outcome.code, reply.entries.len()));
+    assert_eq!((before, bound), ((ResultCode::SUCCESS, 1), (ResultCode::SUCCESS, 0)));
+    assert_eq!(after.1, 0, "an anonymous client reads nothing here, but was told {}", after.0);
+    assert_ne!(after.0, ResultCode::SUCCESS);
 }

@@ -19,7 +19,7 @@ use crate::limits::{
     READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::mailbox::Written;
-use crate::read_ahead::{Ahead, ReadingAhead};
+use crate::read_ahead::{Ahead, Looked, ReadingAhead};
 use crate::session::{Next, Session};
 use crate::stream::Stream;
 
@@ -229,13 +229,14 @@ impl Connection {
         loop {
             if *consumed < input.len() {
                 let rest = input.get(*consumed..).unwrap_or_default();
-                let ready = self.ready(context, rest);
-                if ready == 0 {
-                    self.waiting = Waiting::ReadAhead;
-                    return Reading::Idle;
-                }
                 if let Err(error) = context.catch_up() {
                     return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
+                }
+                let (ready, mut looked) = self.ready(context, rest);
+                if ready == 0 {
+                    context.give_back(looked);
+                    self.waiting = Waiting::ReadAhead;
+                    return Reading::Idle;
                 }
                 let unsent = self.unsent();
                 let received = self.session.receive(
@@ -243,7 +244,9 @@ impl Connection {
                     rest.get(..ready).unwrap_or(rest),
                     &mut self.output,
                     unsent,
+                    looked.as_deref_mut(),
                 );
+                context.give_back(looked);
                 let is_cut = ready < rest.len() && received.consumed > 0;
                 *consumed += received.consumed;
                 self.waiting = match received.next {
@@ -277,17 +280,21 @@ impl Connection {
         }
     }
 
-    /// How much of `input` the session may look at now; nothing while it is read ahead.
+    /// How much of `input` the session may look at now, nothing while it is read ahead, and what was found out about that.
     #[inline]
-    fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
+    fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Looked>>) {
         if self.ahead == ReadingAhead::default() && !context.is_cold() {
-            return input.len();
+            return (input.len(), None);
         }
+        let mut looked = None;
         let look = |input: &[u8]| match context.is_cold() {
-            true => self.session.look_ahead(context, input),
+            true => {
+                let looked = looked.insert(context.spare_looked.take().unwrap_or_default());
+                self.session.look_ahead(context, input, looked)
+            }
             false => Ahead::all(input),
         };
-        self.ahead.ready(input, look)
+        (self.ahead.ready(input, look), looked)
     }
 
     /// One read. `Some` when the connection is at its end.

@@ -10,7 +10,7 @@ use store::StoreError;
 use crate::config::OnlineSettings;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
-use crate::read_ahead::{Coldness, Errand, ReadAheadPool};
+use crate::read_ahead::{Coldness, Errand, Looked, ReadAheadPool};
 use crate::scan_pool::ScanPool;
 use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
@@ -48,8 +48,8 @@ pub(crate) struct Context {
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
     pub(crate) errands: Vec<Errand>,
-    /// For what is looked at and thrown away.
-    pub(crate) scratch: Vec<u8>,
+    /// For the next look at requests, see [`give_back`](Context::give_back).
+    pub(crate) spare_looked: Option<Box<Looked>>,
     /// Whether this loop waits for the disk; `None` where nobody can do that for it.
     coldness: Option<Coldness>,
 }
@@ -78,7 +78,7 @@ impl Context {
             kept_input: 0,
             outbox: Vec::new(),
             errands: Vec::new(),
-            scratch: Vec::new(),
+            spare_looked: None,
             coldness: Some(Coldness::new(Instant::now())),
         })
     }
@@ -105,6 +105,15 @@ impl Context {
     /// Whether requests are to be read ahead, because the data is not in memory.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(Coldness::is_cold)
+    }
+
+    /// Keeps the room of a look that nobody needs any more for the next.
+    #[inline]
+    pub(crate) fn give_back(&mut self, looked: Option<Box<Looked>>) {
+        if let Some(mut looked) = looked {
+            looked.clear();
+            self.spare_looked = Some(looked);
+        }
     }
 
     /// Makes sure that everything that was answered before now is visible. Called after requests were received and before

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::Requester;
+use directory::read_ahead::has_brought_in;
 use ldap::ResultCode;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -306,7 +307,8 @@ impl EventLoop {
                 Letter::Scanned(address) => self.deliver(address, |connection, _, _| {
                     connection.scanned(address.ticket);
                 }),
-                Letter::ReadAhead(addresses) => {
+                Letter::ReadAhead(addresses, pages) => {
+                    has_brought_in(&self.context.snapshot, &pages);
                     for address in addresses {
                         self.deliver(address, |connection, _, _| connection.read_ahead());
                     }

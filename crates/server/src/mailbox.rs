@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::Outcome;
 use mio::Waker;
+use store::PageNumber;
 
 use crate::config::OnlineSettings;
 use crate::hash_pool::HashDone;
@@ -44,8 +45,8 @@ pub(crate) enum Letter {
     Hashed(HashDone),
     /// A piece of a search can be sent.
     Scanned(Address),
-    /// What these waited for was read ahead, an errand each.
-    ReadAhead(Vec<Address>),
+    /// What these waited for was read ahead, an errand each, and the pages that were brought in for them.
+    ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
     /// The settings have changed.

@@ -3,15 +3,16 @@
 //! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
 //! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
 //! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to its end is answered at once, whatever others
-//! wait for. For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
+//! wait for, and a search with what was found on the way ([`Looked`]). For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
 //! lack, and looks again. Requests that go through many rows are not worth that: a thread goes through them as a whole.
-//! The loop alone answers; what is found before is thrown away, so nothing depends on whether, when or by whom a request was read ahead.
+//! The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when or by whom a request was read ahead.
 //!
 //! The threads are started when they are first wanted: a directory that fits into memory never has them.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +20,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use directory::bind::ExternalIdentity;
 use directory::read_ahead::{self, read_ahead};
-use directory::search::Budget;
+use directory::search::{Budget, Search};
 use directory::{Directory, Requester, Snapshot};
-use ldap::{DecodeLimits, Message};
+use ldap::{DecodeLimits, Message, Request};
 use store::PageNumber;
 
+use crate::context::Context;
 use crate::limits::{
     BUFFER_SIZE, COLD_PAGES_MIN, COLD_TICK, COLD_TICKS, COLD_WAIT_MIN, READ_AHEAD_LOOK_ENTRIES,
     READ_AHEAD_LOOKS, READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES, READ_AHEAD_NICENESS,
@@ -143,43 +146,81 @@ impl ReadingAhead {
     }
 }
 
+/// What a look found out about requests at the front of an input, in their order: who answers them need not go their way again.
+/// Of use to the connection whose input that is, and until the snapshot is another.
+#[derive(Default)]
+pub(crate) struct Looked {
+    /// Of each request the search, if it is one that is over, and where its messages are.
+    searches: VecDeque<Option<(Search, Range<usize>)>>,
+    messages: Vec<u8>,
+}
+
+impl Looked {
+    /// The search that the next request is, if it is over. To be called once for each of them.
+    pub(crate) fn next(&mut self) -> Option<(Search, &[u8])> {
+        let (search, messages) = self.searches.pop_front()??;
+        Some((search, self.messages.get(messages)?))
+    }
+
+    /// Forgets all of it, but for a moderate room.
+    pub(crate) fn clear(&mut self) {
+        self.searches.clear();
+        self.messages.clear();
+        self.messages.shrink_to(2 * SLICE_BYTES_MAX);
+    }
+}
+
 /// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes errands of what is not.
+/// `external` is who asks as far as the connection tells.
 pub(crate) fn look_ahead(
-    snapshot: &Snapshot,
+    context: &mut Context,
     address: Address,
     requester: &Arc<Requester>,
+    external: ExternalIdentity,
     input: &[u8],
-    limits: &DecodeLimits,
-    scratch: &mut Vec<u8>,
-) -> (Ahead, Vec<Errand>) {
-    let (mut ready, mut end, mut found) = (0, 0, Vec::new());
+    looked: &mut Looked,
+) -> Ahead {
+    let limits = context.decode_limits(**requester != Requester::Anonymous);
+    let (mut ready, mut end, mut letters) = (0, 0, 0);
+    // Whether what comes next is asked by the same requester and of the same directory, whatever came before.
+    let mut is_same = true;
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
-            if found.is_empty() {
+            if letters == 0 {
                 // What follows is for the session, which waits for the rest of it or says what is wrong.
-                return (Ahead::all(input), found);
+                return Ahead::all(input);
             }
             break;
         };
-        let decoded = Message::decode(frame, limits);
-        let absent =
-            decoded.map(|message| read_ahead::look_ahead(snapshot, requester, &message, &LOOK, scratch));
-        let absent = absent.unwrap_or_default();
-        if absent.is_walk && end == 0 {
+        let start = looked.messages.len();
+        let decoded = Message::decode(frame, &limits).ok();
+        let mut look = |message: &Message<'_>| {
+            let messages = &mut looked.messages;
+            read_ahead::look_ahead(&context.snapshot, requester, external, message, &LOOK, messages)
+        };
+        let found = decoded.as_ref().map(&mut look).unwrap_or_default();
+        if found.absent.is_walk && end == 0 {
             let errands = errands(address, requester, input, limits.message_size_max);
-            return (Ahead { ready: 0, letters: errands.len() as u32, is_all: true }, errands);
-        } else if absent.is_walk {
+            letters = errands.len() as u32;
+            context.errands.extend(errands);
+            return Ahead { ready: 0, letters, is_all: true };
+        } else if found.absent.is_walk {
             // It is gone through when it is the first.
             break;
         }
         end += frame.len();
-        if !absent.pages.is_empty() {
-            found.push(Errand { address, what: What::Pages(absent.pages) });
-        } else if found.is_empty() {
+        if !found.absent.pages.is_empty() {
+            letters += 1;
+            context.errands.push(Errand { address, what: What::Pages(found.absent.pages) });
+        } else if letters == 0 {
             ready = end;
+            let search = found.search.filter(|_| is_same);
+            looked.searches.push_back(search.map(|search| (search, start..looked.messages.len())));
         }
+        is_same &= decoded
+            .is_some_and(|message| matches!(message.request, Request::Search(_) | Request::Compare(_)));
     }
-    (Ahead { ready, letters: found.len() as u32, is_all: false }, found)
+    Ahead { ready, letters, is_all: false }
 }
 
 /// The message at the front, if it is there as a whole and may be looked at.
@@ -340,10 +381,11 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
         }));
         errands.sort_by_key(|errand| errand.address.event_loop);
         for done in errands.chunk_by(|one, other| one.address.event_loop == other.address.event_loop) {
-            let addresses: Vec<Address> = done.iter().map(|errand| errand.address).collect();
-            let event_loop = addresses.first().map_or(0, |address| usize::from(address.event_loop));
+            let event_loop = done.first().map_or(0, |errand| usize::from(errand.address.event_loop));
+            let addresses = done.iter().map(|errand| errand.address).collect();
+            let pages = done.iter().flat_map(Errand::pages).copied().collect();
             if let Some(mailbox) = mailboxes.get(event_loop) {
-                mailbox.post(Letter::ReadAhead(addresses));
+                mailbox.post(Letter::ReadAhead(addresses, pages));
             }
         }
         errands.clear();
@@ -352,12 +394,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
 
 /// Does the errands: brings in the pages of all of them together, and then goes through requests.
 fn go(errands: &[Errand], snapshot: &mut Snapshot, scratch: &mut Vec<u8>, figures: &ReadAheadFigures) {
-    let mut pages = Vec::with_capacity(READ_AHEAD_PAGES);
-    for errand in errands {
-        if let What::Pages(of_errand) = &errand.what {
-            pages.extend_from_slice(of_errand);
-        }
-    }
+    let pages: Vec<PageNumber> = errands.iter().flat_map(Errand::pages).copied().collect();
     if !pages.is_empty() && read_ahead::bring_in(snapshot, &pages).is_ok() {
         figures.pages.fetch_add(pages.len() as u64, Ordering::Relaxed);
     }
@@ -389,6 +426,14 @@ fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scrat
 impl Errand {
     fn is_pages(&self) -> bool {
         matches!(self.what, What::Pages(_))
+    }
+
+    /// Pages to bring in; none of requests.
+    fn pages(&self) -> &[PageNumber] {
+        match &self.what {
+            What::Pages(pages) => pages,
+            What::Requests { .. } => &[],
+        }
     }
 }
 

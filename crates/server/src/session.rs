@@ -34,7 +34,7 @@ use crate::counters::Operation;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
-use crate::read_ahead::{Ahead, look_ahead};
+use crate::read_ahead::{Ahead, Looked, look_ahead};
 use changes::HeldChange;
 use searches::SharedRest;
 
@@ -163,23 +163,19 @@ impl Session {
     }
 
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
-    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
-        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
-        let (address, scratch) = (self.address(context), &mut context.scratch);
-        let (ahead, errands) =
-            look_ahead(&context.snapshot, address, &self.requester, input, &limits, scratch);
-        context.errands.extend(errands);
-        ahead
+    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], looked: &mut Looked) -> Ahead {
+        look_ahead(context, self.address(context), &self.requester, self.external, input, looked)
     }
 
     /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;
-    /// `unsent` is how many bytes are waiting besides.
+    /// `unsent` is how many bytes are waiting besides. `looked` is what a look at the same input on the same snapshot found.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
         input: &[u8],
         out: &mut Vec<u8>,
         unsent: usize,
+        mut looked: Option<&mut Looked>,
     ) -> Received {
         let mut consumed = 0;
         let start = out.len();
@@ -198,8 +194,9 @@ impl Session {
                     return Received { consumed, next };
                 }
             };
+            let looked = looked.as_deref_mut().and_then(Looked::next);
             let taken = match Message::decode(frame, &limits) {
-                Ok(message) => self.dispatch(context, &message, frame, out),
+                Ok(message) => self.dispatch(context, &message, frame, looked, out),
                 Err(error) => self.refuse(context, &error, out),
             };
             match taken {
@@ -249,6 +246,7 @@ impl Session {
         context: &mut Context,
         message: &Message<'_>,
         frame: &[u8],
+        looked: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> Taken {
         if let Request::Bind(_) = message.request
@@ -291,7 +289,10 @@ impl Session {
             }
         };
         match &message.request {
-            Request::Search(request) => self.search(context, asked, request, &controls, out),
+            Request::Search(request) => match looked {
+                Some(looked) if !self.wants_slice() => self.looked_search(context, asked, looked, out),
+                _ => self.search(context, asked, request, &controls, out),
+            },
             Request::Bind(request) => self.bind(context, asked, request, out),
             Request::Compare(request) => self.compare(context, asked, request, &controls, out),
             Request::Extended(request) => self.extended(context, &asked, request, out),

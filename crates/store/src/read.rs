@@ -209,6 +209,11 @@ impl Read {
         self.txn.bring_in(pages).map_err(StoreError::from)
     }
 
+    /// Takes note that pages have just been [brought in](Read::bring_in) elsewhere: for a while [who must not wait](Read::without_waiting) takes them to be there.
+    pub fn has_brought_in(&self, pages: &[PageNumber]) {
+        self.txn.has_brought_in(pages);
+    }
+
     /// The names of all maps in the data file, known to this program or not.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         self.txn.map_names().map_err(|failure| self.error(failure))

@@ -94,6 +94,18 @@ impl Session {
         self.keep(asked, Work::Search { search: Box::new(search), deadline, rest });
     }
 
+    /// Answers with a search that is over and its messages.
+    pub(super) fn looked_search(
+        &self,
+        context: &Context,
+        asked: Asked,
+        (search, messages): (Search, &[u8]),
+        out: &mut Vec<u8>,
+    ) {
+        out.extend_from_slice(messages);
+        finish_search(context, self.number, asked, &search);
+    }
+
     /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it. False when it failed in
     /// the middle of a message, so that the connection is of no more use.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {

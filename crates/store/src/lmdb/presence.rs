@@ -56,13 +56,17 @@ const TRUST: u64 = 1024;
 const VALUE_PAGES_MAX: u64 = 16;
 
 /// What a transaction knows of the pages.
-#[derive(Default)]
 pub(super) struct Presence {
     /// While somebody looks.
     absent: Absent,
-    /// Empty until somebody looks.
     seen: Box<[Sighting]>,
     absent_count: u64,
+}
+
+impl Default for Presence {
+    fn default() -> Presence {
+        Presence { absent: Absent::default(), seen: vec![Sighting::default(); SEEN].into(), absent_count: 0 }
+    }
 }
 
 /// A page that was in memory, and how many were not until then. All zeroes is none: page 0 belongs to no tree.
@@ -110,9 +114,6 @@ impl Txn {
     fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
         let Some(tree) = self.tree(map)? else { return Ok(()) };
         let presence = &mut *self.presence().borrow_mut();
-        if presence.seen.is_empty() {
-            presence.seen = vec![Sighting::default(); SEEN].into();
-        }
         let mut has = |page| presence.has(tree.file, page);
         let absent = match self.known_place(map, key) {
             Some(place) => tree.file.pages_of(&place).find(|page| !has(*page)).map(one),
@@ -130,6 +131,14 @@ impl Txn {
 
     fn presence(&self) -> &RefCell<Presence> {
         self.presence.get_or_init(Box::default)
+    }
+
+    /// Takes note of pages that somebody else has just brought in.
+    pub(crate) fn has_brought_in(&self, pages: &[PageNumber]) {
+        let presence = &mut *self.presence().borrow_mut();
+        for page in pages {
+            presence.see(page.0);
+        }
     }
 
     /// Where a row lies that is known to do so.
@@ -151,18 +160,19 @@ const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_I
 impl Presence {
     /// Whether a page is in memory, as far as is known.
     fn has(&mut self, file: File, page: u64) -> bool {
-        let count = self.absent_count;
-        let Some(place) = self.seen.get_mut(page as usize % SEEN) else { return true };
-        if place.page != page || count - place.absent_count > TRUST {
-            if !file.is_resident(page) {
-                self.absent_count += 1;
-                return false;
-            }
-            place.page = page;
+        let seen = self.seen[page as usize % SEEN];
+        let is_known = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
+        if !is_known && !file.is_resident(page) {
+            self.absent_count += 1;
+            return false;
         }
         // It is about to be read, which keeps it.
-        place.absent_count = count;
+        self.see(page);
         true
+    }
+
+    fn see(&mut self, page: u64) {
+        self.seen[page as usize % SEEN] = Sighting { page, absent_count: self.absent_count };
     }
 }
 
