@@ -19,7 +19,7 @@ use crate::limits::{
     READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::mailbox::Written;
-use crate::read_ahead::{Ahead, Looked, ReadingAhead};
+use crate::read_ahead::{Ahead, Answers, ReadingAhead};
 use crate::session::{Next, Session};
 use crate::stream::Stream;
 
@@ -232,9 +232,9 @@ impl Connection {
                 if let Err(error) = context.catch_up() {
                     return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
                 }
-                let (ready, mut looked) = self.ready(context, rest);
+                let (ready, mut answers) = self.ready(context, rest);
                 if ready == 0 {
-                    context.give_back(looked);
+                    context.give_back(answers);
                     self.waiting = Waiting::ReadAhead;
                     return Reading::Idle;
                 }
@@ -244,9 +244,9 @@ impl Connection {
                     rest.get(..ready).unwrap_or(rest),
                     &mut self.output,
                     unsent,
-                    looked.as_deref_mut(),
+                    answers.as_deref_mut(),
                 );
-                context.give_back(looked);
+                context.give_back(answers);
                 let is_cut = ready < rest.len() && received.consumed > 0;
                 *consumed += received.consumed;
                 self.waiting = match received.next {
@@ -280,21 +280,21 @@ impl Connection {
         }
     }
 
-    /// How much of `input` the session may look at now, nothing while it is read ahead, and what was found out about that.
+    /// How much of `input` the session may look at now, nothing while it is read ahead, and the answers that are known by then.
     #[inline]
-    fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Looked>>) {
+    fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Answers>>) {
         if self.ahead == ReadingAhead::default() && !context.is_cold() {
             return (input.len(), None);
         }
-        let mut looked = None;
+        let mut answers = None;
         let look = |input: &[u8]| match context.is_cold() {
             true => {
-                let looked = looked.insert(context.spare_looked.take().unwrap_or_default());
-                self.session.look_ahead(context, input, looked)
+                let answers = answers.insert(context.spare_answers.take().unwrap_or_default());
+                self.session.look_ahead(context, input, answers)
             }
             false => Ahead::all(input),
         };
-        (self.ahead.ready(input, look), looked)
+        (self.ahead.ready(input, look), answers)
     }
 
     /// One read. `Some` when the connection is at its end.

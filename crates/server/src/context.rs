@@ -10,7 +10,7 @@ use store::StoreError;
 use crate::config::OnlineSettings;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
-use crate::read_ahead::{Coldness, Errand, Looked, ReadAheadPool};
+use crate::read_ahead::{Answers, Coldness, Errand, ReadAheadPool};
 use crate::scan_pool::ScanPool;
 use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
@@ -49,7 +49,7 @@ pub(crate) struct Context {
     /// Requests of this pass to be read ahead.
     pub(crate) errands: Vec<Errand>,
     /// For the next look at requests, see [`give_back`](Context::give_back).
-    pub(crate) spare_looked: Option<Box<Looked>>,
+    pub(crate) spare_answers: Option<Box<Answers>>,
     /// Whether this loop waits for the disk; `None` where nobody can do that for it.
     coldness: Option<Coldness>,
 }
@@ -78,7 +78,7 @@ impl Context {
             kept_input: 0,
             outbox: Vec::new(),
             errands: Vec::new(),
-            spare_looked: None,
+            spare_answers: None,
             coldness: Some(Coldness::new(Instant::now())),
         })
     }
@@ -109,10 +109,10 @@ impl Context {
 
     /// Keeps the room of a look that nobody needs any more for the next.
     #[inline]
-    pub(crate) fn give_back(&mut self, looked: Option<Box<Looked>>) {
-        if let Some(mut looked) = looked {
-            looked.clear();
-            self.spare_looked = Some(looked);
+    pub(crate) fn give_back(&mut self, answers: Option<Box<Answers>>) {
+        if let Some(mut answers) = answers {
+            answers.clear();
+            self.spare_answers = Some(answers);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
 //! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
 //! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to its end is answered at once, whatever others
-//! wait for, and a search with what was found on the way ([`Looked`]). For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
+//! wait for, and a search with what was found on the way ([`Answers`]). For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
 //! lack, and looks again. Requests that go through many rows are not worth that: a thread goes through them as a whole.
 //! The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when or by whom a request was read ahead.
 //!
@@ -146,16 +146,16 @@ impl ReadingAhead {
     }
 }
 
-/// What a look found out about requests at the front of an input, in their order: who answers them need not go their way again.
+/// Answers that a look came to, of requests at the front of an input, in their order: who sends them need not go their way again.
 /// Of use to the connection whose input that is, and until the snapshot is another.
 #[derive(Default)]
-pub(crate) struct Looked {
+pub(crate) struct Answers {
     /// Of each request the search, if it is one that is over, and where its messages are.
     searches: VecDeque<Option<(Search, Range<usize>)>>,
     messages: Vec<u8>,
 }
 
-impl Looked {
+impl Answers {
     /// The search that the next request is, if it is over. To be called once for each of them.
     pub(crate) fn next(&mut self) -> Option<(Search, &[u8])> {
         let (search, messages) = self.searches.pop_front()??;
@@ -178,7 +178,7 @@ pub(crate) fn look_ahead(
     requester: &Arc<Requester>,
     external: ExternalIdentity,
     input: &[u8],
-    looked: &mut Looked,
+    answers: &mut Answers,
 ) -> Ahead {
     let limits = context.decode_limits(**requester != Requester::Anonymous);
     let (mut ready, mut end, mut letters) = (0, 0, 0);
@@ -192,13 +192,13 @@ pub(crate) fn look_ahead(
             }
             break;
         };
-        let start = looked.messages.len();
+        let messages = &mut answers.messages;
+        let start = messages.len();
         let decoded = Message::decode(frame, &limits).ok();
-        let mut look = |message: &Message<'_>| {
-            let messages = &mut looked.messages;
+        let found = decoded.as_ref().map(|message| {
             read_ahead::look_ahead(&context.snapshot, requester, external, message, &LOOK, messages)
-        };
-        let found = decoded.as_ref().map(&mut look).unwrap_or_default();
+        });
+        let found = found.unwrap_or_default();
         if found.absent.is_walk && end == 0 {
             let errands = errands(address, requester, input, limits.message_size_max);
             letters = errands.len() as u32;
@@ -215,7 +215,7 @@ pub(crate) fn look_ahead(
         } else if letters == 0 {
             ready = end;
             let search = found.search.filter(|_| is_same);
-            looked.searches.push_back(search.map(|search| (search, start..looked.messages.len())));
+            answers.searches.push_back(search.map(|search| (search, start..answers.messages.len())));
         }
         is_same &= decoded
             .is_some_and(|message| matches!(message.request, Request::Search(_) | Request::Compare(_)));

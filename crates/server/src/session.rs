@@ -34,7 +34,7 @@ use crate::counters::Operation;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
-use crate::read_ahead::{Ahead, Looked, look_ahead};
+use crate::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
 use searches::SharedRest;
 
@@ -163,19 +163,19 @@ impl Session {
     }
 
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
-    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], looked: &mut Looked) -> Ahead {
-        look_ahead(context, self.address(context), &self.requester, self.external, input, looked)
+    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], answers: &mut Answers) -> Ahead {
+        look_ahead(context, self.address(context), &self.requester, self.external, input, answers)
     }
 
     /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;
-    /// `unsent` is how many bytes are waiting besides. `looked` is what a look at the same input on the same snapshot found.
+    /// `unsent` is how many bytes are waiting besides. `answers` are what a look at the same input on the same snapshot came to.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
         input: &[u8],
         out: &mut Vec<u8>,
         unsent: usize,
-        mut looked: Option<&mut Looked>,
+        mut answers: Option<&mut Answers>,
     ) -> Received {
         let mut consumed = 0;
         let start = out.len();
@@ -194,9 +194,9 @@ impl Session {
                     return Received { consumed, next };
                 }
             };
-            let looked = looked.as_deref_mut().and_then(Looked::next);
+            let answer = answers.as_deref_mut().and_then(Answers::next);
             let taken = match Message::decode(frame, &limits) {
-                Ok(message) => self.dispatch(context, &message, frame, looked, out),
+                Ok(message) => self.dispatch(context, &message, frame, answer, out),
                 Err(error) => self.refuse(context, &error, out),
             };
             match taken {
@@ -246,7 +246,7 @@ impl Session {
         context: &mut Context,
         message: &Message<'_>,
         frame: &[u8],
-        looked: Option<(Search, &[u8])>,
+        answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> Taken {
         if let Request::Bind(_) = message.request
@@ -289,8 +289,8 @@ impl Session {
             }
         };
         match &message.request {
-            Request::Search(request) => match looked {
-                Some(looked) if !self.wants_slice() => self.looked_search(context, asked, looked, out),
+            Request::Search(request) => match answer {
+                Some(answer) if !self.wants_slice() => self.found_search(context, asked, answer, out),
                 _ => self.search(context, asked, request, &controls, out),
             },
             Request::Bind(request) => self.bind(context, asked, request, out),

@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Answers with a search that is over and its messages.
-    pub(super) fn looked_search(
+    pub(super) fn found_search(
         &self,
         context: &Context,
         asked: Asked,
