@@ -20,6 +20,14 @@ impl Default for AttributeNumbers {
 }
 
 impl AttributeNumbers {
+    /// Bytes of memory that they hold besides themselves.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            AttributeNumbers::One(_) => 0,
+            AttributeNumbers::Several(all) => all.capacity() * size_of::<AttrId>(),
+        }
+    }
+
     /// Adds a number at the end.
     pub(crate) fn push(&mut self, id: AttrId) {
         match self {

@@ -416,6 +416,24 @@ impl Search {
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
     }
 
+    /// Bytes of memory that the search holds, itself included, as it is now. What a [`PartScanner`] of it holds comes on
+    /// top: [`part_bytes`](Search::part_bytes).
+    pub fn memory_bytes(&mut self) -> usize {
+        let work = match &mut self.work {
+            Work::Made(results) => results.messages.capacity() + results.ends.capacity() * size_of::<usize>(),
+            Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
+        };
+        size_of::<Search>() + work + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
+    }
+
+    /// Bytes of memory that each [`PartScanner`] of this search holds, its results apart.
+    pub fn part_bytes(&mut self) -> usize {
+        match &mut self.work {
+            Work::Made(_) => 0,
+            Work::Tree(search) => search.scanner.copy_bytes(),
+        }
+    }
+
     /// Seconds that the search may take; 0 for any time.
     pub fn time_limit_seconds(&self) -> u32 {
         self.time_limit_seconds

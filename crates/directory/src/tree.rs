@@ -37,6 +37,11 @@ pub struct NormalName {
 }
 
 impl NormalName {
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
     /// The normal form of `dn`.
     pub fn of(dn: &Dn<'_>, schema: &Schema) -> NormalName {
         let mut name = NormalName { key: Vec::with_capacity(64), ends: Vec::with_capacity(8), failure: None };

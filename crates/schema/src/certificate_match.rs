@@ -137,6 +137,9 @@ pub(crate) enum ComponentAssertion {
     List(Vec<Part>),
 }
 
+/// What one part of an assertion takes, with a name in it.
+const PART_BYTES: usize = 128;
+
 /// One part of an assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -170,6 +173,15 @@ pub(crate) enum Part {
 }
 
 impl ComponentAssertion {
+    /// Bytes of memory that it holds besides itself, about: parts are few and hold a name or a number each.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let parts = match self {
+            ComponentAssertion::Certificate(parts) | ComponentAssertion::List(parts) => [Some(parts), None],
+            ComponentAssertion::Pair(pair) => [pair[0].as_ref(), pair[1].as_ref()],
+        };
+        parts.into_iter().flatten().map(|parts| parts.capacity() * PART_BYTES).sum()
+    }
+
     /// Reads a CertificateAssertion (RFC 4523 section A.2).
     pub(crate) fn certificate(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
         Ok(ComponentAssertion::Certificate(certificate_parts(schema, text(value)?)?))

@@ -10,9 +10,9 @@ use memchr::{memchr, memchr2};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces, is_plain, is_printable};
 
-/// Longest piece that is searched for here. Comparing at every candidate place costs its length, and both the piece and
-/// the values may be hostile.
-const PIECE_LEN_MAX: usize = 32;
+/// Longest piece that is searched for by its rarest byte. Comparing at every candidate place costs its length, and both
+/// the piece and the values may be hostile.
+const SHORT_LEN_MAX: usize = 32;
 
 /// Characters from the most to the least usual in names and sentences; any other is rarer still.
 const USUAL: &[u8] = b" eatoinsrlhdcumpgfybwvk0123456789.,-@_jxqz";
@@ -28,24 +28,23 @@ static RARITY: [u8; 256] = {
     rarity
 };
 
-/// The pieces of a substring assertion, to be found in printable ASCII.
+/// How the pieces of a substring assertion are found in printable ASCII.
 #[derive(Debug, Clone)]
-pub(crate) struct PlainPieces {
-    initial: Vec<u8>,
-    any: Vec<PlainPiece>,
-    last: Vec<u8>,
+pub(crate) struct PlainMatching {
     /// Whether the spaces of a value have to be as in its key: pieces have some, or are bound to its ends.
     looks_at_spaces: bool,
-    /// Then a word of the pieces, which has to be in the value whatever its spaces are.
-    word: Option<PlainPiece>,
     fold: bool,
+    /// Where spaces matter, a word of the pieces, which has to be in the value whatever its spaces are.
+    word: Option<Box<Needle>>,
 }
 
+/// Bytes to be found in others. Both may be hostile, so it takes linear time: long ones have a searcher, of short ones the
+/// rarest byte is looked for, and the others compared.
 #[derive(Debug, Clone)]
-enum PlainPiece {
-    /// In any case: the piece and the place of its least usual character.
-    Folded(Vec<u8>, usize),
-    Exact(Box<Finder<'static>>),
+pub(crate) struct Needle {
+    text: Box<[u8]>,
+    rarest: u32,
+    long: Option<Box<Finder<'static>>>,
 }
 
 /// A character of a piece. The key of a value of ASCII has it only if the value has it, in either case: so the values that lack it need not be
@@ -133,17 +132,17 @@ pub(crate) fn surely_has_key(form: Form, value: &[u8]) -> bool {
     }
 }
 
-impl PlainPieces {
+impl PlainMatching {
     /// For pieces as they occur in keys; `None` where keys have to be made.
     pub(crate) fn new(
         form: Form,
         initial: Option<&[u8]>,
-        any: &[Vec<u8>],
+        any: &[Needle],
         last: Option<&[u8]>,
-    ) -> Option<PlainPieces> {
+    ) -> Option<PlainMatching> {
         let preparation = plain_preparation(form)?;
-        let pieces = || any.iter().map(Vec::as_slice).chain(initial).chain(last);
-        if !pieces().all(|piece| is_printable(piece) && !piece.is_empty() && piece.len() <= PIECE_LEN_MAX) {
+        let pieces = || any.iter().map(Needle::text).chain(initial).chain(last);
+        if !pieces().all(|piece| is_printable(piece) && !piece.is_empty() && piece.len() <= SHORT_LEN_MAX) {
             return None;
         }
         let is_bound = initial.is_some() || last.is_some();
@@ -156,38 +155,37 @@ impl PlainPieces {
         } else {
             None
         };
-        let word = word.map(|word| PlainPiece::new(word, preparation.fold));
-        Some(PlainPieces {
-            initial: initial.unwrap_or_default().to_vec(),
-            any: any.iter().map(|piece| PlainPiece::new(piece, preparation.fold)).collect(),
-            last: last.unwrap_or_default().to_vec(),
-            looks_at_spaces,
-            word,
-            fold: preparation.fold,
-        })
+        let word = word.map(|word| Box::new(Needle::new(word)));
+        Some(PlainMatching { looks_at_spaces, fold: preparation.fold, word })
     }
 
     /// Whether a value has the pieces in order, without overlap; `None` for a value whose key has to be made.
-    pub(crate) fn matches(&self, value: &[u8]) -> Option<bool> {
+    pub(crate) fn matches(
+        &self,
+        initial: &[u8],
+        any: &[Needle],
+        final_piece: &[u8],
+        value: &[u8],
+    ) -> Option<bool> {
         if !is_printable(value) {
             return None;
         }
-        if self.word.as_ref().is_some_and(|word| word.find_end(value).is_none()) {
+        if self.word.as_ref().is_some_and(|word| self.find_end(word, value).is_none()) {
             return Some(false);
         }
         if self.looks_at_spaces && !is_plain(value) {
             return None;
         }
-        let (head, tail) = (self.initial.len(), self.last.len());
+        let (head, tail) = (initial.len(), final_piece.len());
         if value.len() < head + tail {
             return Some(false);
         }
         let (first, rest) = value.split_at(head);
         let (mut rest, last) = rest.split_at(rest.len() - tail);
-        if !self.is_same(first, &self.initial) || !self.is_same(last, &self.last) {
+        if !self.is_same(first, initial) || !self.is_same(last, final_piece) {
             return Some(false);
         }
-        Some(self.any.iter().all(|piece| match piece.find_end(rest) {
+        Some(any.iter().all(|piece| match self.find_end(piece, rest) {
             Some(end) => {
                 rest = &rest[end..];
                 true
@@ -196,36 +194,78 @@ impl PlainPieces {
         }))
     }
 
+    #[inline]
+    fn find_end(&self, piece: &Needle, text: &[u8]) -> Option<usize> {
+        if self.fold { piece.find_end_in_any_case(text) } else { piece.find_end(text) }
+    }
+
     fn is_same(&self, text: &[u8], piece: &[u8]) -> bool {
         if self.fold { text.eq_ignore_ascii_case(piece) } else { text == piece }
     }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.word.as_ref().map_or(0, |word| size_of::<Needle>() + word.heap_bytes())
+    }
 }
 
-impl PlainPiece {
-    fn new(piece: &[u8], fold: bool) -> PlainPiece {
-        if !fold {
-            return PlainPiece::Exact(Box::new(Finder::new(piece).into_owned()));
+impl Needle {
+    pub(crate) fn new(text: &[u8]) -> Needle {
+        let rarest = (0..text.len()).max_by_key(|place| rarity(text[*place])).unwrap_or(0);
+        let is_long = text.len() > SHORT_LEN_MAX;
+        Needle {
+            text: text.into(),
+            // Looked for in short ones only.
+            rarest: if is_long { 0 } else { rarest as u32 },
+            long: is_long.then(|| Box::new(Finder::new(text).into_owned())),
         }
-        let rarest = (0..piece.len()).max_by_key(|place| rarity(piece[*place]));
-        PlainPiece::Folded(piece.to_vec(), rarest.unwrap_or(0))
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Bytes of memory that it holds besides itself. A searcher has the text a second time.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.text.len() + self.long.as_ref().map_or(0, |_| size_of::<Finder<'_>>() + self.text.len())
     }
 
     /// Where the first occurrence ends.
+    pub(crate) fn find_end(&self, text: &[u8]) -> Option<usize> {
+        if let Some(finder) = &self.long {
+            return Some(finder.find(text)? + self.text.len());
+        }
+        let Some(byte) = self.text.get(self.rarest as usize) else { return Some(0) };
+        self.find_short(text, |places| memchr(*byte, places), |found| found == &*self.text)
+    }
+
+    /// Where the first occurrence ends, of a short text in lower case among letters in any case.
     #[inline]
-    fn find_end(&self, text: &[u8]) -> Option<usize> {
-        let (piece, rarest) = match self {
-            PlainPiece::Exact(finder) => return Some(finder.find(text)? + finder.needle().len()),
-            PlainPiece::Folded(piece, rarest) => (piece, *rarest),
-        };
-        let (low, high) = (piece[rarest], piece[rarest].to_ascii_uppercase());
+    fn find_end_in_any_case(&self, text: &[u8]) -> Option<usize> {
+        let low = *self.text.get(self.rarest as usize)?;
+        let high = low.to_ascii_uppercase();
+        self.find_short(
+            text,
+            |places| if low == high { memchr(low, places) } else { memchr2(low, high, places) },
+            |found| found.eq_ignore_ascii_case(&self.text),
+        )
+    }
+
+    #[inline]
+    fn find_short(
+        &self,
+        text: &[u8],
+        find_rarest: impl Fn(&[u8]) -> Option<usize>,
+        is_same: impl Fn(&[u8]) -> bool,
+    ) -> Option<usize> {
+        let rarest = self.rarest as usize;
         // The rarest character can be up to here: behind it there must be room for the rest of the piece.
-        let room = text.len().checked_sub(piece.len() - rarest - 1)?;
+        let room = text.len().checked_sub(self.text.len() - rarest - 1)?;
         let mut from = rarest;
         while let Some(places) = text.get(from..room) {
-            let found = if low == high { memchr(low, places) } else { memchr2(low, high, places) };
-            let start = from + found? - rarest;
-            let end = start + piece.len();
-            if text[start..end].eq_ignore_ascii_case(piece) {
+            let start = from + find_rarest(places)? - rarest;
+            let end = start + self.text.len();
+            if is_same(&text[start..end]) {
                 return Some(end);
             }
             from = start + rarest + 1;

@@ -189,6 +189,20 @@ enum Prepared {
 }
 
 impl RuleAssertion {
+    /// Bytes of memory that it holds besides itself.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Prepared::Equal(bytes)
+            | Prepared::Less(bytes)
+            | Prepared::CsnReplica(bytes)
+            | Prepared::Password(bytes) => bytes.capacity(),
+            Prepared::Substring(assertion) => assertion.heap_bytes(),
+            Prepared::Word(word) => word.capacity(),
+            Prepared::Bits { .. } => 0,
+            Prepared::Parts(assertion) => assertion.heap_bytes(),
+        }
+    }
+
     /// Prepares the assertion `value` for `rule`. For substring rules the value is the text form of a Substring Assertion
     /// (`abc*def`, RFC 4517 section 3.3.30).
     ///

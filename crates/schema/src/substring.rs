@@ -6,39 +6,44 @@
 //! same thing as long as no piece begins or ends with a space at a loose edge; then pieces are searched in the key as it
 //! is. Otherwise the value's key is spelled out in the RFC's form for the comparison.
 
-use memchr::memmem::Finder;
-
 use crate::form::{Form, IGNORE_CASE};
-use crate::plain::{PlainPieces, Sign};
+use crate::plain::{Needle, PlainMatching, Sign};
 use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
 use crate::{Fault, MatchingRule, ValueError};
 
 /// The pieces of a substring filter, prepared once and tried on the keys of many values.
+///
+/// A request of thirty kilobytes can have two thousand of these, so each text is kept once and what few need is boxed.
 #[derive(Debug, Clone)]
 pub struct SubstringAssertion {
-    initial: Option<Vec<u8>>,
-    /// Searched in linear time whatever the piece: both it and the values may be hostile.
-    any: Vec<Finder<'static>>,
-    last: Option<Vec<u8>>,
-    /// Pieces are in the RFC's form, so values must be brought there.
-    expanded: bool,
-    /// What keys contain, whatever the form: see [`SubstringAssertion::pieces`].
-    pieces: Vec<SubstringPiece>,
+    initial: Option<Box<[u8]>>,
+    any: Box<[Needle]>,
+    last: Option<Box<[u8]>>,
+    /// What keys contain, where the pieces above are in the RFC's form, so that values must be brought there; `None`
+    /// where they are in the form of keys.
+    in_keys: Option<Box<[KeyPiece]>>,
     /// What most values without the pieces lack, one or the other.
     signs: [Option<Sign>; 2],
     /// For values whose keys need not be made.
-    plain: Option<PlainPieces>,
+    plain: Option<PlainMatching>,
 }
 
 /// Bytes that the key of every matching value contains, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SubstringPiece {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubstringPiece<'a> {
     /// The bytes, at least one.
-    pub text: Vec<u8>,
+    pub text: &'a [u8],
     /// The key begins with them.
     pub at_start: bool,
     /// The key ends with them.
     pub at_end: bool,
+}
+
+/// The owned form of a [`SubstringPiece`].
+#[derive(Debug, Clone)]
+struct KeyPiece {
+    text: Box<[u8]>,
+    place: Place,
 }
 
 /// A piece before it is known whether the assertion needs the RFC's form.
@@ -48,7 +53,7 @@ struct Piece {
     edges: Edges,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Initial,
     Any,
@@ -75,36 +80,27 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        let inner = any.iter().map(|piece| (piece, Place::Any));
-        let all = initial.iter().map(|piece| (piece, Place::Initial)).chain(inner);
-        let all = all.chain(last.iter().map(|piece| (piece, Place::Final)));
-        let pieces = all.filter(|(piece, _)| !piece.text.is_empty()).map(|(piece, place)| SubstringPiece {
-            text: piece.text.clone(),
-            at_start: place == Place::Initial,
-            at_end: place == Place::Final,
-        });
-        let pieces: Vec<SubstringPiece> = pieces.collect();
         // Of what stands at an end the first comparison tells as much.
         let is_bound = initial.is_some() || last.is_some();
-        let texts = pieces.iter().map(|piece| &*piece.text);
+        let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
+        let in_keys = expanded.then(|| {
+            let inner = any.iter().map(|piece| (piece, Place::Any));
+            let all = initial.iter().map(|piece| (piece, Place::Initial)).chain(inner);
+            let all = all.chain(last.iter().map(|piece| (piece, Place::Final)));
+            let all = all.filter(|(piece, _)| !piece.text.is_empty());
+            all.map(|(piece, place)| KeyPiece { text: piece.text.as_slice().into(), place }).collect()
+        });
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
-        let initial = initial.map(|piece| write(piece, Place::Initial));
-        let any: Vec<Vec<u8>> = any.into_iter().map(|piece| write(piece, Place::Any)).collect();
-        let last = last.map(|piece| write(piece, Place::Final));
+        let initial = initial.map(|piece| write(piece, Place::Initial).into_boxed_slice());
+        let any: Box<[Needle]> =
+            any.into_iter().map(|piece| Needle::new(&write(piece, Place::Any))).collect();
+        let last = last.map(|piece| write(piece, Place::Final).into_boxed_slice());
         let plain = match expanded {
             true => None,
-            false => PlainPieces::new(rule.form(), initial.as_deref(), &any, last.as_deref()),
+            false => PlainMatching::new(rule.form(), initial.as_deref(), &any, last.as_deref()),
         };
-        Ok(SubstringAssertion {
-            initial,
-            any: any.iter().map(|piece| Finder::new(piece).into_owned()).collect(),
-            last,
-            expanded,
-            pieces,
-            signs,
-            plain,
-        })
+        Ok(SubstringAssertion { initial, any, last, in_keys, signs, plain })
     }
 
     /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, `*` and `\` inside pieces
@@ -133,7 +129,7 @@ impl SubstringAssertion {
 
     /// Whether the value with this key, made by the rule's `normalize`, contains the pieces in order, without overlap.
     pub fn matches(&self, key: &[u8]) -> bool {
-        if !self.expanded {
+        if self.in_keys.is_none() {
             return self.matches_form(key);
         }
         let mut form = Vec::with_capacity(key.len() * 2 + 2);
@@ -153,26 +149,27 @@ impl SubstringAssertion {
         if self.signs.iter().flatten().any(|sign| sign.is_surely_missing(value)) {
             return Some(false);
         }
-        self.plain.as_ref()?.matches(value)
+        let (initial, last) = (self.initial.as_deref(), self.last.as_deref());
+        self.plain.as_ref()?.matches(initial.unwrap_or_default(), &self.any, last.unwrap_or_default(), value)
     }
 
     fn matches_form(&self, value: &[u8]) -> bool {
         let mut rest = value;
         if let Some(initial) = &self.initial {
-            match rest.strip_prefix(initial.as_slice()) {
+            match rest.strip_prefix(&**initial) {
                 Some(behind) => rest = behind,
                 None => return false,
             }
         }
         if let Some(last) = &self.last {
-            match rest.strip_suffix(last.as_slice()) {
+            match rest.strip_suffix(&**last) {
                 Some(before) => rest = before,
                 None => return false,
             }
         }
-        self.any.iter().all(|piece| match piece.find(rest) {
-            Some(offset) => {
-                rest = &rest[offset + piece.needle().len()..];
+        self.any.iter().all(|piece| match piece.find_end(rest) {
+            Some(end) => {
+                rest = &rest[end..];
                 true
             }
             None => false,
@@ -181,18 +178,40 @@ impl SubstringAssertion {
 
     /// Bytes that the key of every matching value begins with; `None` when nothing is known.
     pub fn prefix(&self) -> Option<&[u8]> {
-        self.pieces.first().filter(|piece| piece.at_start).map(|piece| piece.text.as_slice())
+        self.pieces().next().filter(|piece| piece.at_start).map(|piece| piece.text)
     }
 
     /// Whether the keys of matching values are those that begin with [`prefix`](Self::prefix), and no others.
     pub fn is_prefix_only(&self) -> bool {
-        !self.expanded && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
+        self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
     /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a match,
     /// not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
-    pub fn pieces(&self) -> &[SubstringPiece] {
-        &self.pieces
+    pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
+        let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
+        let expanded = in_keys.map(|piece| (&*piece.text, piece.place));
+        let (initial, any, last) = match self.in_keys {
+            Some(_) => (None, &[][..], None),
+            None => (self.initial.as_deref(), &self.any[..], self.last.as_deref()),
+        };
+        let same = initial.into_iter().map(|text| (text, Place::Initial));
+        let same = same.chain(any.iter().map(|piece| (piece.text(), Place::Any)));
+        let same = same.chain(last.into_iter().map(|text| (text, Place::Final)));
+        expanded.chain(same).filter(|(text, _)| !text.is_empty()).map(|(text, place)| SubstringPiece {
+            text,
+            at_start: place == Place::Initial,
+            at_end: place == Place::Final,
+        })
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub fn heap_bytes(&self) -> usize {
+        let ends = self.initial.iter().chain(&self.last).map(|text| text.len());
+        let in_keys = self.in_keys.iter().flatten().map(|piece| size_of::<KeyPiece>() + piece.text.len());
+        let any = self.any.iter().map(|piece| size_of::<Needle>() + piece.heap_bytes());
+        let plain = self.plain.as_ref().map_or(0, PlainMatching::heap_bytes);
+        ends.chain(in_keys).chain(any).sum::<usize>() + plain
     }
 }
 
@@ -264,8 +283,8 @@ mod tests {
     fn check_pieces(assertion: &SubstringAssertion, key: &[u8]) {
         for piece in assertion.pieces() {
             assert!(key.windows(piece.text.len()).any(|window| window == piece.text), "{piece:?} {key:?}");
-            assert!(!piece.at_start || key.starts_with(&piece.text), "{piece:?} {key:?}");
-            assert!(!piece.at_end || key.ends_with(&piece.text), "{piece:?} {key:?}");
+            assert!(!piece.at_start || key.starts_with(piece.text), "{piece:?} {key:?}");
+            assert!(!piece.at_end || key.ends_with(piece.text), "{piece:?} {key:?}");
         }
     }
 

@@ -152,10 +152,10 @@ pub enum NeededGrams {
 }
 
 /// The grams of all values that contain the pieces.
-pub fn needed_grams(pieces: &[SubstringPiece]) -> NeededGrams {
+pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> NeededGrams {
     let mut grams = Vec::new();
     let mut beginning: &[u8] = &[];
-    let marked: Vec<Vec<u8>> = pieces.iter().map(marked).collect();
+    let marked: Vec<Vec<u8>> = pieces.map(marked).collect();
     for piece in &marked {
         grams.extend(piece.windows(GRAM_SIZE).map(<[u8]>::to_vec));
         // Behind two bytes of a value comes another one or the mark, so they begin a gram. One byte may be the last.
@@ -172,12 +172,12 @@ pub fn needed_grams(pieces: &[SubstringPiece]) -> NeededGrams {
     }
 }
 
-fn marked(piece: &SubstringPiece) -> Vec<u8> {
+fn marked(piece: SubstringPiece<'_>) -> Vec<u8> {
     let mut marked = Vec::with_capacity(piece.text.len() + 2);
     if piece.at_start {
         marked.push(BEGIN);
     }
-    marked.extend_from_slice(&piece.text);
+    marked.extend_from_slice(piece.text);
     if piece.at_end {
         marked.push(END);
     }

@@ -54,6 +54,11 @@ pub(crate) struct Evaluator {
 }
 
 impl Evaluator {
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.capacity()
+    }
+
     pub(crate) fn new(access: Access) -> Evaluator {
         Evaluator { access, key: Vec::new() }
     }

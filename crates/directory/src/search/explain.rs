@@ -234,11 +234,15 @@ fn missing_for(catalog: &Catalog, item: &Item) -> Vec<String> {
         Test::AtLeast(rule, _) | Test::AtMost(rule, _) if rule.is_order_preserving() => {
             (&[IndexPart::Values], "an ordering")
         }
-        Test::Substring(_, assertion) => match (assertion.pieces(), needed_grams(assertion.pieces())) {
-            (_, NeededGrams::Nothing) => return Vec::new(),
-            ([piece], _) if piece.at_start => (&[IndexPart::Values, IndexPart::Grams], "an ordering"),
-            _ => (&[IndexPart::Grams], "a substring"),
-        },
+        Test::Substring(_, assertion) => {
+            let mut pieces = assertion.pieces();
+            let is_prefix = pieces.next().is_some_and(|piece| piece.at_start) && pieces.next().is_none();
+            match needed_grams(assertion.pieces()) {
+                NeededGrams::Nothing => return Vec::new(),
+                _ if is_prefix => (&[IndexPart::Values, IndexPart::Grams], "an ordering"),
+                _ => (&[IndexPart::Grams], "a substring"),
+            }
+        }
         Test::Present => (&[IndexPart::Values, IndexPart::Presence], "a presence"),
         Test::Sounds(_) => (&[IndexPart::Sounds], "an approximate"),
         Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) => return Vec::new(),

@@ -396,7 +396,10 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
     match terms.len() {
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
-        _ => join(terms),
+        _ => {
+            terms.shrink_to_fit();
+            join(terms)
+        }
     }
 }
 
@@ -471,6 +474,19 @@ impl Term {
         })
     }
 
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => 0,
+            Term::And(terms) | Term::Or(terms) => {
+                let inner: usize = terms.iter().map(Term::heap_bytes).sum();
+                terms.capacity() * size_of::<Term>() + inner
+            }
+            Term::Not(term) => size_of::<Term>() + term.heap_bytes(),
+            Term::Item(item) => item.heap_bytes(),
+        }
+    }
+
     /// How many tests the filter has: what trying it costs.
     pub(crate) fn test_count(&self) -> usize {
         match self {
@@ -496,6 +512,29 @@ impl Term {
 }
 
 impl Item {
+    /// Bytes of memory that it holds besides itself.
+    fn heap_bytes(&self) -> usize {
+        let subject = match &self.subject {
+            Subject::Attribute(description) => description.options.len(),
+            Subject::Virtual(_) | Subject::Any => 0,
+        };
+        let test = match &self.test {
+            Test::Present => 0,
+            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) => key.capacity(),
+            Test::Substring(_, assertion) => size_of::<SubstringAssertion>() + assertion.heap_bytes(),
+            Test::Extensible(_, assertion) => size_of::<RuleAssertion>() + assertion.heap_bytes(),
+            Test::Sounds(codes) => {
+                let texts: usize = codes.iter().map(String::capacity).sum();
+                codes.capacity() * size_of::<String>() + texts
+            }
+        };
+        let target = self.target.as_ref().map_or(0, |target| {
+            let name = target.name.as_ref().map_or(0, NormalName::heap_bytes);
+            size_of::<Target>() + target.text.len() + name
+        });
+        subject + test + target + self.attributes.heap_bytes()
+    }
+
     /// Makes the normal form of a name that was known without: the entry may have another name by now.
     fn make_name(&mut self, schema: &Schema) {
         if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)

@@ -173,6 +173,18 @@ impl Plan {
         self.shared.as_deref().unwrap_or(&self.source)
     }
 
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let source = match self.source() {
+            Source::Indexed { ids, postings } => {
+                let keys: usize = postings.iter().map(|posting| posting.key.capacity()).sum();
+                ids.capacity() * size_of::<u64>() + postings.capacity() * size_of::<Posting>() + keys
+            }
+            Source::Scan => 0,
+        };
+        source + self.gathering.as_ref().map_or(0, Gathering::heap_bytes)
+    }
+
     /// Another plan for the same candidates, once they are gathered. Their ids, a million perhaps, are not copied.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
@@ -368,6 +380,9 @@ impl Planner<'_> {
                         return Ok(None);
                     };
                     all.add(narrowed);
+                    if all.ids.len() > COLLECTED_IDS_MAX {
+                        return Ok(None);
+                    }
                 }
                 Ok(all.within(limit))
             }

@@ -25,6 +25,15 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
+    /// Bytes of memory that it holds besides itself.
+    fn heap_bytes(&self) -> usize {
+        let of = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.capacity(),
+            Bound::Unbounded => 0,
+        };
+        of(&self.low) + of(&self.high)
+    }
+
     /// All keys of an indexed attribute.
     pub(crate) fn of_attribute(base: AttrId) -> KeyRange {
         KeyRange::with_prefix(base, &[])
@@ -168,6 +177,12 @@ impl Gathering {
     /// Will gather the ids of `ranges` besides those given. More than `ids_max` are too many.
     pub(crate) fn new(ranges: Vec<KeyRange>, ids: Vec<u64>, ids_max: u64) -> Gathering {
         Gathering { ranges, ids, ids_max: (ids_max as usize).min(COLLECTED_IDS_MAX) }
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let keys: usize = self.ranges.iter().map(KeyRange::heap_bytes).sum();
+        self.ids.capacity() * size_of::<u64>() + self.ranges.capacity() * size_of::<KeyRange>() + keys
     }
 
     /// Goes through up to `keys_max` keys.

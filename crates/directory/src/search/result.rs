@@ -44,6 +44,11 @@ impl ResultWriter {
         ResultWriter { id, types_only, selection, gathered: Vec::new(), last_len: None }
     }
 
+    /// Bytes of memory that its buffers hold.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.gathered.capacity()
+    }
+
     /// Another one that writes the same, with buffers of its own.
     pub(crate) fn copy(&self) -> ResultWriter {
         ResultWriter::new(self.id, self.types_only, self.selection.clone())

@@ -41,6 +41,8 @@ pub(super) struct Scanner {
     uses_indexes: bool,
     /// Whether this looks at a part of the candidates only, so that it cannot gather them anew.
     is_part: bool,
+    /// Bytes that filter and selection hold, once that was asked for.
+    made_of_bytes: Option<usize>,
 }
 
 /// Who counts, and keeps the limits.
@@ -100,12 +102,30 @@ impl Scanner {
             schema_version: catalog.schema_version(),
             uses_indexes: true,
             is_part: false,
+            made_of_bytes: None,
         }
     }
 
     pub(super) fn ignore_indexes(&mut self) {
         self.uses_indexes = false;
         self.plan = Plan::scan(self.plan.candidate_count);
+    }
+
+    /// Bytes of memory that it holds besides itself. What it was made of does not change and is counted once.
+    pub(super) fn heap_bytes(&mut self) -> usize {
+        let (filter, selection) = (&self.filter, &self.writer.selection);
+        let made_of = *self.made_of_bytes.get_or_insert_with(|| filter.heap_bytes() + selection.heap_bytes());
+        made_of
+            + self.plan.heap_bytes()
+            + self.scope.heap_bytes()
+            + self.writer.buffer_bytes()
+            + self.evaluator.heap_bytes()
+            + self.key.capacity()
+    }
+
+    /// Bytes of memory that each [`copy`](Scanner::copy) holds: all but the plan, which they share.
+    pub(super) fn copy_bytes(&mut self) -> usize {
+        size_of::<Scanner>() + self.heap_bytes() - self.plan.heap_bytes()
     }
 
     /// Another one that looks at the same candidates, or at a part of them.
@@ -127,6 +147,7 @@ impl Scanner {
             schema_version: self.schema_version,
             uses_indexes: self.uses_indexes,
             is_part: true,
+            made_of_bytes: self.made_of_bytes,
         }
     }
 

@@ -32,6 +32,11 @@ pub(crate) struct SearchScope {
 }
 
 impl SearchScope {
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        (self.aliased.capacity() + self.extras.capacity()) * size_of::<EntryId>()
+    }
+
     /// Whether an entry is in scope.
     #[inline]
     pub(crate) fn contains(

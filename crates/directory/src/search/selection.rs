@@ -98,6 +98,18 @@ impl Selection {
         }
     }
 
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let named: usize = self.named.iter().map(|named| named.options.len()).sum();
+        let unknown: usize = self.unknown.iter().map(String::capacity).sum();
+        named
+            + unknown
+            + self.named.capacity() * size_of::<AttributeDescription>()
+            + self.unknown.capacity() * size_of::<String>()
+            + self.numbers.capacity() * size_of::<u64>()
+            + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
+    }
+
     /// Whether any stored attribute can be asked for: otherwise entries need not be opened.
     pub(crate) fn selects_stored(&self) -> bool {
         self.all_user || self.all_operational || !self.named.is_empty()

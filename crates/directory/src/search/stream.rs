@@ -86,6 +86,13 @@ enum Walk {
 }
 
 impl EntryStream {
+    /// Bytes of memory that it holds, itself included. Of the values only those that are made when asked for: the others
+    /// go from the store to the output.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let made: usize = self.made.iter().map(|(_, values)| values.capacity()).sum();
+        size_of::<EntryStream>() + self.attributes.capacity() * size_of::<(AttrId, usize)>() + made
+    }
+
     /// A stream of the entry `id` as it is now; `None` if it is not a result of the search any more.
     pub(super) fn begin(
         snapshot: &Snapshot,

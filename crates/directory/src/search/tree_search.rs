@@ -171,6 +171,12 @@ impl TreeSearch {
         Ok(in_scope.min(plan.candidate_count))
     }
 
+    /// Bytes of memory that it holds besides itself.
+    pub(super) fn heap_bytes(&mut self) -> usize {
+        let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
+        self.scanner.heap_bytes() + self.referrals.capacity() * size_of::<EntryId>() + stream
+    }
+
     fn now(&self) -> u64 {
         self.clock.as_ref().map_or(0, |clock| clock())
     }
