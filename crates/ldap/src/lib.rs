@@ -45,7 +45,7 @@ pub use dn_text::{escape_value, escaped_value};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};
 pub use limits::*;
-pub use message::{Message, MessageId};
+pub use message::{Message, MessageId, operation_of};
 pub use paged_results::PagedResults;
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,

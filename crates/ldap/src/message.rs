@@ -70,6 +70,13 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The tag of the operation in a whole message, without looking at more of it; `None` for what is no message.
+pub fn operation_of(frame: &[u8]) -> Option<Tag> {
+    let mut message = Reader::new(frame).sequence(Tag::SEQUENCE).ok()?;
+    message.any().ok()?;
+    message.peek_tag()
+}
+
 /// A message's parts before the operation is looked into: shared by requests and responses.
 pub(crate) struct Envelope<'a> {
     pub(crate) id: MessageId,

@@ -119,6 +119,8 @@ pub struct Config {
     pub row_cache_bytes: usize,
     /// Bytes of data, at most, that are read into memory at the start; larger data is not, and with 0 none is.
     pub warm_up_bytes: u64,
+    /// Bytes that requests of all connections may hold; administrators have a reserve besides.
+    pub request_memory_bytes: usize,
     /// Suffixes to serve, besides those that the data directory knows; those of a new one, in place of the default.
     pub suffixes: Vec<DnText>,
     /// The directory-wide settings of a new data directory; `None` are the defaults.
@@ -187,6 +189,7 @@ impl Config {
             read_ahead_threads: limits::READ_AHEAD_THREADS,
             row_cache_bytes: default_row_cache_bytes(),
             warm_up_bytes: default_warm_up_bytes(),
+            request_memory_bytes: default_request_memory_bytes(),
             suffixes: Vec::new(),
             initial: None,
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
@@ -236,6 +239,7 @@ impl Config {
             read_ahead_threads: file.read_ahead_threads.unwrap_or(defaults.read_ahead_threads),
             row_cache_bytes: file.row_cache_bytes.unwrap_or(defaults.row_cache_bytes),
             warm_up_bytes: file.warm_up_bytes.unwrap_or(defaults.warm_up_bytes),
+            request_memory_bytes: file.request_memory_bytes.unwrap_or(defaults.request_memory_bytes),
             suffixes: arguments.suffixes.clone(),
             initial: None,
             admin_dn: arguments
@@ -268,6 +272,7 @@ impl Config {
         self.read_ahead_threads = kept.read_ahead_threads;
         self.row_cache_bytes = kept.row_cache_bytes;
         self.warm_up_bytes = kept.warm_up_bytes;
+        self.request_memory_bytes = kept.request_memory_bytes;
         self.suffixes = kept.suffixes;
     }
 
@@ -285,6 +290,7 @@ impl Config {
             ("read_ahead_threads", self.read_ahead_threads != new.read_ahead_threads, false),
             ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
             ("warm_up_bytes", self.warm_up_bytes != new.warm_up_bytes, false),
+            ("request_memory_bytes", self.request_memory_bytes != new.request_memory_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
@@ -306,6 +312,13 @@ fn default_row_cache_bytes() -> usize {
     share
         .and_then(|share| usize::try_from(share).ok())
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
+}
+
+/// Memory for requests where nothing is said; the least that it may be where the system does not say how much there is.
+fn default_request_memory_bytes() -> usize {
+    let share = memory::available_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
+    let share = share.and_then(|share| usize::try_from(share).ok());
+    share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
 
 /// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory there is.

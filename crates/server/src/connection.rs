@@ -15,12 +15,13 @@ use crate::buffers::Buffers;
 use crate::context::Context;
 use crate::hash_pool::HashResult;
 use crate::limits::{
-    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PARTIAL_TOTAL_MAX,
-    READS_PER_TURN_MAX, STALL_TIMEOUT, UNSENT_MAX,
+    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX,
+    STALL_TIMEOUT, UNSENT_MAX,
 };
 use crate::mailbox::Written;
 use crate::read_ahead::{Ahead, Answers, ReadingAhead};
-use crate::session::{Next, Session};
+use crate::request_memory::Standing;
+use crate::session::{MEMORY_USED, Next, Session, Urgent};
 use crate::stream::Stream;
 
 /// A connection. An idle one is this struct and nothing else.
@@ -58,6 +59,8 @@ pub(crate) struct Connection {
     pub(crate) watched: bool,
     /// Whether the event loop wakes this connection when the writer has room.
     pub(crate) waits_for_writer: bool,
+    /// Whether the event loop has this connection look again soon whether it may take more memory.
+    pub(crate) waits_for_memory: bool,
 }
 
 /// What peers are told when the server stops.
@@ -89,6 +92,8 @@ enum Waiting {
     Send,
     /// The writer's queue is full.
     Writer,
+    /// Others of the same source and identity have to let go of memory first.
+    Memory,
     /// They are being read ahead.
     ReadAhead,
 }
@@ -102,6 +107,8 @@ pub(crate) enum Turn {
     Again,
     /// A turn when the writer has room.
     WaitForWriter,
+    /// A turn soon, to look whether it may take more memory.
+    WaitForMemory,
     /// To be closed.
     Close,
 }
@@ -128,6 +135,7 @@ impl Connection {
             woken: false,
             watched: false,
             waits_for_writer: false,
+            waits_for_memory: false,
         }
     }
 
@@ -157,6 +165,7 @@ impl Connection {
             return Turn::Close;
         }
         if slice && self.unsent() < UNSENT_MAX && self.session.wants_slice() {
+            self.make_room_for_slice();
             if !self.session.run_slice(context, &mut self.output) {
                 tracing::error!("conn={} is closed: a message could not be finished", self.number());
                 return Turn::Close;
@@ -202,6 +211,8 @@ impl Connection {
             Turn::Again
         } else if self.waiting == Waiting::Writer {
             Turn::WaitForWriter
+        } else if self.waiting == Waiting::Memory && self.phase == Phase::Open {
+            Turn::WaitForMemory
         } else {
             Turn::Wait
         }
@@ -212,14 +223,10 @@ impl Connection {
         if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
             return Reading::Idle;
         }
-        let mut input = self.take_input(context, buffers);
+        let mut input = self.take_input(buffers);
         let mut consumed = 0;
         let reading = self.exchange(context, &mut input, &mut consumed);
-        self.keep_input(context, input, consumed, buffers);
-        if context.kept_input > PARTIAL_TOTAL_MAX && !self.input.is_empty() {
-            let why = "too many messages have been begun and not finished";
-            return Reading::Disconnect(ResultCode::BUSY, why.to_owned());
-        }
+        self.keep_input(input, consumed, buffers);
         reading
     }
 
@@ -254,11 +261,16 @@ impl Connection {
                     Next::Finish => Waiting::Finish,
                     Next::Send => Waiting::Send,
                     Next::WriterRoom => Waiting::Writer,
+                    Next::Memory => Waiting::Memory,
                     Next::Close => return Reading::Close,
                     Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
                 if self.waiting != Waiting::Bytes {
-                    return Reading::Idle;
+                    match self.look_behind(context, input, consumed) {
+                        Behind::Nothing => return Reading::Idle,
+                        Behind::Abandoned => continue,
+                        Behind::End(reading) => return reading,
+                    }
                 }
                 if is_cut {
                     continue;
@@ -273,9 +285,49 @@ impl Connection {
                 return Reading::More;
             }
             reads += 1;
+            if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
+                match self.session.standing(context) {
+                    Standing::Free => {}
+                    Standing::MustWait => {
+                        self.waiting = Waiting::Memory;
+                        return Reading::Idle;
+                    }
+                    Standing::Refused => {
+                        context.shared.request_memory.refuse(context.now);
+                        return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
+                    }
+                }
+            }
             make_room(input, consumed);
             if let Some(end) = self.read(context, input) {
                 return end;
+            }
+        }
+    }
+
+    /// Looks for Abandon and Unbind behind a request that has to wait, as far as a buffer of the usual size reaches. The
+    /// rest stays in the socket.
+    fn look_behind(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Behind {
+        let is_read =
+            self.readable && input.len() - *consumed < BUFFER_SIZE && input.capacity() <= 2 * BUFFER_SIZE;
+        if is_read {
+            input.drain(..*consumed);
+            *consumed = 0;
+            input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
+            match self.read(context, input) {
+                // The end is met again when the requests before it are done with.
+                Some(Reading::Ended) => self.readable = true,
+                Some(end) => return Behind::End(end),
+                None => {}
+            }
+        }
+        let behind = input.get(*consumed..).unwrap_or_default();
+        match self.session.look_behind(context, behind) {
+            None => Behind::Nothing,
+            Some(Urgent::Unbind) => Behind::End(Reading::Close),
+            Some(Urgent::Abandoned(message)) => {
+                input.drain(*consumed + message.start..*consumed + message.end);
+                Behind::Abandoned
             }
         }
     }
@@ -324,8 +376,8 @@ impl Connection {
     }
 
     /// A buffer of full size with the bytes that wait.
-    fn take_input(&mut self, context: &mut Context, buffers: &mut Buffers) -> Vec<u8> {
-        let kept = self.give_up_input(context);
+    fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
+        let kept = std::mem::take(&mut self.input);
         if kept.capacity() >= BUFFER_SIZE {
             return kept;
         }
@@ -336,13 +388,7 @@ impl Connection {
 
     /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message and
     /// waits costs little.
-    fn keep_input(
-        &mut self,
-        context: &mut Context,
-        mut input: Vec<u8>,
-        consumed: usize,
-        buffers: &mut Buffers,
-    ) {
+    fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
             buffers.give(input);
@@ -353,13 +399,23 @@ impl Connection {
             input.drain(..consumed);
             self.input = input;
         }
-        context.kept_input += self.input.capacity();
     }
 
-    /// The bytes that wait, which are not kept any more.
-    fn give_up_input(&mut self, context: &mut Context) -> Vec<u8> {
-        context.kept_input -= self.input.capacity();
-        std::mem::take(&mut self.input)
+    /// Charges what the connection holds to its source and identity.
+    pub(crate) fn charge(&mut self, context: &Context) {
+        let answers = self.output.capacity() + self.later.capacity();
+        // What is read ahead is there a second time, for the thread that does it.
+        let input =
+            self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
+        self.session.charge(context, input + answers);
+    }
+
+    /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice as
+    /// much from clients that do not read.
+    fn make_room_for_slice(&mut self) {
+        if self.output.len() >= SLICE_BYTES_MAX && self.output.capacity() < OUTPUT_SIZE {
+            self.output.reserve_exact(OUTPUT_SIZE - self.output.len());
+        }
     }
 
     fn unsent(&self) -> usize {
@@ -451,7 +507,7 @@ impl Connection {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
             return if is_over { Turn::Close } else { Turn::Wait };
         }
-        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
+        let half_sent = !self.input.is_empty() && matches!(self.waiting, Waiting::Bytes | Waiting::Memory);
         let silence = context.now.duration_since(self.last_progress);
         if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
             tracing::debug!("conn={} has stalled and is closed", self.number());
@@ -500,7 +556,7 @@ impl Connection {
         self.prepare_output(buffers);
         response::encode_notice_of_disconnection(&mut self.output, code, why);
         self.session.close(context);
-        drop(self.give_up_input(context));
+        self.input = Vec::new();
         if !self.send(context) || self.unsent() > 0 {
             // A peer that does not read its answers does not read a notice either.
             return Turn::Close;
@@ -534,7 +590,7 @@ impl Connection {
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.close(context);
         buffers.give(std::mem::take(&mut self.output));
-        buffers.give(self.give_up_input(context));
+        buffers.give(std::mem::take(&mut self.input));
     }
 }
 
@@ -552,8 +608,26 @@ enum Reading {
     Disconnect(ResultCode, String),
 }
 
+/// What a look behind a waiting request came to.
+enum Behind {
+    /// There is nothing to be done now.
+    Nothing,
+    /// Something was abandoned: the waiting request may not have to wait any more.
+    Abandoned,
+    /// The connection is at its end.
+    End(Reading),
+}
+
+/// Room for the answers of a connection whose client reads slowly: what may be unsent, and the slice that goes beyond it.
+const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX;
+
+/// Whether a read needs a larger buffer.
+fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
+    consumed == 0 && !input.is_empty() && input.len() == input.capacity()
+}
+
 /// Makes room for a read: first where bytes are done with, then by doubling, so that memory grows with what arrives and
-/// not with what a header announces.
+/// not with what a header announces, and no further than the message reaches.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();
@@ -563,7 +637,11 @@ fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
             input.drain(..*consumed);
             *consumed = 0;
         } else {
-            input.reserve(input.len());
+            let missing = match ldap::frame_len(input) {
+                Ok(Some(size)) => size.saturating_sub(input.len()).max(1),
+                _ => input.len(),
+            };
+            input.reserve_exact(missing.min(input.len()));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::config::OnlineSettings;
 use crate::counters::Counters;
 use crate::hash_pool::HashPool;
 use crate::read_ahead::{Answers, Coldness, Errand, ReadAheadPool};
+use crate::request_memory::RequestMemory;
 use crate::scan_pool::ScanPool;
 use crate::stamp::Random;
 use crate::writer::{WriteQueue, WriteRequest};
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
+    /// What requests of all connections hold, and may hold.
+    pub(crate) request_memory: Arc<RequestMemory>,
     /// Bytes that one event loop spends on remembering where rows are.
     pub(crate) row_cache_bytes: usize,
 }
@@ -42,8 +45,6 @@ pub(crate) struct Context {
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
-    /// Bytes that connections of this loop keep of input they are not done with.
-    pub(crate) kept_input: usize,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
@@ -75,7 +76,6 @@ impl Context {
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
-            kept_input: 0,
             outbox: Vec::new(),
             errands: Vec::new(),
             spare_answers: None,

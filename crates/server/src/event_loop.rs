@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use directory::Requester;
@@ -22,7 +23,9 @@ use crate::acceptor::{Accepted, Acceptor};
 use crate::buffers::Buffers;
 use crate::connection::{Connection, Turn};
 use crate::context::Context;
-use crate::limits::{DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, PARK_AFTER, READY_TIME_MAX, TICK};
+use crate::limits::{
+    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, MEMORY_RETRY, PARK_AFTER, READY_TIME_MAX, TICK,
+};
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::process::take_short_turns;
 use crate::session::Session;
@@ -60,6 +63,10 @@ pub(crate) struct EventLoop {
     woken: Vec<u32>,
     /// Connections that wait for room in the writer's queue.
     wait_for_writer: Vec<u32>,
+    /// Connections that wait for others of the same source and identity to let go of memory.
+    wait_for_memory: Vec<u32>,
+    /// When these look again.
+    next_memory_look: Instant,
     /// Connections that may run into a timeout, each once.
     watched: Vec<u32>,
     next_tick: Instant,
@@ -98,6 +105,8 @@ impl EventLoop {
             ready: VecDeque::new(),
             woken: Vec::new(),
             wait_for_writer: Vec::new(),
+            wait_for_memory: Vec::new(),
+            next_memory_look: now,
             watched: Vec::new(),
             next_tick: now,
             next_idle_sweep: now,
@@ -188,7 +197,9 @@ impl EventLoop {
         let has_idle_timeout = self.context.settings.idle_timeout.is_some();
         let idle_sweep = has_idle_timeout.then_some(self.next_idle_sweep);
         let paused_until = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        let first = [tick, idle_sweep, self.drain_until, paused_until].into_iter().flatten().min()?;
+        let memory_look = (!self.wait_for_memory.is_empty()).then_some(self.next_memory_look);
+        let first =
+            [tick, idle_sweep, self.drain_until, paused_until, memory_look].into_iter().flatten().min()?;
         let sleep = first.saturating_duration_since(Instant::now());
         Some(if self.drain_until.is_some() { sleep.min(DRAIN_TICK) } else { sleep })
     }
@@ -204,7 +215,11 @@ impl EventLoop {
 
     /// Gives a connection its turn.
     fn turn(&mut self, slot: u32, slice: bool) {
-        self.with_connection(slot, |connection, context, buffers| connection.turn(context, buffers, slice));
+        self.with_connection(slot, |connection, context, buffers| {
+            let turn = connection.turn(context, buffers, slice);
+            connection.charge(context);
+            turn
+        });
     }
 
     /// Does something with a connection and what it wants afterwards. A panic costs this connection and no other.
@@ -239,7 +254,12 @@ impl EventLoop {
                 connection.waits_for_writer = true;
                 self.wait_for_writer.push(slot);
             }
-            Turn::Again | Turn::WaitForWriter | Turn::Wait => {}
+            Turn::WaitForMemory if !connection.waits_for_memory => {
+                connection.waits_for_memory = true;
+                self.wait_for_memory.push(slot);
+                self.context.shared.request_memory.waited.fetch_add(1, Ordering::Relaxed);
+            }
+            Turn::Again | Turn::WaitForWriter | Turn::WaitForMemory | Turn::Wait => {}
         }
         if !connection.watched && connection.needs_watching() {
             connection.watched = true;
@@ -375,7 +395,7 @@ impl EventLoop {
         }
         tracing::debug!("conn={number} opened by {peer}");
         let anonymous: Arc<Requester> = Arc::clone(&self.context.anonymous);
-        let session = Session::new(number, slot, anonymous, peer.external_identity());
+        let session = Session::new(number, slot, anonymous, &peer);
         let connection = Connection::new(stream, session, self.context.now);
         self.keep_slot(slot, Some(Box::new(connection)));
         if self.drain_until.is_some() {
@@ -404,6 +424,14 @@ impl EventLoop {
                 let Some(connection) = self.connection(slot) else { continue };
                 connection.watched = false;
                 self.with_connection(slot, Connection::check_timeouts);
+            }
+        }
+        if !self.wait_for_memory.is_empty() && now >= self.next_memory_look {
+            self.next_memory_look = now + MEMORY_RETRY;
+            for slot in std::mem::take(&mut self.wait_for_memory) {
+                let Some(connection) = self.connection(slot) else { continue };
+                connection.waits_for_memory = false;
+                self.turn(slot, false);
             }
         }
         if let Some(idle_timeout) = self.context.settings.idle_timeout

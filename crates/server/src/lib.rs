@@ -43,6 +43,7 @@ mod node_file;
 mod operation_log;
 mod process;
 mod read_ahead;
+mod request_memory;
 mod scan;
 mod scan_pool;
 mod serve;

@@ -45,9 +45,35 @@ pub const BUFFERS_KEPT_MAX: usize = 64;
 /// wait cost a few bytes.
 pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
-/// Bytes of messages begun and not complete that one event loop holds, all its connections together. A connection that
-/// would hold more is disconnected as busy: else a hundred thousand peers could each leave megabytes of half a message.
-pub const PARTIAL_TOTAL_MAX: usize = 256 << 20;
+/// Bytes that the outstanding requests of one connection hold before it takes no further one. The one that reaches it is
+/// taken, so a connection holds this much, one request, and [`UNSENT_MAX`].
+pub const HELD_BYTES_MAX: usize = 4 << 20;
+
+/// The same of its searches alone: at this number, too, only the oldest of them goes on. A search that waits for its turn
+/// is as well off in the socket; a change waits for a sync that all share.
+pub const HELD_SEARCH_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a connection that are not charged to anybody: less than this is held by every request under way.
+pub const UNCHARGED_MAX: usize = 4 << 10;
+
+/// The part of all memory that requests may hold by default, all connections together. They hold at most twice that; see
+/// `request_memory`.
+pub const REQUEST_MEMORY_DIVISOR: u64 = 8;
+
+/// The least that requests may hold.
+pub const REQUEST_MEMORY_MIN: usize = 128 << 20;
+
+/// The part of it that the requests of one source and identity may hold.
+pub const HOLDER_DIVISOR: usize = 4;
+
+/// As much as this part of it comes on top for administrators.
+pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
+
+/// How often a connection that waits for memory looks whether there is some.
+pub const MEMORY_RETRY: Duration = Duration::from_millis(10);
+
+/// How often the log hears of the same trouble that goes on.
+pub const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reads from one connection before the others get their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
@@ -199,6 +225,7 @@ pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
 const _: () = assert!(SCAN_BYTES_WAITING_MAX >= SLICE_BYTES_MAX);
-const _: () = assert!(PARTIAL_TOTAL_MAX >= 2 * ldap::MESSAGE_SIZE_MAX);
+const _: () = assert!(REQUEST_MEMORY_MIN >= 4 * ldap::MESSAGE_SIZE_MAX);
+const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && HELD_SEARCH_BYTES_MAX <= HELD_BYTES_MAX);
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));

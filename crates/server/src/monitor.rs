@@ -2,8 +2,8 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Scans`, `cn=Read Ahead`, `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our
-//! own.
+//! operation stands a count per result code. `cn=Scans`, `cn=Read Ahead`, `cn=Request Memory`, `cn=Log`, `cn=Storage`,
+//! `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,6 +18,7 @@ use crate::acceptor::AcceptorControl;
 use crate::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::process::ProcessUsage;
 use crate::read_ahead::ReadAheadFigures;
+use crate::request_memory::RequestMemory;
 use crate::scan_pool::ScanFigures;
 use crate::stamp::now_micros;
 use crate::writer::WriteQueue;
@@ -41,6 +42,7 @@ pub(crate) struct Sources {
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
+    pub(crate) request_memory: Arc<RequestMemory>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -70,6 +72,7 @@ impl MonitorSource for Monitor {
             add_statistics(&mut tree, sources);
             add_scans(&mut tree, &sources.scans);
             add_read_ahead(&mut tree, &sources.read_ahead);
+            add_request_memory(&mut tree, &sources.request_memory);
             add_storage(&mut tree, sources);
         }
         tree.entries
@@ -147,6 +150,17 @@ fn add_read_ahead(tree: &mut Tree, figures: &ReadAheadFigures) {
     tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));
     tree.counter("Requests", &parent, figures.requests.load(Ordering::Relaxed));
     tree.counter("Pages", &parent, figures.pages.load(Ordering::Relaxed));
+}
+
+/// `cn=Request Memory`: what requests hold, and how often somebody met a bound of it.
+fn add_request_memory(tree: &mut Tree, memory: &RequestMemory) {
+    let parent = tree.container("Request Memory", ROOT);
+    tree.counter("Used Bytes", &parent, memory.used() as u64);
+    tree.counter("Used Bytes of Administrators", &parent, memory.reserve_used() as u64);
+    tree.counter("Max Bytes", &parent, memory.limit() as u64);
+    tree.counter("Holders", &parent, memory.holders() as u64);
+    tree.counter("Waited", &parent, memory.waited.load(Ordering::Relaxed));
+    tree.counter("Refused", &parent, memory.refused.load(Ordering::Relaxed));
 }
 
 fn add_storage(tree: &mut Tree, sources: &Sources) {

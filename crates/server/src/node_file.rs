@@ -15,7 +15,7 @@ use crate::config::ConfigError;
 use crate::values::{DnText, FromText, LogLevel};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 17] = [
+pub(crate) const NODE_KEYS: [&str; 18] = [
     "data",
     "listen",
     "threads",
@@ -24,6 +24,7 @@ pub(crate) const NODE_KEYS: [&str; 17] = [
     "read_ahead_threads",
     "row_cache_bytes",
     "warm_up_bytes",
+    "request_memory_bytes",
     "admin_dn",
     "admin_password_file",
     "idle_timeout_seconds",
@@ -50,6 +51,7 @@ pub(crate) struct NodeFile {
     pub(crate) read_ahead_threads: Option<usize>,
     pub(crate) row_cache_bytes: Option<usize>,
     pub(crate) warm_up_bytes: Option<u64>,
+    pub(crate) request_memory_bytes: Option<usize>,
     pub(crate) admin_dn: Option<FromText<DnText>>,
     pub(crate) admin_password_file: Option<PathBuf>,
     pub(crate) idle_timeout_seconds: Option<u64>,

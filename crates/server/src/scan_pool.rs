@@ -126,6 +126,11 @@ impl Drop for ScanPool {
 }
 
 impl ScanHandle {
+    /// How many scanners look at the search, at most: one for each thread.
+    pub(crate) fn scanners(&self) -> usize {
+        self.queue.figures.threads.load(Ordering::Relaxed)
+    }
+
     /// The next piece, in the order of ids. With `None` a letter follows when there is one.
     pub(crate) fn take(&self) -> Option<Piece> {
         let (piece, next) = self.scan.take();

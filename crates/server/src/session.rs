@@ -12,12 +12,13 @@
 //! hashed.
 
 mod changes;
+mod outstanding;
 mod passwords;
 mod searches;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use directory::bind::ExternalIdentity;
 use directory::controls::{ControlContext, RequestControls};
@@ -26,7 +27,7 @@ use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{Outcome, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
-    response,
+    request_tag, response,
 };
 
 use crate::context::Context;
@@ -35,8 +36,10 @@ use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
 use crate::read_ahead::{Ahead, Answers, look_ahead};
+use crate::request_memory::{Account, HolderKey, Source, Standing};
+use crate::stream::Peer;
 use changes::HeldChange;
-use searches::SharedRest;
+use outstanding::{Outstanding, OutstandingRequests, Work};
 
 /// One client's session.
 pub(crate) struct Session {
@@ -45,37 +48,18 @@ pub(crate) struct Session {
     /// The connection's slot in its event loop, for the same.
     slot: u32,
     requester: Arc<Requester>,
+    /// Where the connection comes from.
+    source: Source,
     /// Whom SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
-    outstanding: Vec<Outstanding>,
+    /// What it holds.
+    account: Account,
+    outstanding: OutstandingRequests,
     /// Changes not yet given to the writer, because one waits for the hash pool and the others for it.
     held: VecDeque<HeldChange>,
     next_ticket: u64,
     /// Where in `outstanding` the search of the next slice is looked for.
     next_slice: usize,
-}
-
-/// A request without a response yet.
-struct Outstanding {
-    ticket: u64,
-    id: MessageId,
-    operation: Operation,
-    /// Its response is not wanted any more.
-    abandoned: bool,
-    work: Work,
-    line: Option<Box<OperationLine>>,
-}
-
-/// What an outstanding operation waits for.
-enum Work {
-    /// Its next slice, or a piece from the scan threads that look at the rest of its candidates.
-    Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
-    /// The writer.
-    Change,
-    /// The hash pool's word on a password.
-    Compare,
-    /// The same, and then the session is this requester's.
-    Bind(Requester),
 }
 
 /// How far [`Session::receive`] got.
@@ -98,10 +82,21 @@ pub(crate) enum Next {
     Send,
     /// Room in the writer's queue.
     WriterRoom,
+    /// Others of the same source and identity to let go of memory.
+    Memory,
     /// Nothing: the client is done.
     Close,
     /// Nothing: the client is told why and disconnected (RFC 4511 section 4.4.1).
     Disconnect(ResultCode, String),
+}
+
+/// A request that is carried out although others before it wait.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Urgent {
+    /// An Abandon was carried out; its bytes are done with.
+    Abandoned(Range<usize>),
+    /// The client is done.
+    Unbind,
 }
 
 /// Whether a request was taken, or has to wait as the next one.
@@ -111,18 +106,15 @@ enum Taken {
 }
 
 impl Session {
-    pub(crate) fn new(
-        number: u64,
-        slot: u32,
-        requester: Arc<Requester>,
-        external: ExternalIdentity,
-    ) -> Session {
+    pub(crate) fn new(number: u64, slot: u32, requester: Arc<Requester>, peer: &Peer) -> Session {
         Session {
             number,
             slot,
             requester,
-            external,
-            outstanding: Vec::new(),
+            source: Source::from(peer),
+            external: peer.external_identity(),
+            account: Account::default(),
+            outstanding: OutstandingRequests::default(),
             held: VecDeque::new(),
             next_ticket: 0,
             next_slice: 0,
@@ -206,10 +198,48 @@ impl Session {
         }
     }
 
+    /// Looks through requests that have to wait for one that need not: an Abandon of what is outstanding, which is carried
+    /// out, or an Unbind that only reads stand before. `waiting` are the bytes from the first that waits on.
+    pub(crate) fn look_behind(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
+        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
+        let mut place = 0;
+        let mut only_reads = true;
+        while let Ok(Some(frame)) = next_frame(waiting.get(place..)?, limits.message_size_max) {
+            let end = place + frame.len();
+            match ldap::operation_of(frame)? {
+                request_tag::UNBIND if only_reads => return Some(Urgent::Unbind),
+                request_tag::ABANDON => {
+                    if let Ok(Message { request: Request::Abandon(id), .. }) = Message::decode(frame, &limits)
+                        && self.abandons(id)
+                    {
+                        context.counters.received(Operation::ABANDON);
+                        self.abandon(context, id);
+                        context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS);
+                        return Some(Urgent::Abandoned(place..end));
+                    }
+                }
+                request_tag::SEARCH | request_tag::COMPARE => {}
+                _ => only_reads = false,
+            }
+            place = end;
+        }
+        None
+    }
+
+    /// Whether an Abandon of that id ends something now.
+    fn abandons(&self, id: MessageId) -> bool {
+        let wanted = |other: &&Outstanding| other.id == id && !other.abandoned;
+        self.outstanding.iter().find(wanted).is_some_and(|other| !other.is_mid_message())
+    }
+
     /// Why no further request may be looked at now.
-    fn must_wait(&self, context: &Context, unsent: usize) -> Option<Next> {
-        if self.is_binding() || self.outstanding.len() >= context.settings.outstanding_max {
+    fn must_wait(&mut self, context: &Context, unsent: usize) -> Option<Next> {
+        let is_full =
+            self.outstanding.len() >= context.settings.outstanding_max || self.outstanding.is_full();
+        if self.is_binding() || is_full {
             Some(Next::Finish)
+        } else if self.standing(context) == Standing::MustWait {
+            Some(Next::Memory)
         } else if unsent >= UNSENT_MAX || self.is_mid_message() {
             Some(Next::Send)
         } else {
@@ -230,7 +260,7 @@ impl Session {
             return Taken::NotYet(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
         };
         if operation == Operation::BIND {
-            self.requester = Arc::clone(&context.anonymous);
+            self.becomes(context, Arc::clone(&context.anonymous));
         }
         context.counters.received(operation);
         context.counters.completed(operation, ResultCode::PROTOCOL_ERROR);
@@ -253,6 +283,11 @@ impl Session {
             && !self.is_idle()
         {
             return Taken::NotYet(Next::Finish);
+        }
+        if self.standing(context) == Standing::Refused
+            && ResponseOp::answering_tag(message.request.tag()).is_some()
+        {
+            return self.refuse_for_memory(context, message, out);
         }
         let is_change = match &message.request {
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
@@ -282,7 +317,7 @@ impl Session {
             Ok(controls) => RequestControls { external: self.external, ..controls },
             Err(outcome) => {
                 if operation == Operation::BIND {
-                    self.requester = Arc::clone(&context.anonymous);
+                    self.becomes(context, Arc::clone(&context.anonymous));
                 }
                 self.answer(context, &asked, &outcome, out);
                 return Taken::Yes;
@@ -306,6 +341,25 @@ impl Session {
             }
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
         }
+        Taken::Yes
+    }
+
+    /// Answers a request busy because all memory for requests is used.
+    fn refuse_for_memory(
+        &mut self,
+        context: &mut Context,
+        message: &Message<'_>,
+        out: &mut Vec<u8>,
+    ) -> Taken {
+        let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
+        if operation == Operation::BIND {
+            self.becomes(context, Arc::clone(&context.anonymous));
+        }
+        context.counters.received(operation);
+        context.shared.request_memory.refuse(context.now);
+        let line = context.settings.log_operations.then(|| OperationLine::begin(message));
+        let asked = Asked { id: message.id, operation, line };
+        self.answer(context, &asked, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         Taken::Yes
     }
 
@@ -353,12 +407,33 @@ impl Session {
         }
     }
 
+    /// Charges what the connection holds: its requests and `buffer_bytes` of input and answers.
+    #[inline]
+    pub(crate) fn charge(&mut self, context: &Context, buffer_bytes: usize) {
+        let key = || HolderKey::new(self.source, &self.requester);
+        self.account.set(&context.shared.request_memory, key, self.outstanding.bytes() + buffer_bytes);
+    }
+
+    /// Whether the connection may take more memory: for requests, or for more of a message.
+    #[inline]
+    pub(crate) fn standing(&mut self, context: &Context) -> Standing {
+        let key = || HolderKey::new(self.source, &self.requester);
+        self.account.standing(&context.shared.request_memory, key)
+    }
+
+    /// The session is this requester's from here on, and so is what it holds.
+    fn becomes(&mut self, context: &Context, requester: Arc<Requester>) {
+        self.account.close(&context.shared.request_memory);
+        self.requester = requester;
+    }
+
     /// Gives up what is outstanding, because the connection is gone. Changes that are with the writer are made.
     pub(crate) fn close(&mut self, context: &mut Context) {
         for held in self.held.drain(..) {
             context.shared.writes.release(1, held.request.message.len());
         }
         self.outstanding.clear();
+        self.account.close(&context.shared.request_memory);
     }
 
     /// The address of the operation that [`keep`](Session::keep) will keep next.
@@ -371,20 +446,20 @@ impl Session {
         }
     }
 
-    fn keep(&mut self, asked: Asked, work: Work) {
+    /// Keeps an operation whose answer comes later. `bytes` are held for it elsewhere.
+    fn keep(&mut self, asked: Asked, work: Work, bytes: usize) {
         let Asked { id, operation, line } = asked;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.outstanding.push(Outstanding { ticket, id, operation, abandoned: false, work, line });
+        self.outstanding.push(Outstanding::new(ticket, (id, operation, line), work, bytes));
     }
 
     /// Takes an operation that another thread finished; `None` when nobody wants its response any more.
     fn take(&mut self, ticket: u64) -> Option<(Asked, Work)> {
         let place = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { id, operation, line, work, abandoned, .. } = self.outstanding.remove(place);
-        // A burst of requests is no reason to keep its memory while idle.
-        if self.outstanding.is_empty() && self.outstanding.capacity() > OUTSTANDING_KEPT {
-            self.outstanding = Vec::new();
+        if self.outstanding.is_empty() {
+            // A burst of requests is no reason to keep its memory while idle.
             self.held = VecDeque::new();
         }
         (!abandoned).then_some((Asked { id, operation, line }, work))
@@ -424,28 +499,6 @@ impl Session {
     }
 }
 
-impl Outstanding {
-    fn wants_slice(&self) -> bool {
-        match &self.work {
-            Work::Search { search, rest, .. } => {
-                search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
-            }
-            Work::Change | Work::Compare | Work::Bind(_) => false,
-        }
-    }
-
-    fn is_mid_message(&self) -> bool {
-        matches!(&self.work, Work::Search { search, .. } if search.is_mid_message())
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        match self.work {
-            Work::Search { deadline, .. } => deadline,
-            Work::Change | Work::Compare | Work::Bind(_) => None,
-        }
-    }
-}
-
 /// A request under way: what its answer needs.
 struct Asked {
     id: MessageId,
@@ -461,8 +514,8 @@ impl Asked {
     }
 }
 
-/// Places for outstanding requests that an idle session keeps.
-const OUTSTANDING_KEPT: usize = 4;
+/// What a client is told that holds more than its share while all memory for requests is used.
+pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than a share of it; read your answers, or try again later";
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";

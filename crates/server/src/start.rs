@@ -28,6 +28,7 @@ use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
 use crate::monitor::{Monitor, Sources};
 use crate::read_ahead::ReadAheadPool;
+use crate::request_memory::RequestMemory;
 use crate::scan_pool::ScanPool;
 use crate::stamp::{Random, now_micros};
 use crate::warm_up;
@@ -333,6 +334,10 @@ impl Opened {
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
             read_ahead: ReadAheadPool::new(self.config.read_ahead_threads, &self.directory, &mailboxes),
+            request_memory: Arc::new(RequestMemory::new(
+                self.config.request_memory_bytes,
+                self.config.online.message_size_max,
+            )),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
         });
         self.monitor.attach(Sources {
@@ -341,6 +346,7 @@ impl Opened {
             writes: Arc::clone(&shared.writes),
             scans: shared.scan_pool.figures(),
             read_ahead: shared.read_ahead.figures(),
+            request_memory: Arc::clone(&shared.request_memory),
             directory: Arc::downgrade(&self.directory),
         });
         let warm_up_bytes = self.config.warm_up_bytes;

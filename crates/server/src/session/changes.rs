@@ -48,7 +48,7 @@ impl Session {
                 return self.answer(context, &asked, &outcome, out);
             }
         }
-        self.keep(asked, Work::Change);
+        self.keep(asked, Work::Change, frame.len());
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {

@@ -46,7 +46,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         use directory::bind::{BindOutcome, bind, bind_result, bind_without_password};
-        self.requester = Arc::clone(&context.anonymous);
+        self.becomes(context, Arc::clone(&context.anonymous));
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
             return self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
@@ -81,10 +81,11 @@ impl Session {
         requester: Requester,
         out: &mut Vec<u8>,
     ) {
-        self.requester = match requester {
+        let requester = match requester {
             Requester::Anonymous => Arc::clone(&context.anonymous),
             other => Arc::new(other),
         };
+        self.becomes(context, requester);
         self.answer(context, asked, outcome, out);
     }
 
@@ -103,10 +104,11 @@ impl Session {
             let is_right = stored.iter().any(|stored| verify(stored, asserted));
             return Some(Verified { asked, work, is_right });
         }
+        let bytes = asserted.len() + stored.iter().map(Vec::len).sum::<usize>();
         let address = self.address(context);
         let job = HashJob { address, work: HashWork::Verify { stored, asserted: asserted.to_vec() } };
         if context.shared.hash_pool.submit(job) {
-            self.keep(asked, work);
+            self.keep(asked, work, bytes);
         } else {
             self.answer(context, &asked, &hash_pool_busy(), out);
         }

@@ -7,10 +7,12 @@ use directory::controls::RequestControls;
 use directory::search::{Budget, Search, Step};
 use ldap::ResultCode;
 
-use super::{Asked, Outstanding, Session, Work};
+use super::outstanding::{Outstanding, Work};
+use super::{Asked, Session};
 use crate::context::Context;
 use crate::limits::{SCAN_CANDIDATES_MIN, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::mailbox::Address;
+use crate::request_memory::Standing;
 use crate::scan_pool::ScanHandle;
 
 /// What one slice of a search may do.
@@ -26,6 +28,11 @@ pub(super) struct SharedRest {
 impl SharedRest {
     pub(super) fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// How many scanners look at it, at most.
+    pub(super) fn scanners(&self) -> usize {
+        self.scan.scanners()
     }
 
     /// Takes pieces, as much as a slice may append.
@@ -91,7 +98,7 @@ impl Session {
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
         let rest = share(context, self.address(context), &mut search);
-        self.keep(asked, Work::Search { search: Box::new(search), deadline, rest });
+        self.keep(asked, Work::Search { search: Box::new(search), deadline, rest }, 0);
     }
 
     /// Answers with a search that is over and its messages.
@@ -113,6 +120,11 @@ impl Session {
         self.next_slice = place + 1;
         let address = Address { ticket: self.outstanding[place].ticket, ..self.address(context) };
         let is_mid_message = self.outstanding[place].is_mid_message();
+        if !is_mid_message && self.standing(context) == Standing::Refused {
+            context.shared.request_memory.refuse(context.now);
+            self.stop_search(context, place, ResultCode::BUSY, out);
+            return true;
+        }
         let Work::Search { search, deadline, rest } = &mut self.outstanding[place].work else { return true };
         if !is_mid_message && deadline.is_some_and(|deadline| deadline <= context.now) {
             self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
@@ -128,8 +140,11 @@ impl Session {
             if let Work::Search { search, .. } = work {
                 finish_search(context, self.number, Asked { id, operation, line }, &search);
             }
-        } else if rest.is_none() {
-            *rest = share(context, address, search);
+        } else {
+            if rest.is_none() {
+                *rest = share(context, address, search);
+            }
+            self.outstanding.count_anew(place);
         }
         step != Step::Broken
     }
@@ -138,6 +153,10 @@ impl Session {
     fn place_of_next_slice(&self) -> Option<usize> {
         if let Some(place) = self.outstanding.iter().position(Outstanding::is_mid_message) {
             return Some(place);
+        }
+        if self.outstanding.has_full_searches() {
+            // Each gathers candidates while it runs, so one after the other.
+            return self.outstanding.iter().position(Outstanding::wants_slice);
         }
         let count = self.outstanding.len();
         let mut places = (0..count).map(|step| (self.next_slice + step) % count);

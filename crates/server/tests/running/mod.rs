@@ -90,6 +90,7 @@ impl Running {
         connection
     }
 
+    #[allow(dead_code, reason = "each test binary uses its own part")]
     pub(crate) fn stop(&mut self) {
         self.handle.stop();
         self.server.take().unwrap().wait().unwrap();
