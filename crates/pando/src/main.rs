@@ -27,7 +27,7 @@ use arguments::{CommandLine, Verb};
 
 /// A search takes a dozen small pieces of memory, an import millions.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
     match CommandLine::parse().verb {

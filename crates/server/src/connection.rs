@@ -286,16 +286,10 @@ impl Connection {
             }
             reads += 1;
             if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
-                match self.session.standing(context) {
-                    Standing::Free => {}
-                    Standing::MustWait => {
-                        self.waiting = Waiting::Memory;
-                        return Reading::Idle;
-                    }
-                    Standing::Refused => {
-                        context.shared.request_memory.refuse(context.now);
-                        return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
-                    }
+                // Not to wait: where all that a source holds are messages begun, none of them would ever end.
+                if self.session.standing(context) != Standing::Free {
+                    context.shared.request_memory.refuse(context.now);
+                    return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
                 }
             }
             make_room(input, consumed);
@@ -402,7 +396,7 @@ impl Connection {
     }
 
     /// Charges what the connection holds to its source and identity.
-    pub(crate) fn charge(&mut self, context: &Context) {
+    pub(crate) fn charge(&mut self, context: &mut Context) {
         let answers = self.output.capacity() + self.later.capacity();
         // What is read ahead is there a second time, for the thread that does it.
         let input =
@@ -413,9 +407,14 @@ impl Connection {
     /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice as
     /// much from clients that do not read.
     fn make_room_for_slice(&mut self) {
-        if self.output.len() >= SLICE_BYTES_MAX && self.output.capacity() < OUTPUT_SIZE {
-            self.output.reserve_exact(OUTPUT_SIZE - self.output.len());
+        if self.output.len() < SLICE_BYTES_MAX {
+            return;
         }
+        if self.sent > 0 && self.output.len() + SLICE_BYTES_MAX > OUTPUT_SIZE {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        self.output.reserve_exact(OUTPUT_SIZE.saturating_sub(self.output.len()));
     }
 
     fn unsent(&self) -> usize {
@@ -507,7 +506,7 @@ impl Connection {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
             return if is_over { Turn::Close } else { Turn::Wait };
         }
-        let half_sent = !self.input.is_empty() && matches!(self.waiting, Waiting::Bytes | Waiting::Memory);
+        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
         let silence = context.now.duration_since(self.last_progress);
         if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
             tracing::debug!("conn={} has stalled and is closed", self.number());
@@ -618,8 +617,9 @@ enum Behind {
     End(Reading),
 }
 
-/// Room for the answers of a connection whose client reads slowly: what may be unsent, and the slice that goes beyond it.
-const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX;
+/// Room for the answers of a connection whose client reads slowly: what may be unsent, the slice that goes beyond it, and
+/// the entry that goes beyond that.
+const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX + BUFFER_SIZE;
 
 /// Whether a read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {

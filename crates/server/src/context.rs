@@ -45,6 +45,8 @@ pub(crate) struct Context {
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
+    /// Bytes that connections have let go of since memory was given back to the system.
+    pub(crate) released: usize,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
@@ -76,6 +78,7 @@ impl Context {
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
+            released: 0,
             outbox: Vec::new(),
             errands: Vec::new(),
             spare_answers: None,

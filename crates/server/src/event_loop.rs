@@ -24,7 +24,8 @@ use crate::buffers::Buffers;
 use crate::connection::{Connection, Turn};
 use crate::context::Context;
 use crate::limits::{
-    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, IDLE_SWEEP, MEMORY_RETRY, PARK_AFTER, READY_TIME_MAX, TICK,
+    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, IDLE_SWEEP, MEMORY_RETRY, PARK_AFTER,
+    READY_TIME_MAX, TICK,
 };
 use crate::mailbox::{Address, Letter, Mailbox};
 use crate::process::take_short_turns;
@@ -177,6 +178,10 @@ impl EventLoop {
             return Ok(());
         }
         self.context.snapshot.park();
+        if self.context.released >= GIVE_BACK_MIN {
+            self.context.released = 0;
+            system::give_back_memory();
+        }
         let timeout = self.timeout();
         self.wait_for(events, timeout)
     }

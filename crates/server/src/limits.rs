@@ -69,6 +69,10 @@ pub const HOLDER_DIVISOR: usize = 4;
 /// As much as this part of it comes on top for administrators.
 pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 
+/// Bytes that connections of an event loop have let go of, from which on it gives memory back to the system when it is next
+/// idle.
+pub const GIVE_BACK_MIN: usize = 16 << 20;
+
 /// How often a connection that waits for memory looks whether there is some.
 pub const MEMORY_RETRY: Duration = Duration::from_millis(10);
 

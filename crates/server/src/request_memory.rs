@@ -7,7 +7,8 @@
 //! Three bounds, from the inside out:
 //! - A connection that holds [`HELD_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request: that waits in
 //!   its socket, and TCP slows the client.
-//! - So does a connection whose holder has a quarter of the budget.
+//! - So does a connection whose holder has a quarter of the budget. One that needs memory for more of a message that it
+//!   has begun is closed then.
 //! - Where the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget divided
 //!   by the number of holders; whoever has less is served as if nothing were wrong. So no client waits for the memory
 //!   of others, and all together hold at most twice the budget.
@@ -91,7 +92,7 @@ pub(crate) struct Account {
 pub(crate) enum Standing {
     /// It is taken.
     Free,
-    /// It waits in its socket: its holder has its most.
+    /// It waits in its socket: its holder has its most. What is needed for a message begun is refused.
     MustWait,
     /// It is answered busy: the budget is used, and its holder has more than its share.
     Refused,
@@ -231,13 +232,20 @@ impl RequestMemory {
 
 impl Account {
     /// Says how many bytes the connection holds now. `key` is whose they are. Little is not charged at all, so that most
-    /// changes cost no shared counter.
+    /// changes cost no shared counter. Returns how many bytes fewer these are than before.
     #[inline]
-    pub(crate) fn set(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey, bytes: usize) {
+    pub(crate) fn set(
+        &mut self,
+        memory: &RequestMemory,
+        key: impl FnOnce() -> HolderKey,
+        bytes: usize,
+    ) -> usize {
         let bytes = if bytes <= UNCHARGED_MAX { 0 } else { bytes };
+        let released = self.charged.saturating_sub(bytes);
         if bytes != self.charged {
             self.charge(memory, key, bytes);
         }
+        released
     }
 
     fn charge(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey, bytes: usize) {
@@ -263,15 +271,14 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one.
-    pub(crate) fn close(&mut self, memory: &RequestMemory) {
-        if let Some(holder) = self.holder.take() {
-            let key = holder.key;
-            self.holder = Some(Arc::clone(&holder));
-            self.set(memory, || key, 0);
-            self.holder = None;
-            memory.forget(holder);
-        }
+    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one. Returns how
+    /// many bytes it held.
+    pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
+        let Some(holder) = self.holder.clone() else { return 0 };
+        let released = self.set(memory, || holder.key, 0);
+        self.holder = None;
+        memory.forget(holder);
+        released
     }
 
     /// What a request of this connection may count on. `key` is whose it is.

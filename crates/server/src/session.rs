@@ -409,9 +409,10 @@ impl Session {
 
     /// Charges what the connection holds: its requests and `buffer_bytes` of input and answers.
     #[inline]
-    pub(crate) fn charge(&mut self, context: &Context, buffer_bytes: usize) {
+    pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
-        self.account.set(&context.shared.request_memory, key, self.outstanding.bytes() + buffer_bytes);
+        let bytes = self.outstanding.bytes() + buffer_bytes;
+        context.released += self.account.set(&context.shared.request_memory, key, bytes);
     }
 
     /// Whether the connection may take more memory: for requests, or for more of a message.
@@ -422,8 +423,8 @@ impl Session {
     }
 
     /// The session is this requester's from here on, and so is what it holds.
-    fn becomes(&mut self, context: &Context, requester: Arc<Requester>) {
-        self.account.close(&context.shared.request_memory);
+    fn becomes(&mut self, context: &mut Context, requester: Arc<Requester>) {
+        context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
     }
 
@@ -433,7 +434,7 @@ impl Session {
             context.shared.writes.release(1, held.request.message.len());
         }
         self.outstanding.clear();
-        self.account.close(&context.shared.request_memory);
+        context.released += self.account.close(&context.shared.request_memory);
     }
 
     /// The address of the operation that [`keep`](Session::keep) will keep next.
@@ -515,7 +516,7 @@ impl Asked {
 }
 
 /// What a client is told that holds more than its share while all memory for requests is used.
-pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than a share of it; read your answers, or try again later";
+pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, yours more than a share of it; read your answers, or try again later";
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
