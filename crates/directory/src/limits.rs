@@ -65,6 +65,9 @@ pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 /// counting.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
+/// Grams of a filter item that are made: some more than are looked up, because those of a text come several times.
+pub const NEEDED_GRAMS_MAX: usize = 256;
+
 /// Grams or sounds of a filter item that are looked up; the entry is held against all of it anyway.
 pub const PIECES_LOOKED_UP_MAX: usize = 32;
 

@@ -8,7 +8,8 @@ use std::fmt;
 use ber::{Reader, Tag, Writer};
 
 use crate::decode::{Body, BodyError, Budget, InComponent, checked_text, string};
-use crate::{DecodeErrorKind, DecodeLimits};
+use crate::limits::SELECTOR_COUNT_MAX;
+use crate::{DecodeErrorKind, DecodeLimits, Limit};
 
 /// The values of one attribute: a validated SET OF OCTET STRING.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,7 +246,8 @@ impl<'a> AttributeSelection<'a> {
 
     pub(crate) fn decode(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<AttributeSelection<'a>> {
         let content = reader.element(Tag::SEQUENCE).component("SearchRequest.attributes")?;
-        let mut elements = Budget::elements(limits);
+        let max = limits.element_count_max.min(SELECTOR_COUNT_MAX);
+        let mut elements = Budget::new(Limit::ElementCount, max);
         let mut list = Reader::new(content);
         while !list.is_empty() {
             elements.take("SearchRequest.attributes")?;

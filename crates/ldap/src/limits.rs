@@ -14,8 +14,11 @@ pub const FILTER_DEPTH_MAX: usize = 64;
 pub const FILTER_DEPTH_CEILING: usize = 256;
 /// How many items and operators a filter may have, and how many pieces all its substring items together.
 pub const FILTER_TERMS_MAX: usize = 4096;
-/// How many attributes an add, changes a modify, or selectors a search may have.
+/// How many attributes an add or changes a modify may have.
 pub const ELEMENT_COUNT_MAX: usize = 65_536;
+/// How many selectors a search may have, whatever [`DecodeLimits::element_count_max`] says: each is looked up in the schema,
+/// and some entries are held against each. Schemas have some thousand attribute types.
+pub const SELECTOR_COUNT_MAX: usize = 4096;
 /// How many values the attributes of one add or modify may have together.
 pub const VALUE_COUNT_MAX: usize = 1 << 20;
 /// How many controls a message may have.
@@ -39,7 +42,7 @@ pub struct DecodeLimits {
     pub filter_depth_max: usize,
     /// Most items, operators and substring pieces in a filter.
     pub filter_terms_max: usize,
-    /// Most attributes, changes or selectors in a request.
+    /// Most attributes, changes or, up to [`SELECTOR_COUNT_MAX`], selectors in a request.
     pub element_count_max: usize,
     /// Most values in a request.
     pub value_count_max: usize,

@@ -286,6 +286,7 @@ impl Connection {
             }
             reads += 1;
             if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
+                self.session.charge(context, input.capacity() + self.output.capacity());
                 // Not to wait: where all that a source holds are messages begun, none of them would ever end.
                 if self.session.standing(context) != Standing::Free {
                     context.shared.request_memory.refuse(context.now);

@@ -17,7 +17,7 @@ use store::MapId;
 use super::definition::{IndexPart, IndexParts};
 use super::put_normal_value;
 use crate::catalog::AttributeDef;
-use crate::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX};
+use crate::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX, NEEDED_GRAMS_MAX};
 use crate::rows::{AttrId, INDEX, PIECES, index_key};
 
 /// Bytes of a gram. Two would make postings of most of the directory, four a third more rows for little.
@@ -157,7 +157,8 @@ pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> Nee
     let mut beginning: &[u8] = &[];
     let marked: Vec<Vec<u8>> = pieces.map(marked).collect();
     for piece in &marked {
-        grams.extend(piece.windows(GRAM_SIZE).map(<[u8]>::to_vec));
+        let room = NEEDED_GRAMS_MAX.saturating_sub(grams.len());
+        grams.extend(piece.windows(GRAM_SIZE).take(room).map(<[u8]>::to_vec));
         // Behind two bytes of a value comes another one or the mark, so they begin a gram. One byte may be the last.
         if piece.len() == GRAM_SIZE - 1 && !piece.ends_with(&[END]) {
             beginning = piece;
