@@ -29,6 +29,13 @@ fn attributes_are_returned_as_asked_for() {
         &["name"],
         &["cn: Ada Lovelace", "cn;lang-fr: Ada de Lovelace", "givenName: Ada | Augusta", "sn: Lovelace"],
     );
+    // RFC 4522 section 3: without a binary form the description is unrecognized.
+    check(&["cn;binary", "SN;BINARY", "name;binary", "entryDN;binary", "uid"], &["uid: ada"]);
+    check(&["sn;binary"], &[]);
+    check(&["@person;binary"], &[]);
+    // The same twice, and beside what asks for more, is returned once.
+    check(&["uid", "UID", "uid", "1.1"], &["uid: ada"]);
+    assert_eq!(returned(&directory, ADA, &["*", "+", "*", "uid"]), returned(&directory, ADA, &["+", "*"]));
     check(&["userPassword"], &["userPassword: {SSHA}AAAA"]);
     check(&["structuralObjectClass"], &["structuralObjectClass: inetOrgPerson"]);
     check(
