@@ -4,11 +4,12 @@
 //! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes come
 //! and go: a snapshot whose rows have them in another state takes that from the rows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
-use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
+use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
 use crate::attribute_head::AttributeHead;
@@ -36,6 +37,9 @@ const LINK_TYPES: [&str; 7] = [
     "2.5.4.34",
     "2.5.4.33",
 ];
+
+/// distinguishedNameMatch and uniqueMemberMatch: by these, values that are the same name are one value.
+const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
 /// Attribute types indexed in a new directory, equality, ordering and prefixes in one index each.
 ///
@@ -76,6 +80,19 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
+    /// Which kind of names values are, if they are names and compared as such.
+    pub(crate) name_syntax: Option<NameSyntax>,
+}
+
+impl AttributeDef {
+    /// A stored value as it goes out, to clients and into exports: names in the form of RFC 4514. They are kept as they
+    /// were written, so that data of any age is handed out alike and nothing on disk depends on the form.
+    pub(crate) fn value_text<'v>(&self, schema: &Schema, value: &'v [u8]) -> Cow<'v, [u8]> {
+        match self.name_syntax {
+            Some(syntax) => schema.name_text(syntax, value),
+            None => Cow::Borrowed(value),
+        }
+    }
 }
 
 /// What every filter on an attribute type and every value that is to be stored wants to know of the type.
@@ -376,13 +393,18 @@ impl Catalog {
         let encoded_name = octet_string(&name);
         let is_operational = attribute_type.is_operational();
         let is_secret = crate::access::is_secret(&self.schema, type_id);
-        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret));
+        let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
+        // By any other rule, or none, two spellings of a name may be two values, and have to stay two.
+        let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
+        let name_syntax = name_syntax.filter(|_| compares_names);
+        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret, name_syntax.is_some()));
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
             encoded_name,
             name,
             is_link: is_link_type(attribute_type),
+            name_syntax,
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
             is_operational,
