@@ -21,6 +21,7 @@ use crate::csn::Csn;
 use crate::entry::EntryRow;
 use crate::operational::VirtualAttribute;
 use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
+use crate::schema_times::SchemaTimes;
 use crate::settings::check::schema_of;
 use crate::settings::{StoredSettings, SuffixNumber};
 use crate::virtual_entries::VirtualEntry;
@@ -177,6 +178,8 @@ pub struct Catalog {
     pub suffixes: Vec<Suffix>,
     /// The other directory-wide settings.
     pub(crate) settings: StoredSettings,
+    /// When the schema came into force; `None` until a directory has been opened for writing.
+    pub(crate) schema_times: Option<SchemaTimes>,
     /// The subschema subentry, made when first asked for.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
     /// Stored form of the administrator's password, where one was ever set.
@@ -199,6 +202,7 @@ pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
+pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 
 /// The key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
@@ -314,6 +318,7 @@ impl Catalog {
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             settings: StoredSettings::default(),
+            schema_times: None,
             subschema: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -331,6 +336,10 @@ impl Catalog {
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
         let mut catalog = Catalog::new(schema_of(&settings.schema).map_err(|problem| vec![problem])?);
         catalog.settings = settings;
+        if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {
+            let times = SchemaTimes::decode(row).ok_or(OpenError::damaged("schema times"))?;
+            catalog.schema_times = Some(times);
+        }
         for row in meta_rows(read, META_ATTRIBUTE)? {
             let allocation =
                 AttributeAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("attribute"))?;
@@ -469,6 +478,7 @@ impl Catalog {
             catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
         }
         catalog.settings = self.settings.clone();
+        catalog.schema_times = self.schema_times.clone();
         catalog.administrator = self.administrator.clone();
         catalog.index_version = self.index_version;
         catalog.schema_version = self.schema_version + 1;

@@ -3,8 +3,9 @@
 
 mod support;
 
-use ldap::MessageId;
-use support::{Pando, Scratch};
+use ldap::{MessageId, ResultCode, Scope};
+use support::tree::{person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
 
 /// Clients sent `02 04 00 00 00 01` as a message id and lost their connection: X.690 section 8.3.2 forbids octets that only
 /// repeat the sign, and the reader insisted. Every other server takes them.
@@ -22,4 +23,39 @@ fn numbers_may_have_leading_zero_octets() {
     connection.send_bytes(search).unwrap();
     let reply = connection.reply(MessageId(2)).unwrap();
     assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+}
+
+/// What a client sees of descriptions with `;binary`: the option was ignored on types without a binary form.
+#[test]
+fn binary_without_a_binary_form_is_unrecognized() {
+    let scratch = Scratch::new("binary-option");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let entry = admin.entry(&anna, &["cn;binary", "sn;binary", "uid"]).unwrap().unwrap();
+    assert_eq!((entry.texts("uid"), entry.texts("cn").len()), (vec!["anna".to_owned()], 0));
+    for filter in ["(uid;binary=anna)", "(!(uid;binary=anna))", "(uid;binary=*)"] {
+        let found = admin.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
+        assert_eq!((found.entries.len(), found.outcome.code), (0, ResultCode::SUCCESS), "{filter}");
+    }
+    let refused = admin.compare(&anna, "uid;binary", "anna").unwrap();
+    assert_eq!(refused.code, ResultCode::UNDEFINED_ATTRIBUTE_TYPE, "{refused:?}");
+    assert!(refused.diagnostic.contains("no binary form"), "{refused:?}");
+}
+
+/// Clients that keep the schema ask whether it has changed (RFC 4512 section 4.2).
+#[test]
+fn the_subschema_has_the_same_times_after_a_restart() {
+    let scratch = Scratch::new("schema-times");
+    let times = |pando: &Pando| {
+        let entry = pando.connect().entry("cn=subschema", &["createTimestamp", "modifyTimestamp"]);
+        let entry = entry.unwrap().unwrap();
+        [entry.texts("createTimestamp").join(" "), entry.texts("modifyTimestamp").join(" ")]
+    };
+    let pando = Pando::start(&scratch);
+    let before = times(&pando);
+    assert!(before.iter().all(|time| time.len() == 15 && time.ends_with('Z')), "{before:?}");
+    assert!(pando.stop().success());
+    assert_eq!(times(&Pando::start(&scratch)), before);
 }
