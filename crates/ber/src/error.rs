@@ -25,8 +25,7 @@ pub enum BerError {
         /// What was there.
         found: Tag,
     },
-    /// An INTEGER or ENUMERATED without content, above 64 bits, or with a redundant first octet, which X.690
-    /// section 8.3.2 forbids in BER as well.
+    /// An INTEGER or ENUMERATED without content or above 64 bits.
     BadInteger,
     /// A BOOLEAN whose content is not one octet.
     BadBoolean,

@@ -219,25 +219,33 @@ impl Header {
     }
 }
 
-/// The value of an INTEGER's or ENUMERATED's content: two's complement, at most 64 bits, no redundant first octet
-/// (X.690 section 8.3).
+/// The value of an INTEGER's or ENUMERATED's content: two's complement, at most 64 bits.
+///
+/// X.690 section 8.3.2 forbids a first octet that only repeats the sign. Clients send such octets (`02 04 00 00 00 01`),
+/// and other servers accept them, so they are skipped. What is left must fit.
 ///
 /// # Errors
 /// [`BerError::BadInteger`].
 pub fn integer_content(content: &[u8]) -> Result<i64, BerError> {
-    // Most numbers of most messages.
-    if let [only] = content {
-        return Ok(i64::from(*only as i8));
+    match content {
+        [] => Err(BerError::BadInteger),
+        // Most numbers of most messages.
+        [only] => Ok(i64::from(*only as i8)),
+        [first, rest @ ..] if content.len() <= size_of::<i64>() => {
+            let sign_extended = i64::from(*first as i8);
+            Ok(rest.iter().fold(sign_extended, |value, octet| value << 8 | i64::from(*octet)))
+        }
+        _ => longer_integer_content(content),
     }
-    let (&first, rest) = content.split_first().ok_or(BerError::BadInteger)?;
-    let redundant = rest
-        .first()
-        .is_some_and(|second| (first == 0x00 && *second < 0x80) || (first == 0xff && *second >= 0x80));
-    if redundant || content.len() > size_of::<i64>() {
-        return Err(BerError::BadInteger);
-    }
-    let sign_extended = i64::from(first as i8);
-    Ok(rest.iter().fold(sign_extended, |value, octet| value << 8 | i64::from(*octet)))
+}
+
+/// The same for more octets than a number of 64 bits needs: all but the last eight must repeat the sign.
+#[cold]
+fn longer_integer_content(content: &[u8]) -> Result<i64, BerError> {
+    let (extension, number) = content.split_last_chunk::<8>().ok_or(BerError::BadInteger)?;
+    let value = i64::from_be_bytes(*number);
+    let sign = if value < 0 { 0xff } else { 0x00 };
+    if extension.iter().all(|octet| *octet == sign) { Ok(value) } else { Err(BerError::BadInteger) }
 }
 
 #[cfg(test)]
@@ -299,9 +307,20 @@ mod tests {
         check(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Ok(i64::MAX));
         check(&[0x80, 0, 0, 0, 0, 0, 0, 0], Ok(i64::MIN));
         check(&[], Err(BerError::BadInteger));
-        check(&[0x00, 0x7f], Err(BerError::BadInteger));
-        check(&[0xff, 0x80], Err(BerError::BadInteger));
+        // Octets that only repeat the sign.
+        check(&[0, 0, 0, 1], Ok(1));
+        check(&[0x00, 0x7f], Ok(127));
+        check(&[0xff, 0x80], Ok(-128));
+        check(&[0xff, 0xff, 0xff, 0xff], Ok(-1));
+        check(&[0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Ok(i64::MAX));
+        check(&[0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0], Ok(i64::MIN));
+        check(&[0; 100], Ok(0));
+        check(&[0xff; 100], Ok(-1));
+        // More than 64 bits.
         check(&[0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Err(BerError::BadInteger));
+        check(&[0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Err(BerError::BadInteger));
+        check(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0], Err(BerError::BadInteger));
+        check(&[0, 1, 0, 0, 0, 0, 0, 0, 0, 0], Err(BerError::BadInteger));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::rows::{
     children_counter, class_key, encode_name_row, id_key, name_key, subtree_counter,
 };
 use crate::settings::SettingsRecord;
-use crate::settings::apply::{apply_rest, apply_schema};
+use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
 use crate::stored_values;
 use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::{OpenError, OperationError, whole_entry};
@@ -51,6 +51,7 @@ pub fn apply(
             return stamp(batch, catalog, record);
         }
         apply_schema(batch, catalog, settings)?;
+        apply_schema_times(batch, catalog, record.csn, settings)?;
     }
     allocate(batch, catalog, record)?;
     match &record.change {

@@ -16,7 +16,7 @@ pub(crate) struct AttributeHead {
     /// SEQUENCE, description and SET of a PartialAttribute (RFC 4511 section 4.1.7) with lengths of 0 for sequence and set, and zeroes
     /// behind them.
     ready: [u8; READY_MAX],
-    /// Octets of that; 0 for a description that is too long.
+    /// Octets of that; 0 for a description that is too long, and where values are not copied as they are stored.
     ready_len: u8,
     kind: u8,
 }
@@ -28,18 +28,24 @@ const OPERATIONAL: u8 = 1;
 const SECRET: u8 = 2;
 
 impl AttributeHead {
-    /// The head of an attribute whose description, as an OCTET STRING, is this one.
-    pub(crate) fn new(encoded_name: &[u8], is_operational: bool, is_secret: bool) -> AttributeHead {
+    /// The head of an attribute whose description, as an OCTET STRING, is this one. `is_name` says that values are names,
+    /// which go out in the form of RFC 4514 however they are stored.
+    pub(crate) fn new(
+        encoded_name: &[u8],
+        is_operational: bool,
+        is_secret: bool,
+        is_name: bool,
+    ) -> AttributeHead {
         let mut head = vec![Tag::SEQUENCE.0, 0];
         head.extend_from_slice(encoded_name);
         head.extend_from_slice(&[Tag::SET.0, 0]);
         let mut ready = [0; READY_MAX];
         let ready_len = match ready.get_mut(..head.len()) {
-            Some(room) => {
+            Some(room) if !is_name => {
                 room.copy_from_slice(&head);
                 head.len() as u8
             }
-            None => 0,
+            _ => 0,
         };
         let kind = if is_operational { OPERATIONAL } else { 0 } | if is_secret { SECRET } else { 0 };
         AttributeHead { ready, ready_len, kind }
@@ -90,7 +96,8 @@ mod tests {
             let name = "n".repeat(name_len);
             let mut encoded_name = Vec::new();
             ber::put_element(&mut encoded_name, Tag::OCTET_STRING, name.as_bytes());
-            let head = AttributeHead::new(&encoded_name, false, false);
+            let head = AttributeHead::new(&encoded_name, false, false, false);
+            assert_eq!(AttributeHead::new(&encoded_name, false, false, true).ready_len, 0);
             assert_eq!(head.ready_len > 0, name_len <= 24);
             for values_len in (0..300).chain([65_535, 65_536]) {
                 let values = vec![7; values_len];
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn kinds_are_told_apart() {
         for (operational, secret) in [(false, false), (false, true), (true, false), (true, true)] {
-            let head = AttributeHead::new(b"\x04\x01a", operational, secret);
+            let head = AttributeHead::new(b"\x04\x01a", operational, secret, false);
             assert_eq!((head.is_operational(), head.is_secret()), (operational, secret));
         }
         assert_eq!(size_of::<AttributeHead>(), 32);

@@ -4,11 +4,12 @@
 //! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes come
 //! and go: a snapshot whose rows have them in another state takes that from the rows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
-use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, Schema, TypeId};
+use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
 use crate::attribute_head::AttributeHead;
@@ -20,6 +21,7 @@ use crate::csn::Csn;
 use crate::entry::EntryRow;
 use crate::operational::VirtualAttribute;
 use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
+use crate::schema_times::SchemaTimes;
 use crate::settings::check::schema_of;
 use crate::settings::{StoredSettings, SuffixNumber};
 use crate::virtual_entries::VirtualEntry;
@@ -36,6 +38,9 @@ const LINK_TYPES: [&str; 7] = [
     "2.5.4.34",
     "2.5.4.33",
 ];
+
+/// distinguishedNameMatch and uniqueMemberMatch: by these, values that are the same name are one value.
+const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
 /// Attribute types indexed in a new directory, equality, ordering and prefixes in one index each.
 ///
@@ -76,6 +81,19 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
+    /// Which kind of names values are, if they are names and compared as such.
+    pub(crate) name_syntax: Option<NameSyntax>,
+}
+
+impl AttributeDef {
+    /// A stored value as it goes out, to clients and into exports: names in the form of RFC 4514. They are kept as they
+    /// were written, so that data of any age is handed out alike and nothing on disk depends on the form.
+    pub(crate) fn value_text<'v>(&self, schema: &Schema, value: &'v [u8]) -> Cow<'v, [u8]> {
+        match self.name_syntax {
+            Some(syntax) => schema.name_text(syntax, value),
+            None => Cow::Borrowed(value),
+        }
+    }
 }
 
 /// What every filter on an attribute type and every value that is to be stored wants to know of the type.
@@ -160,6 +178,8 @@ pub struct Catalog {
     pub suffixes: Vec<Suffix>,
     /// The other directory-wide settings.
     pub(crate) settings: StoredSettings,
+    /// When the schema came into force; `None` until a directory has been opened for writing.
+    pub(crate) schema_times: Option<SchemaTimes>,
     /// The subschema subentry, made when first asked for.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
     /// Stored form of the administrator's password, where one was ever set.
@@ -182,6 +202,7 @@ pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
+pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 
 /// The key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
@@ -297,6 +318,7 @@ impl Catalog {
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             settings: StoredSettings::default(),
+            schema_times: None,
             subschema: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -314,6 +336,10 @@ impl Catalog {
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
         let mut catalog = Catalog::new(schema_of(&settings.schema).map_err(|problem| vec![problem])?);
         catalog.settings = settings;
+        if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {
+            let times = SchemaTimes::decode(row).ok_or(OpenError::damaged("schema times"))?;
+            catalog.schema_times = Some(times);
+        }
         for row in meta_rows(read, META_ATTRIBUTE)? {
             let allocation =
                 AttributeAllocation::decode(&mut Decoder(row.1)).ok_or(OpenError::damaged("attribute"))?;
@@ -376,13 +402,18 @@ impl Catalog {
         let encoded_name = octet_string(&name);
         let is_operational = attribute_type.is_operational();
         let is_secret = crate::access::is_secret(&self.schema, type_id);
-        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret));
+        let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
+        // By any other rule, or none, two spellings of a name may be two values, and have to stay two.
+        let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
+        let name_syntax = name_syntax.filter(|_| compares_names);
+        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret, name_syntax.is_some()));
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
             encoded_name,
             name,
             is_link: is_link_type(attribute_type),
+            name_syntax,
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
             is_operational,
@@ -447,6 +478,7 @@ impl Catalog {
             catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
         }
         catalog.settings = self.settings.clone();
+        catalog.schema_times = self.schema_times.clone();
         catalog.administrator = self.administrator.clone();
         catalog.index_version = self.index_version;
         catalog.schema_version = self.schema_version + 1;

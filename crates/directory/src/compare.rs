@@ -166,6 +166,10 @@ fn has_attribute<'s>(
     description: &AttributeDescription,
 ) -> Result<bool, OperationError> {
     if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
+        // What is made has no options.
+        if !description.options.is_empty() {
+            return Ok(false);
+        }
         return attribute.is_present(state, candidate.id, &candidate.node);
     }
     let numbers = state.catalog.matching_attributes(description);
@@ -225,6 +229,12 @@ mod tests {
         check(ADA, "mail", "x", ResultCode::NO_SUCH_ATTRIBUTE);
         check(ADA, "memberOf", SUFFIX, ResultCode::NO_SUCH_ATTRIBUTE);
         check(ADA, "nonsense", "x", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        // RFC 4522 section 3: a type without a binary form and the option are unrecognized together.
+        check(ADA, "sn;binary", "King", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check(ADA, "entryDN;binary", ADA, ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check("", "objectClass;binary", "top", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check(ADA, "userCertificate;binary", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "entryDN;lang-en", ADA, ResultCode::NO_SUCH_ATTRIBUTE);
         check(ADA, "objectClass", "nonsense", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
         check(ADA, "seeAlso", "no dn", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
         check("cn=bob,dc=example,dc=com", "cn", "bob", ResultCode::NO_SUCH_OBJECT);

@@ -271,12 +271,13 @@ impl<'s, 'o> Export<'s, 'o> {
 
     fn attribute(&mut self, id: EntryId, attribute: &AttributeRow<'s>) -> Result<()> {
         let state = self.state;
-        let name = &state.catalog.attribute(attribute.id).name;
+        let (schema, def) = (&state.catalog.schema, state.catalog.attribute(attribute.id));
+        let name = &def.name;
         match attribute.content {
             Content::Inline(values) if !values.is_mixed => {
                 for value in values.iter() {
                     if let InlineValue::Here(value) = value {
-                        put_ldif_line(&mut self.text, name, value);
+                        put_ldif_line(&mut self.text, name, &def.value_text(schema, value));
                     }
                 }
                 Ok(())
@@ -284,7 +285,7 @@ impl<'s, 'o> Export<'s, 'o> {
             Content::Inline(_) => {
                 let text = &mut self.text;
                 for_each_value(state, id, attribute, &mut |value| {
-                    put_ldif_line(text, name, value);
+                    put_ldif_line(text, name, &def.value_text(schema, value));
                     ControlFlow::Continue(())
                 })?;
                 Ok(())
@@ -299,8 +300,10 @@ impl<'s, 'o> Export<'s, 'o> {
 
     /// The values that are rows of their own. There may be millions.
     fn table(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
+        let catalog = self.state.catalog;
+        let def = catalog.attribute(attribute.id);
         for row in table_values(self.state.read, id, attribute.id) {
-            put_ldif_line(&mut self.text, name, row?.1);
+            put_ldif_line(&mut self.text, name, &def.value_text(&catalog.schema, row?.1));
             self.flush_if_full()?;
         }
         Ok(())
@@ -441,6 +444,22 @@ mod tests {
         assert!(text.starts_with("version: 1\n# Pando export at log position "), "{text}");
         assert!(text.contains("\ndn: cn=x,ou=a,dc=example,dc=com\nobjectClass: device\ncn: x\n\n"), "{text}");
         assert!(!text.contains("entryUUID"), "{text}");
+    }
+
+    #[test]
+    fn names_are_in_the_form_of_rfc_4514() {
+        let mut directory = planted();
+        let see: &[&str] = &["cn=x; ou=a; dc=example;dc=com", "cn=\"a, b\";o=elsewhere"];
+        let dn = "cn=z,dc=example,dc=com";
+        let named: &[&str] = &["OID.2.5.4.3=c;o=d"];
+        let classes: &[&str] = &["device", "extensibleObject"];
+        let outcome =
+            directory.add(dn, &[("objectClass", classes), ("seeAlso", see), ("associatedName", named)]);
+        assert_eq!(outcome, crate::Outcome::success());
+        let text = text_of(&directory, &ExportRequest::default());
+        assert!(text.contains("\nseeAlso: cn=x,ou=a,dc=example,dc=com\n"), "{text}");
+        assert!(text.contains("\nseeAlso: cn=a\\, b,o=elsewhere\n"), "{text}");
+        assert!(text.contains("\nassociatedName: cn=c,o=d\n"), "{text}");
     }
 
     #[test]

@@ -76,11 +76,6 @@ pub(crate) fn read_description(schema: &Schema, text: &str) -> Result<AttributeD
         }
         other => undefined(other.to_string()),
     })?;
-    let attribute_type = schema.type_by_id(description.type_id);
-    if description.binary && !attribute_type.binary_transfer {
-        let name = attribute_type.name();
-        return Err(undefined(format!("{text:?}: {name} has no binary form, leave ;binary out")));
-    }
     if description.has_language_range() {
         return Err(undefined(format!(
             "{text:?}: a language range names no attribute, only what to look for"

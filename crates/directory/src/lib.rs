@@ -66,6 +66,7 @@ mod quoted;
 mod read_only;
 mod referral;
 mod schema_check;
+mod schema_times;
 // The integration tests use what the unit tests do not.
 #[cfg(test)]
 #[allow(dead_code)]

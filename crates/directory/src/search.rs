@@ -97,10 +97,18 @@ pub enum Step {
 pub struct Search {
     id: MessageId,
     time_limit_seconds: u32,
+    asked: AskedLimits,
     result_code: Option<ResultCode>,
     work: Work,
     /// The page that it returns, where it is one of several.
     paging: Option<Box<Paging>>,
+}
+
+/// The limits of the request itself, 0 being none: they say whose limit ends a search.
+#[derive(Clone, Copy)]
+struct AskedLimits {
+    size: u32,
+    time_seconds: u32,
 }
 
 enum Work {
@@ -179,6 +187,7 @@ impl Search {
             id,
             time_limit_seconds: access
                 .limit_of(request.time_limit_seconds, state.settings.general.time_limit_seconds),
+            asked: AskedLimits { size: request.size_limit, time_seconds: request.time_limit_seconds },
             result_code: None,
             work,
             paging,
@@ -333,6 +342,9 @@ impl Search {
             outcome.code = code;
             controls.push(page_control(&value));
         }
+        if outcome.code == ResultCode::SIZE_LIMIT_EXCEEDED {
+            outcome.diagnostic = self.size_limit_text();
+        }
         self.result_code = Some(outcome.code);
         let result = LdapResult {
             code: outcome.code,
@@ -405,6 +417,41 @@ impl Search {
         controls
     }
 
+    /// Whose size limit ended the search, how many entries it allows, and what to do.
+    fn size_limit_text(&self) -> String {
+        let (asked, sent) = (self.asked.size, self.entries_sent());
+        if self.paging.is_some() {
+            // The limit of the settings makes pages smaller and ends no sequence.
+            format!(
+                "the request's size limit of {asked} for all pages together is reached, and more entries match"
+            )
+        } else if asked != 0 && sent >= u64::from(asked) {
+            format!("the request's size limit of {asked} is reached, and more entries match: ask for more")
+        } else {
+            format!(
+                "the server's size limit of {sent} (limits.size_limit) is reached, and more entries match: ask in \
+                 pages (RFC 2696) or for less"
+            )
+        }
+    }
+
+    /// Why the search is stopped with this code, and what to do.
+    fn stop_text(&self, code: ResultCode) -> String {
+        if code != ResultCode::TIME_LIMIT_EXCEEDED {
+            return "the server ended the search before it was done: ask again later".to_owned();
+        }
+        let seconds = self.time_limit_seconds;
+        if seconds == self.asked.time_seconds {
+            return format!(
+                "the request's time limit of {seconds} s is over: ask for less, or with a longer limit"
+            );
+        }
+        format!(
+            "the server's time limit of {seconds} s (limits.time_limit_seconds) is over: ask for less, in pages (RFC 2696), \
+             or by an indexed attribute"
+        )
+    }
+
     /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
     pub fn stop(self, out: &mut Vec<u8>, code: ResultCode) {
         let mut controls = ControlsBuf::new();
@@ -412,7 +459,8 @@ impl Search {
             // The sequence of pages is over.
             controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
         }
-        let result = LdapResult::new(code, "");
+        let text = self.stop_text(code);
+        let result = LdapResult::new(code, &text);
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
     }
 

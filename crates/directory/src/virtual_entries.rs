@@ -9,6 +9,7 @@ use crate::bind::ExternalIdentity;
 use crate::catalog::Catalog;
 use crate::controls::SUPPORTED_CONTROLS;
 use crate::operational::SUBSCHEMA_DN;
+use crate::schema_times::SchemaTimes;
 use crate::{DirectorySettings, Snapshot};
 
 /// DN of the root of the entries that a [`MonitorSource`] makes.
@@ -94,13 +95,15 @@ pub(crate) fn root_dse(snapshot: &Snapshot, external: ExternalIdentity) -> Virtu
 }
 
 /// The subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.
-pub(crate) fn subschema(schema: &Schema) -> VirtualEntry {
+pub(crate) fn subschema(schema: &Schema, times: Option<&SchemaTimes>) -> VirtualEntry {
     let publication = schema.publish();
     VirtualEntry::new(SUBSCHEMA_DN)
         .with("objectClass", ["top", "subentry", "subschema", "extensibleObject"])
         .with("cn", ["subschema"])
         .with("subtreeSpecification", ["{}"])
         .with("structuralObjectClass", ["subentry"])
+        .with("createTimestamp", times.map(SchemaTimes::create_timestamp))
+        .with("modifyTimestamp", times.map(SchemaTimes::modify_timestamp))
         .with("ldapSyntaxes", publication.ldap_syntaxes)
         .with("matchingRules", publication.matching_rules)
         .with("matchingRuleUse", publication.matching_rule_use)

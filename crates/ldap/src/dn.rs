@@ -159,6 +159,27 @@ impl<'a> Dn<'a> {
         self.text.get(start..).unwrap_or_default()
     }
 
+    /// The DN in the form of RFC 4514: `,` and `+` without spaces between what is as it was written, which is legal but for
+    /// values in quotes; those are escaped instead. `name_of` gives the name to write for an attribute.
+    pub fn normal_text<'n>(&'n self, name_of: impl Fn(&'n str) -> &'n str) -> String {
+        let mut out = String::with_capacity(self.text.len());
+        let mut separator = "";
+        for ava in &self.avas {
+            out.push_str(separator);
+            out.push_str(name_of(ava.attribute));
+            out.push('=');
+            let written = self.text.get(ava.start..ava.end).and_then(|text| text.split_once('='));
+            let written = written.map_or("", |(_, value)| value.trim_start_matches(' '));
+            if written.starts_with('"') {
+                escape_value(&ava.value, &mut out);
+            } else {
+                out.push_str(written);
+            }
+            separator = if ava.ends_rdn { "," } else { "+" };
+        }
+        out
+    }
+
     fn avas_from(&self, rdn_count: usize) -> &[Ava<'a>] {
         let skipped: usize =
             self.avas.split_inclusive(|ava| ava.ends_rdn).take(rdn_count).map(<[_]>::len).sum();
@@ -172,6 +193,39 @@ impl<'d, 'a> Rdn<'d, 'a> {
         let end = avas.last().map_or(0, |ava| ava.end);
         Rdn { avas, text: text.get(start..end).unwrap_or_default() }
     }
+}
+
+/// Whether the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces beside separators, no
+/// attribute given by its OID. Looks at each octet once and parses nothing.
+pub fn is_plain_dn_text(text: &[u8]) -> bool {
+    let mut octets = text.iter().copied();
+    let mut in_attribute = true;
+    // What stands before, `=` only where a value begins: there, and at the end of a value, is no place for a space.
+    let mut before = b',';
+    while let Some(octet) = octets.next() {
+        before = match octet {
+            b'"' | b';' => return false,
+            b' ' if in_attribute || before == b'=' => return false,
+            // Only OIDs have dots.
+            b'.' if in_attribute => return false,
+            b'=' if in_attribute => {
+                in_attribute = false;
+                octet
+            }
+            b',' | b'+' if in_attribute || before == b' ' => return false,
+            b',' | b'+' => {
+                in_attribute = true;
+                octet
+            }
+            b'\\' => {
+                octets.next();
+                octet
+            }
+            b'=' => b'x',
+            _ => octet,
+        };
+    }
+    text.is_empty() || (!in_attribute && before != b' ')
 }
 
 impl PartialEq for Ava<'_> {

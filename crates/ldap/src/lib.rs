@@ -40,7 +40,7 @@ pub use attributes::{
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
 pub use control::{Control, Controls, ControlsBuf};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
-pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn};
+pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn, is_plain_dn_text};
 pub use dn_text::{escape_value, escaped_value};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};

@@ -116,7 +116,7 @@ impl<'a> Envelope<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authentication, BerError};
+    use crate::{Authentication, BerError, DerefAliases, Scope};
 
     fn decode(bytes: &[u8]) -> Result<Message<'_>, DecodeError> {
         let limits = DecodeLimits {
@@ -196,6 +196,31 @@ mod tests {
         );
         check(&message(b"\x50\x01\xff"), Some(5), Some(0x50), DecodeErrorKind::OutOfRange(-1));
         check(&message(b"\x4a\x01x\xa0\x01\x30"), Some(5), Some(0x4a), truncated);
+    }
+
+    /// Clients encode numbers in as many octets as their type has; X.690 section 8.3.2 forbids it, servers accept it.
+    #[test]
+    fn numbers_may_have_leading_zero_octets() {
+        let long_id = b"\x30\x08\x02\x04\x00\x00\x00\x01\x4a\x00";
+        assert_eq!(decode(long_id).unwrap().id, MessageId(1));
+        let longest_id = b"\x30\x0d\x02\x09\x00\x00\x00\x00\x00\x00\x00\x00\x07\x4a\x00";
+        assert_eq!(decode(longest_id).unwrap().id, MessageId(7));
+        let bind = message(b"\x60\x0a\x02\x04\x00\x00\x00\x03\x04\x00\x80\x00");
+        assert!(matches!(decode(&bind).unwrap().request, Request::Bind(bind) if bind.version == 3));
+        let abandon = message(b"\x50\x04\x00\x00\x00\x09");
+        assert_eq!(decode(&abandon).unwrap().request, Request::Abandon(MessageId(9)));
+        let modify =
+            message(b"\x66\x14\x04\x00\x30\x10\x30\x0e\x0a\x04\x00\x00\x00\x02\x30\x06\x04\x02cn\x31\x00");
+        let Request::Modify(modify) = decode(&modify).unwrap().request else { panic!() };
+        assert_eq!(modify.changes.iter().map(|change| change.operation.number()).collect::<Vec<_>>(), [2]);
+        // Scope, derefAliases, sizeLimit and timeLimit.
+        let search = message(
+            b"\x63\x21\x04\x00\x0a\x02\x00\x02\x0a\x02\x00\x03\x02\x04\x00\x00\x00\x05\x02\x08\
+              \x00\x00\x00\x00\x00\x00\x00\x06\x01\x01\x00\x87\x00\x30\x00",
+        );
+        let Request::Search(search) = decode(&search).unwrap().request else { panic!() };
+        assert_eq!((search.scope, search.deref_aliases), (Scope::WholeSubtree, DerefAliases::Always));
+        assert_eq!((search.size_limit, search.time_limit_seconds), (5, 6));
     }
 
     #[test]

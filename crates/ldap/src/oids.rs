@@ -87,6 +87,39 @@ pub const REFRESH: &str = "1.3.6.1.4.1.1466.101.119.1";
 pub const START_TRANSACTION: &str = "1.3.6.1.1.21.1";
 /// End a transaction (RFC 5805).
 pub const END_TRANSACTION: &str = "1.3.6.1.1.21.3";
+/// Start a bulk update (RFC 4373).
+pub const START_LBURP: &str = "1.3.6.1.1.17.1";
+/// End a bulk update (RFC 4373).
+pub const END_LBURP: &str = "1.3.6.1.1.17.3";
+/// Operations of a bulk update (RFC 4373).
+pub const LBURP_UPDATE: &str = "1.3.6.1.1.17.5";
+/// Verify credentials without a bind (OpenLDAP).
+pub const VERIFY_CREDENTIALS: &str = "1.3.6.1.4.1.4203.666.6.5";
+/// Fast bind: binds that only check passwords (Active Directory).
+pub const FAST_BIND: &str = "1.2.840.113556.1.4.1781";
+/// Several operations in one request (Active Directory).
+pub const BATCH_REQUEST: &str = "1.2.840.113556.1.4.2212";
+
+/// What people call an extended operation, for diagnostic texts; `None` for one that is not above.
+pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
+    Some(match oid {
+        START_TLS => "StartTLS",
+        MODIFY_PASSWORD => "Password Modify",
+        WHO_AM_I => "Who am I?",
+        CANCEL => "Cancel",
+        TURN => "Turn",
+        REFRESH => "Refresh",
+        START_TRANSACTION => "Start Transaction",
+        END_TRANSACTION => "End Transaction",
+        START_LBURP => "Start LBURP",
+        END_LBURP => "End LBURP",
+        LBURP_UPDATE => "LBURP Update",
+        VERIFY_CREDENTIALS => "Verify Credentials",
+        FAST_BIND => "Fast Bind",
+        BATCH_REQUEST => "Batch Request",
+        _ => return None,
+    })
+}
 
 // Intermediate responses and unsolicited notifications.
 

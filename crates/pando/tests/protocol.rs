@@ -265,6 +265,17 @@ fn unknown_extended_operations_are_protocol_errors() {
     let reply = connection.extended("1.2.3.4.5.6", Some(b"value")).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
     assert!(reply.outcome.diagnostic.contains("1.2.3.4.5.6"), "{:?}", reply.outcome);
+    for (oid, name) in [
+        (ldap::oids::START_TLS, "StartTLS (1.3.6.1.4.1.1466.20037) is not supported here"),
+        (ldap::oids::MODIFY_PASSWORD, "Password Modify (1.3.6.1.4.1.4203.1.11.1) is not supported here"),
+        (ldap::oids::CANCEL, "Cancel (1.3.6.1.1.8) is not supported here"),
+        (ldap::oids::START_TRANSACTION, "Start Transaction (1.3.6.1.1.21.1) is not supported here"),
+    ] {
+        let reply = connection.extended(oid, None).unwrap();
+        assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+        assert_eq!(reply.outcome.diagnostic, name);
+        assert_eq!(reply.extended.name, None, "RFC 4511 section 4.12: no name of what is not recognized");
+    }
     assert_eq!(identity(&mut connection), "", "the connection goes on");
 }
 
@@ -466,6 +477,8 @@ fn users_have_limits_and_the_administrator_has_none() {
     assert!(user.bind(&person_dn("carl"), "carl-secret").unwrap().is_success());
     let some = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=account)", &["1.1"]).unwrap();
     assert_eq!((some.entries.len(), some.outcome.code), (1000, ResultCode::SIZE_LIMIT_EXCEEDED));
+    let text = &some.outcome.diagnostic;
+    assert!(text.starts_with("the server's size limit of 1000 (limits.size_limit) is reached"), "{text}");
 }
 
 #[test]

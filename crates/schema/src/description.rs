@@ -13,7 +13,7 @@ pub struct AttributeDescription {
     pub type_id: TypeId,
     /// Options without `binary`: lower case, sorted, each once, joined by `;`. Empty when there are none.
     pub options: Box<str>,
-    /// Whether `;binary` was given.
+    /// Whether `;binary` was given. Only with types of a syntax with binary transfer.
     pub binary: bool,
 }
 
@@ -66,11 +66,12 @@ fn satisfies(option: &str, wanted: &str) -> bool {
 }
 
 impl Schema {
-    /// Resolves `cn;lang-EN;binary`. Allocates only if there are options other than `binary`.
+    /// Resolves `cn;lang-EN` or `userCertificate;binary`. Allocates only if there are options other than `binary`.
     ///
     /// # Errors
     /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is one
-    /// but the schema has no such type.
+    /// but the schema has no such type, [`DescriptionError::NoBinaryForm`] for `binary` on a type of a syntax without
+    /// binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 call the last two alike unrecognized.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
             Some(place) => (&description[..place], Some(&description[place + 1..])),
@@ -82,6 +83,9 @@ impl Schema {
             None => {}
             Some(options) if options.eq_ignore_ascii_case("binary") => parsed.binary = true,
             Some(options) => parsed.set_options(description, options)?,
+        }
+        if parsed.binary && !attribute_type.binary_transfer {
+            return Err(DescriptionError::NoBinaryForm(attribute_type.name().to_owned()));
         }
         Ok(parsed)
     }
@@ -142,7 +146,6 @@ mod tests {
             ("usercertificate", "userCertificate;binary", "", false),
             ("userCertificate;BINARY", "userCertificate;binary", "", true),
             ("userCertificate;x;binary", "userCertificate;binary;x", "x", true),
-            ("jpegphoto;binary", "jpegPhoto", "", true),
         ] {
             let parsed = schema.parse_description(text).unwrap();
             assert_eq!(parsed.returned_name(&schema), returned, "{text}");
@@ -153,6 +156,18 @@ mod tests {
             Err(DescriptionError::UnknownType("shoeSize".into()))
         );
         assert_eq!(schema.parse_description("1.2.3;x"), Err(DescriptionError::UnknownType("1.2.3".into())));
+        for (text, name) in [
+            ("jpegphoto;binary", "jpegPhoto"),
+            ("commonName;BINARY", "cn"),
+            ("2.5.4.4;x;binary;lang-en", "sn"),
+            ("name;binary", "name"),
+        ] {
+            assert_eq!(
+                schema.parse_description(text),
+                Err(DescriptionError::NoBinaryForm(name.into())),
+                "{text}"
+            );
+        }
         for bad in ["", ";x", "c n", "1cn", "cn;", "cn;x;", "cn;;x", "cn;a_b", "cn;é", "*"] {
             assert!(
                 matches!(schema.parse_description(bad), Err(DescriptionError::BadSyntax { .. })),

@@ -81,6 +81,9 @@ pub enum DescriptionError {
     /// Well formed, but the schema has no such type (`undefinedAttributeType`).
     #[error("attribute type {0:?} is not defined")]
     UnknownType(String),
+    /// The option `binary` on a type whose syntax has no binary transfer: as good as unknown (RFC 4522 section 3).
+    #[error("{0} has no binary form, leave ;binary out")]
+    NoBinaryForm(String),
     /// Not `attributetype *( ";" option )` (RFC 4512 section 2.5).
     #[error("{description:?} is not an attribute description: {fault}")]
     BadSyntax {

@@ -4,7 +4,9 @@
 //! and the remaining ones of RFC 2252, which old schema files mention and nobody specified: they take any octets.
 
 use crate::syntax_text as text;
-use crate::{AttributeType, Fault, Schema, SyntaxError, certificate, form, integer, syntax_guide, time};
+use crate::{
+    AttributeType, Fault, NameSyntax, Schema, SyntaxError, certificate, form, integer, syntax_guide, time,
+};
 
 /// A syntax's place in one [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -188,6 +190,15 @@ impl Syntax {
     /// A syntax that is another one under a new OID (`X-SUBST`).
     pub(crate) fn substitute(oid: &str, description: &str, original: &Syntax, definition: String) -> Syntax {
         Syntax { oid: oid.to_owned(), description: description.to_owned(), definition, ..original.clone() }
+    }
+
+    /// Which kind of names the values are, if they are names.
+    pub fn name_syntax(&self) -> Option<NameSyntax> {
+        match self.check {
+            Check::Dn => Some(NameSyntax::Dn),
+            Check::NameAndUid => Some(NameSyntax::NameAndUid),
+            _ => None,
+        }
     }
 
     /// Checks a value.

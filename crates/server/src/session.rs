@@ -385,7 +385,12 @@ impl Session {
             asked.log(self.number, ResultCode::SUCCESS);
             return;
         }
-        let text = format!("extended operation {:?} is not known here", request.name);
+        // RFC 4511 section 4.12: protocolError, without a response name. Section 4.14.1 wants the same for StartTLS where
+        // there is no TLS.
+        let text = match ldap::oids::extended_operation_name(request.name) {
+            Some(name) => format!("{name} ({}) is not supported here", request.name),
+            None => format!("extended operation {:?} is not known here", request.name),
+        };
         self.answer(context, asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
     }
 

@@ -24,12 +24,16 @@ fn walk(bytes: &[u8], depth_left: usize) {
     }
 }
 
-/// A content that is an integer's is that integer's only content.
+/// A content that is an integer's ends in that integer's shortest content; what comes before only repeats the sign.
 fn integer(content: &[u8]) {
     if let Ok(value) = ber::integer_content(content) {
         let mut encoded = Vec::new();
         put_integer(&mut encoded, Tag::INTEGER, value);
-        assert_eq!(Reader::new(&encoded).element(Tag::INTEGER), Ok(content));
+        let shortest = Reader::new(&encoded).element(Tag::INTEGER).unwrap_or_default();
+        assert_eq!(ber::integer_content(shortest), Ok(value));
+        let extension = content.strip_suffix(shortest);
+        let sign = if value < 0 { 0xff } else { 0x00 };
+        assert!(extension.is_some_and(|octets| octets.iter().all(|octet| *octet == sign)), "{content:02x?}");
     }
 }
 

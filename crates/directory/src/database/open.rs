@@ -15,6 +15,7 @@ use crate::csn::Csn;
 use crate::names_clock::NamesClock;
 use crate::record::{Change, Record};
 use crate::rows::{MAPS, META};
+use crate::schema_times::SchemaTimes;
 use crate::search::PageKey;
 use crate::settings::{self, SettingsError};
 use crate::tree::State;
@@ -203,7 +204,11 @@ fn prepare(
         }
     }
     let changed = std::mem::take(&mut Arc::make_mut(catalog).changed);
-    if !is_new && changed.is_empty() && proposal.suffixes.len() == catalog.suffixes.len() {
+    let times_of = |catalog: &Catalog| {
+        SchemaTimes::with(catalog.schema_times.as_ref(), &catalog.schema, options.stamp.now_micros)
+    };
+    let has_times = catalog.schema_times.as_ref() == Some(&times_of(catalog));
+    if !is_new && has_times && changed.is_empty() && proposal.suffixes.len() == catalog.suffixes.len() {
         return Ok(());
     }
     let mut batch = writer.begin()?;
@@ -232,6 +237,11 @@ fn prepare(
         let position = batch.append_record(&record.encode())?;
         apply(&mut batch, catalog, position, &record)?;
     }
+    let times = times_of(catalog);
+    batch.put(META, catalog::META_SCHEMA_TIMES, &times.encode())?;
+    let changed = Arc::make_mut(catalog);
+    changed.schema_times = Some(times);
+    changed.subschema = Arc::default();
     batch.commit()?;
     Ok(())
 }

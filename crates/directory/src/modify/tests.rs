@@ -405,6 +405,13 @@ fn a_certificate_is_one_attribute_with_and_without_binary() {
     let mut attribute = |description: &str| directory.modify(ANN, &[(Delete, description, &[])]);
     refused(attribute("userCertificate"), Code::NO_SUCH_ATTRIBUTE, "", "userCertificate");
     refused(attribute("userCertificate;binary"), Code::NO_SUCH_ATTRIBUTE, "", "userCertificate;binary");
+    refused(
+        attribute("userCertificate;BINARY;x-a"),
+        Code::NO_SUCH_ATTRIBUTE,
+        "",
+        "userCertificate;BINARY;x-a",
+    );
     refused(attribute("description;binary"), Code::UNDEFINED_ATTRIBUTE_TYPE, "", "no binary form");
+    refused(attribute("jpegPhoto;binary"), Code::UNDEFINED_ATTRIBUTE_TYPE, "", "no binary form");
     assert_eq!(crate::catalog::last_entry_id(directory.snapshot.state().read).unwrap(), EntryId(2));
 }

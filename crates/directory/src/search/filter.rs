@@ -205,7 +205,9 @@ impl Compiler<'_> {
         if facts.is_object_class && description.options.is_empty() {
             return class(value).map(Term::Class);
         }
-        if facts.virtual_attribute == Some(VirtualAttribute::StructuralObjectClass) {
+        if facts.virtual_attribute == Some(VirtualAttribute::StructuralObjectClass)
+            && description.options.is_empty()
+        {
             return class(value).map(Term::StructuralClass);
         }
         let target = if facts.names_entries { Target::of(schema, value) } else { None };
@@ -355,7 +357,10 @@ impl Compiler<'_> {
     }
 
     fn item(&self, description: AttributeDescription, test: Test) -> Item {
-        if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute {
+        // What is made has no options, so nothing answers to it with options.
+        if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute
+            && description.options.is_empty()
+        {
             return Item::new(Subject::Virtual(attribute), test);
         }
         let attributes = self.catalog.matching_attributes(&description);

@@ -44,7 +44,8 @@ pub(crate) fn entries<'s>(
     let schema = &state.catalog.schema;
     let normal = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema).key);
     if name.key == normal(SUBSCHEMA_DN)? {
-        let entry = state.catalog.subschema.get_or_init(|| subschema(schema));
+        let entry =
+            state.catalog.subschema.get_or_init(|| subschema(schema, state.catalog.schema_times.as_ref()));
         return Ok(Some(vec![(name.key.clone(), Cow::Borrowed(entry))]));
     }
     let (root, all) = if name.key.starts_with(&normal(MONITOR_DN)?) {

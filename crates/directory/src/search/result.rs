@@ -19,6 +19,7 @@ use schema::AttributeDescription;
 use super::evaluate::{Candidate, for_each_value};
 use super::selection::Selection;
 use crate::OperationError;
+use crate::catalog::AttributeDef;
 use crate::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::limits::GATHERED_MAX;
 use crate::name_cache::NameCache;
@@ -169,15 +170,16 @@ impl ResultWriter {
         attribute: &AttributeRow<'_>,
     ) -> Result<usize, OperationError> {
         self.gathered.clear();
+        let def = state.catalog.attribute(attribute.id);
         let values = match copied(attribute) {
             _ if self.types_only => &[],
-            Some(values) => values.bytes,
-            None => {
-                gather_values(state, names, id, attribute, &mut self.gathered)?;
+            Some(values) if def.name_syntax.is_none() => values.bytes,
+            _ => {
+                gather_values(state, names, id, attribute, def, &mut self.gathered)?;
                 &self.gathered
             }
         };
-        put_encoded_attribute(out, &state.catalog.attribute(attribute.id).encoded_name, values);
+        put_encoded_attribute(out, &def.encoded_name, values);
         Ok(self.gathered.len())
     }
 
@@ -215,7 +217,7 @@ struct Head {
     end: usize,
 }
 
-/// The values that go out as they are stored.
+/// The values that go out as they are stored, unless they are names.
 fn copied<'a>(attribute: &AttributeRow<'a>) -> Option<InlineValues<'a>> {
     match attribute.content {
         Content::Inline(values) if !values.is_mixed => Some(values),
@@ -229,11 +231,13 @@ fn gather_values(
     names: &mut NameCache,
     id: EntryId,
     attribute: &AttributeRow<'_>,
+    def: &AttributeDef,
     gathered: &mut Vec<u8>,
 ) -> Result<(), OperationError> {
+    let schema = &state.catalog.schema;
     if attribute.content != Content::Links {
         return for_each_value(state, id, attribute, &mut |value| {
-            put_value(gathered, value);
+            put_value(gathered, &def.value_text(schema, value));
             if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
@@ -246,7 +250,7 @@ fn gather_values(
         return Ok(());
     }
     for value in table_values(state.read, id, attribute.id) {
-        put_value(gathered, value?.1);
+        put_value(gathered, &def.value_text(schema, value?.1));
         if gathered.len() > GATHERED_MAX {
             return Ok(());
         }

@@ -128,7 +128,12 @@ impl SearchScope {
         state: State<'_>,
         names: &mut NameCache,
     ) -> Result<(), OperationError> {
-        let mut aliases = ids_with_flag(state, NodeFlags::is_alias, "aliases", ALIASES_FOLLOWED_MAX)?;
+        let mut aliases = ids_with_flag(
+            state,
+            NodeFlags::is_alias,
+            "aliases, too many for one search: ask without dereferencing",
+            ALIASES_FOLLOWED_MAX,
+        )?;
         loop {
             let mut in_scope = Vec::new();
             let mut others = Vec::new();
@@ -160,7 +165,12 @@ impl SearchScope {
         names: &mut NameCache,
     ) -> Result<Vec<EntryId>, OperationError> {
         let mut referrals = Vec::new();
-        for id in ids_with_flag(state, NodeFlags::is_referral, "referrals", COLLECTED_IDS_MAX)? {
+        for id in ids_with_flag(
+            state,
+            NodeFlags::is_referral,
+            "referrals, too many for one search: send ManageDsaIT",
+            COLLECTED_IDS_MAX,
+        )? {
             if let Some(row) = node(state.read, id)?
                 && self.contains(state, names, id, &row)?
             {
@@ -199,7 +209,7 @@ fn ids_with_flag(
         if ids.len() > count_max {
             return Err(OperationError::refused(
                 ResultCode::ADMIN_LIMIT_EXCEEDED,
-                format!("there are more than {count_max} {what}, too many for one search"),
+                format!("there are more than {count_max} {what}"),
             ));
         }
     }

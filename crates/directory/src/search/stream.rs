@@ -272,12 +272,13 @@ fn inline(
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
 ) -> Result<(Walk, ControlFlow<()>)> {
     let Content::Inline(values) = row.content else { return Err(damaged_row("entries", id)) };
+    let def = state.catalog.attribute(row.id);
     for (place, value) in values.iter().enumerate().skip(from) {
         let value = match value {
             InlineValue::Here(value) => value,
             InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
         };
-        if each([value, &[], &[]]).is_break() {
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
             return Ok((Walk::Inline(place + 1), ControlFlow::Break(())));
         }
     }
@@ -306,13 +307,14 @@ fn table(
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
 ) -> Result<(Walk, ControlFlow<()>)> {
     let prefix = link_key(id, attribute);
+    let def = state.catalog.attribute(attribute);
     let low = after.map_or(Bound::Included(&prefix[..]), Bound::Excluded);
     for row in state.read.scan(VALUES, (low, Bound::Unbounded), Direction::Forward) {
         let (key, value) = row?;
         if !key.starts_with(&prefix) {
             break;
         }
-        if each([value, &[], &[]]).is_break() {
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
             return Ok((Walk::Table(Some(key.to_vec())), ControlFlow::Break(())));
         }
     }

@@ -9,9 +9,12 @@ use super::{SettingsRecord, SuffixNumber};
 use crate::OperationError;
 use crate::attribute_index::maintenance;
 use crate::catalog::{
-    Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SETTINGS, META_SUFFIX, meta_key,
+    Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
+    meta_key,
 };
+use crate::csn::Csn;
 use crate::rows::META;
+use crate::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -37,6 +40,25 @@ pub(crate) fn apply_schema(
     changed.settings.schema = Arc::new(texts.clone());
     batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
     *catalog = Arc::new(changed);
+    Ok(())
+}
+
+/// Notes when the schema in force came into force: with the first settings record, which makes a directory, and with each
+/// that brings other definitions. All of it follows from the log.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn apply_schema_times(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    csn: Csn,
+    record: &SettingsRecord,
+) -> Result<()> {
+    if record.schema.is_some() || catalog.schema_times.is_none() {
+        let times = SchemaTimes::with(catalog.schema_times.as_ref(), &catalog.schema, csn.micros);
+        batch.put(META, META_SCHEMA_TIMES, &times.encode())?;
+        Arc::make_mut(catalog).schema_times = Some(times);
+    }
     Ok(())
 }
 

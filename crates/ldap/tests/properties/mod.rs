@@ -127,6 +127,13 @@ pub(crate) fn dn(bytes: &[u8]) {
     assert_eq!(again.len(), dn.len());
     assert!(again.rdns().zip(dn.rdns()).all(|(left, right)| left.avas == right.avas), "{rendered}");
     assert_eq!(again.to_string(), rendered);
+    let normal = dn.normal_text(|attribute| attribute);
+    let again = Dn::parse(&normal).expect("the normal form parses");
+    assert!(
+        again.len() == dn.len() && again.rdns().zip(dn.rdns()).all(|(left, right)| left.avas == right.avas)
+    );
+    assert_eq!(again.normal_text(|attribute| attribute), normal);
+    assert!(!ldap::is_plain_dn_text(bytes) || normal == text, "{text}");
     for (index, rdn) in dn.rdns().enumerate() {
         let alone = Dn::parse_rdn(rdn.text).expect("an RDN is one");
         assert_eq!(alone.rdn().map(|alone| alone.avas), Some(rdn.avas));

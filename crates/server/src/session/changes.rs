@@ -136,7 +136,8 @@ fn prepare_passwords(
         return Ok(Some(PreparedPasswords::default()));
     }
     if passwords.hash_count() > CLEAR_PASSWORDS_MAX {
-        let text = format!("more than {CLEAR_PASSWORDS_MAX} clear passwords in one request");
+        let text =
+            format!("more than {CLEAR_PASSWORDS_MAX} clear passwords in one request: send several requests");
         return Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
     }
     if !passwords.is_slow() {

@@ -16,8 +16,11 @@ const GHOSTS: usize = 6_000;
 /// The sample with a group whose member values do not fit into one result, some links, most of them text.
 pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
-    let ghosts =
-        (0..GHOSTS).map(|number| format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"));
+    let ghosts = (0..GHOSTS).map(|number| match number % 3 {
+        // As older clients write it; it is handed out like the others.
+        1 => format!("cn=\"ghost number {number:05}\"; ou=nowhere; dc=example; dc=com"),
+        _ => format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"),
+    });
     let people = ["ada", "bob", "carl"].map(|uid| format!("uid={uid},ou=people,dc=example,dc=com"));
     let members: Vec<String> = ghosts.chain(people).collect();
     assert!(members.iter().map(String::len).sum::<usize>() > GATHERED_MAX);
@@ -69,6 +72,7 @@ fn a_large_entry_is_streamed_and_others_come_around_it() {
     let members = group.texts("member");
     assert_eq!(members.len(), GHOSTS + 3);
     assert_eq!(members[0], "uid=ada,ou=people,dc=example,dc=com");
+    assert_eq!(members[4], "cn=ghost number 00001,ou=nowhere,dc=example,dc=com");
     assert_eq!(members[GHOSTS + 2], "cn=ghost number 05999,ou=nowhere,dc=example,dc=com");
     assert_eq!(
         (group.texts("description"), group.texts("entryDN")),

@@ -274,6 +274,8 @@ fn a_size_limit_is_of_all_pages() {
         assert_eq!(found, whole.dns()[..size_limit as usize], "{about}");
         let (last, before) = pages.split_last().unwrap();
         assert_eq!(last.found.code, ResultCode::SIZE_LIMIT_EXCEEDED, "{about}");
+        let text = format!("the request's size limit of {size_limit} for all pages together is reached");
+        assert!(last.found.diagnostic.starts_with(&text), "{about}: {}", last.found.diagnostic);
         assert!(before.iter().all(|page| page.found.code == ResultCode::SUCCESS), "{about}");
     }
     for size_limit in [30, 31] {

@@ -2,7 +2,7 @@
 
 use ldap::{ResultCode, Scope};
 
-use super::{Question, leaves, sample};
+use super::{Question, add, leaves, sample};
 use crate::testing::{SUFFIX, TestDirectory};
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
@@ -29,6 +29,13 @@ fn attributes_are_returned_as_asked_for() {
         &["name"],
         &["cn: Ada Lovelace", "cn;lang-fr: Ada de Lovelace", "givenName: Ada | Augusta", "sn: Lovelace"],
     );
+    // RFC 4522 section 3: without a binary form the description is unrecognized.
+    check(&["cn;binary", "SN;BINARY", "name;binary", "entryDN;binary", "uid"], &["uid: ada"]);
+    check(&["sn;binary"], &[]);
+    check(&["@person;binary"], &[]);
+    // The same twice, and beside what asks for more, is returned once.
+    check(&["uid", "UID", "uid", "1.1"], &["uid: ada"]);
+    assert_eq!(returned(&directory, ADA, &["*", "+", "*", "uid"]), returned(&directory, ADA, &["+", "*"]));
     check(&["userPassword"], &["userPassword: {SSHA}AAAA"]);
     check(&["structuralObjectClass"], &["structuralObjectClass: inetOrgPerson"]);
     check(
@@ -84,6 +91,101 @@ fn links_are_returned_as_the_names_of_their_targets_then_text() {
     );
     directory.modify_dn("cn=all,ou=groups,dc=example,dc=com", "cn=most", true, Some(SUFFIX));
     assert_eq!(members(&directory), ["member: cn=most,dc=example,dc=com | cn=ghost,dc=example,dc=com"]);
+}
+
+/// Values that name no entry came back as they were written: `uid=jsmith;o=example;c=us`, in quotes, with `OID.` before
+/// a number, with spaces. RFC 4514 is what clients can read; what it allows stays as it was written.
+#[test]
+fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
+    let mut directory = sample();
+    let written = [
+        "uid=jsmith;o=example;c=us",
+        "cn=\"Smith, John\", o = example",
+        r"CN=Doe\, Jane,O=Example",
+        "OID.2.5.4.3=number,OID.1.2.3=unknown",
+        "UID=ADA ; OU=people; DC=example; DC=com",
+    ];
+    let expected = [
+        "uid=ada,ou=people,dc=example,dc=com",
+        "cn=number,1.2.3=unknown",
+        r"CN=Doe\, Jane,O=Example",
+        r"cn=Smith\, John,o=example",
+        "uid=jsmith,o=example,c=us",
+    ];
+    let group = "cn=legacy,ou=groups,dc=example,dc=com";
+    add(
+        &mut directory,
+        group,
+        &[("objectClass", &["groupOfNames"]), ("member", &written), ("seeAlso", &written)],
+    );
+    let unique = ["cn=a;o=b#'0101'B", "cn=\"a;c\";o=b"];
+    let other = "cn=unique,ou=groups,dc=example,dc=com";
+    add(&mut directory, other, &[("objectClass", &["groupOfUniqueNames"]), ("uniqueMember", &unique)]);
+    // No links, one in each layout: in the entry, beside it, as a table.
+    let document = "cn=document,ou=groups,dc=example,dc=com";
+    let long = format!("cn=\"{}\";o=x", "a, ".repeat(700));
+    let many: Vec<String> = (0..200).map(|number| format!("cn={number:03};o=x")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let classes: &[&str] = &["device", "extensibleObject"];
+    add(
+        &mut directory,
+        document,
+        &[
+            ("objectClass", classes),
+            ("aliasedObjectName", &["cn=\"a;b\"; o=x"]),
+            ("associatedName", &[&long, "OID.0.9.2342.19200300.100.1.1=x;o=y"]),
+            ("documentAuthor", &many),
+        ],
+    );
+    let values = |directory: &TestDirectory, dn: &str, attribute: &str| {
+        let lines = returned(directory, dn, &[attribute]);
+        let (_, values) = lines[0].split_once(": ").unwrap();
+        let mut values: Vec<String> = values.split(" | ").map(str::to_owned).collect();
+        values[1..].sort();
+        values
+    };
+    let mut sorted = expected;
+    sorted[1..].sort_unstable();
+    assert_eq!(values(&directory, group, "member"), sorted);
+    assert_eq!(values(&directory, group, "seeAlso"), sorted);
+    let unique = values(&directory, other, "uniqueMember");
+    assert_eq!(
+        unique.iter().filter(|name| name.contains(';') && !name.contains(r"\;")).count(),
+        0,
+        "{unique:?}"
+    );
+    assert!(unique.contains(&"cn=a,o=b#'0101'B".to_owned()), "{unique:?}");
+    assert!(unique.contains(&r"cn=a\;c,o=b".to_owned()), "{unique:?}");
+    assert_eq!(values(&directory, document, "aliasedObjectName"), [r"cn=a\;b,o=x"]);
+    let long = format!(r"cn={}\ ,o=x", r"a\, ".repeat(700).trim_end());
+    assert_eq!(values(&directory, document, "associatedName"), [long.as_str(), "uid=x,o=y"]);
+    let authors = values(&directory, document, "documentAuthor");
+    assert_eq!((authors.len(), authors.iter().any(|name| name.contains(';'))), (200, false));
+    // As they are handed out they can be found and deleted.
+    for name in &expected[1..] {
+        let filter = format!("(member={})", name.replace('\\', "\\5c"));
+        assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), ["cn=legacy"], "{filter}");
+        let change = (ldap::ChangeOperation::Delete, "member", &[*name][..]);
+        assert_eq!(directory.modify(group, &[change]).code, ResultCode::SUCCESS, "{name}");
+    }
+    assert_eq!(values(&directory, group, "member"), &expected[..1]);
+    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+/// Without an equality rule two spellings of a name are two values: in one form they would be one value twice, which an
+/// import refuses.
+#[test]
+fn names_without_an_equality_rule_are_returned_as_written() {
+    let mut directory = sample();
+    directory.change_settings(|settings| {
+        let text =
+            "attributetype ( 1.3.6.1.4.1.32473.7.1 NAME 'dnOnly' SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )";
+        settings.schema.insert("local".to_owned(), text.to_owned());
+    });
+    let dn = "cn=two,ou=groups,dc=example,dc=com";
+    let classes: &[&str] = &["device", "extensibleObject"];
+    add(&mut directory, dn, &[("objectClass", classes), ("dnOnly", &["cn=a;o=b", "cn=a,o=b"])]);
+    assert_eq!(returned(&directory, dn, &["dnOnly"]), ["dnOnly: cn=a;o=b | cn=a,o=b"]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ fn limits_cut_where_one_more_would_match() {
     {
         let found = ask("(objectClass=person)", limit);
         assert_eq!((found.code, found.entries.len()), (code, count), "limit {limit}");
+        let text = "the request's size limit of 3 is reached, and more entries match: ask for more";
+        assert_eq!(found.diagnostic, if code == ResultCode::SUCCESS { "" } else { text });
     }
     assert_eq!(ask("(uid=ada)", 1).code, ResultCode::SUCCESS);
 }
@@ -43,6 +45,12 @@ fn settings_limit_all_but_the_administrator() {
             (ResultCode::SIZE_LIMIT_EXCEEDED, 1),
             "asked for {asked}"
         );
+        let whose = if asked == 1 {
+            "request's size limit of 1"
+        } else {
+            "server's size limit of 1 (limits.size_limit)"
+        };
+        assert!(found.diagnostic.contains(whose), "asked for {asked}: {}", found.diagnostic);
     }
 }
 
@@ -117,4 +125,25 @@ fn a_search_can_be_stopped() {
     search.stop(&mut out, ResultCode::TIME_LIMIT_EXCEEDED);
     let found = received(&out);
     assert_eq!((found.code, found.entries.len()), (ResultCode::TIME_LIMIT_EXCEEDED, 1));
+    assert_eq!(
+        found.diagnostic,
+        "the request's time limit of 9 s is over: ask for less, or with a longer limit"
+    );
+    let mut out = Vec::new();
+    start(&directory, "(objectClass=*)").stop(&mut out, ResultCode::BUSY);
+    let found = received(&out);
+    assert_eq!((found.code, found.diagnostic.is_empty()), (ResultCode::BUSY, false));
+}
+
+/// timeLimitExceeded came without a text, so nobody knew whether the client's limit or the server's was over.
+#[test]
+fn a_search_that_the_settings_stop_says_so() {
+    let settings = GeneralSettings { time_limit_seconds: 5, ..GeneralSettings::default() };
+    let mut directory = TestDirectory::with_settings(settings);
+    add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+    directory.requester = crate::Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
+    let mut out = Vec::new();
+    start(&directory, "(objectClass=*)").stop(&mut out, ResultCode::TIME_LIMIT_EXCEEDED);
+    let text = received(&out).diagnostic;
+    assert!(text.starts_with("the server's time limit of 5 s (limits.time_limit_seconds) is over"), "{text}");
 }
