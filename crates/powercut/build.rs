@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::exit;
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/interpose.c");
+    for file in ["src/interpose.c", "src/faults.c", "src/faults.h"] {
+        println!("cargo:rerun-if-changed={file}");
+    }
     let Some(out) = std::env::var_os("OUT_DIR") else {
         eprintln!("OUT_DIR is not set: build with cargo");
         exit(1);
@@ -13,7 +15,8 @@ fn main() {
     // `cc` finds the compiler and its flags; making a shared library is left to us.
     let mut command =
         cc::Build::new().pic(true).warnings(true).extra_warnings(true).get_compiler().to_command();
-    command.arg("-shared").arg("-o").arg(&library).arg("src/interpose.c").args(["-ldl", "-pthread"]);
+    command.arg("-shared").arg("-o").arg(&library).args(["src/interpose.c", "src/faults.c"]);
+    command.args(["-ldl", "-pthread"]);
     match command.status() {
         Ok(status) if status.success() => println!("cargo:rustc-env=POWERCUT_LIBRARY={}", library.display()),
         outcome => {

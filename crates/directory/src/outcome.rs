@@ -111,6 +111,11 @@ impl From<OperationError> for Outcome {
                 );
                 Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
             }
+            OperationError::Store(StoreError::Exhausted { .. }) => {
+                let diagnostic =
+                    format!("the server is out of file descriptors or memory, try again: {diagnostic}");
+                Outcome::new(ResultCode::BUSY, diagnostic)
+            }
             OperationError::Store(StoreError::WritesStopped { .. }) => {
                 Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
             }

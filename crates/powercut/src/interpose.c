@@ -11,10 +11,14 @@
  * a disk with so much room: files below the directory may grow by that many bytes together, and what would grow them further fails with
  * ENOSPC and does nothing. Room comes back when a file is cut short, not when one is removed.
  *
+ * Faults by rules, of faults.c, come before all of this: a call that fails by one has not happened.
+ *
  * Not seen: stores through a shared mapping, calls that bypass the C library, O_TRUNC. Renaming and removing files is taken as durable at once.
  */
 
 #define _GNU_SOURCE
+#include "faults.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +155,7 @@ static struct file *file_of(int fd) {
     file->durable_size = (uint64_t)facts.st_size;
     /* Not by its path: it may have lost its name already, and then counts as a file until it is closed. */
     link_of(fd, link);
-    file->reading_fd = open(link, O_RDONLY | O_CLOEXEC);
+    file->reading_fd = real_open(link, O_RDONLY | O_CLOEXEC);
     if (file->reading_fd < 0) die(path);
     file->next = state.files;
     state.files = file;
@@ -314,8 +318,20 @@ static size_t length_of(const struct iovec *parts, int count) {
     return length;
 }
 
+/* A write through a descriptor opened with O_DSYNC is a sync, too. */
+static int fault_of_write(int fd) {
+    int fault = fault_by_fd(FAULT_WRITE, fd);
+    if (fault || !(fcntl(fd, F_GETFL) & O_DSYNC)) return fault;
+    return fault_by_fd(FAULT_SYNC, fd);
+}
+
 /* Writes `parts`, at `offset` or, if that is negative, where the descriptor stands. */
 static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t offset) {
+    int fault = fault_of_write(fd);
+    if (fault) {
+        errno = fault;
+        return -1;
+    }
     struct call call = begin(fd, WRITE);
     if (!call.file) {
         pthread_mutex_unlock(&mutex);
@@ -352,6 +368,11 @@ static ssize_t write_parts(int fd, const struct iovec *parts, int count, off_t o
 }
 
 static int truncate_to(int fd, off_t size) {
+    int fault = fault_by_fd(FAULT_WRITE, fd);
+    if (fault) {
+        errno = fault;
+        return -1;
+    }
     struct call call = begin(fd, WRITE);
     int64_t growth = 0;
     if (call.file) {
@@ -370,6 +391,11 @@ static int truncate_to(int fd, off_t size) {
 }
 
 static int allocate(int fd, int mode, off_t offset, off_t length) {
+    int fault = fault_by_fd(FAULT_WRITE, fd);
+    if (fault) {
+        errno = fault;
+        return -1;
+    }
     struct call call = begin(fd, WRITE);
     int64_t growth = call.file && !(mode & ~FALLOC_FL_KEEP_SIZE) ? growth_to(call.file, (uint64_t)(offset + length)) : 0;
     if (!call.error && !has_room(growth)) call.error = ENOSPC;
@@ -385,6 +411,11 @@ static int allocate(int fd, int mode, off_t offset, off_t length) {
 }
 
 static int sync_with(int (*real)(int), int fd) {
+    int fault = fault_by_fd(FAULT_SYNC, fd);
+    if (fault) {
+        errno = fault;
+        return -1;
+    }
     struct call call = begin(fd, SYNC);
     if (call.last) cut();
     if (call.error) {
@@ -438,16 +469,18 @@ int posix_fallocate(int fd, off_t offset, off_t length) { return allocate(fd, 0,
 
 int posix_fallocate64(int fd, off64_t offset, off64_t length) { return posix_fallocate(fd, offset, length); }
 
-/* A new file takes room for its name. */
-static int is_refused(const char *path, int flags) {
+/* The error with which a file cannot be opened, 0 for none. A new file takes room for its name. */
+static int refusal_of(const char *path, int flags) {
     pthread_once(&once, start);
+    int fault = fault_by_path(FAULT_OPEN, path);
+    if (fault) return fault;
     if (!(flags & O_CREAT) || !state.room_file || !state.directory) return 0;
     if (strncmp(path, state.directory, state.directory_length) != 0 || path[state.directory_length] != '/') return 0;
     if (access(path, F_OK) == 0) return 0;
     pthread_mutex_lock(&mutex);
     int refused = !has_room(1);
     pthread_mutex_unlock(&mutex);
-    return refused;
+    return refused ? ENOSPC : 0;
 }
 
 static mode_t mode_of(int flags, va_list arguments) {
@@ -459,8 +492,9 @@ int open(const char *path, int flags, ...) {
     va_start(arguments, flags);
     mode_t mode = mode_of(flags, arguments);
     va_end(arguments);
-    if (is_refused(path, flags)) {
-        errno = ENOSPC;
+    int refusal = refusal_of(path, flags);
+    if (refusal) {
+        errno = refusal;
         return -1;
     }
     return real_open(path, flags, mode);
@@ -479,8 +513,9 @@ int openat(int folder, const char *path, int flags, ...) {
     va_start(arguments, flags);
     mode_t mode = mode_of(flags, arguments);
     va_end(arguments);
-    if (is_refused(path, flags)) {
-        errno = ENOSPC;
+    int refusal = refusal_of(path, flags);
+    if (refusal) {
+        errno = refusal;
         return -1;
     }
     return real_openat(folder, path, flags, mode);

@@ -24,6 +24,9 @@
 //! // Start it again on the same data and see what it has.
 //! ```
 //!
+//! [`Fault`]s are plainer: system calls that fail without having done anything, chosen by thread, path and number, and switched on and off
+//! by a file. They need no directory and no journal, and go together with all of the above.
+//!
 //! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment variables are:
 //!
 //! | variable | meaning |
@@ -36,6 +39,21 @@
 //! | `POWERCUT_ROOM` | file with the number of bytes by which watched files may grow in all; read anew at every growth |
 //! | `POWERCUT_COUNT` | file to write, at a regular end, the number of calls and of bytes grown to |
 //! | `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO` | `write` or `sync`, the number of such a call, and the error it gives |
+//! | `POWERCUT_FAULTS` | rules for faults, separated by `;`, at most 16 |
+//! | `POWERCUT_FAULTS_LOG` | file to which each fault appends a line: call, error number, thread, path |
+//!
+//! A rule is a list of `name=value`, separated by commas, as in `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `call` | `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`, `mmap`, `accept`, `thread` (creating one), `random` (getrandom) |
+//! | `errno` | a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`, `EROFS` |
+//! | `thread` | pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any if left out |
+//! | `path` | pattern for the file's path, of a rename the new one; a socket's is `socket:[N]`; any if left out |
+//! | `from`, `times` | the first call that fails, of those that match, from 1; and how many fail, all if left out |
+//! | `while` | a file: the rule matches, and counts, only as long as it is there |
+//!
+//! The rules apply to processes that the process starts, too. One that is not understood ends the process by SIGABRT.
 //!
 //! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor opened with `O_DSYNC` counts
 //! as a write and as a sync. Where there is no room, nothing is written, and no file can be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
@@ -45,12 +63,14 @@
 
 #![forbid(unsafe_code)]
 
+mod fault;
 mod journal;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub use fault::{Fault, FaultCall, inject, inject_logged};
 pub use journal::{Discarded, discard_unsynced};
 
 /// How a process ends that lost its power.

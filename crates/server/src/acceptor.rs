@@ -9,7 +9,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +19,7 @@ use ldap::{ResultCode, ServerUrl, response};
 use mio::{Events, Poll, Token, Waker};
 
 use crate::counters::Counters;
+use crate::descriptors::{self, DescriptorLimits};
 use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
 use crate::listener::{ListenError, Listener};
 use crate::mailbox::{Letter, Mailbox};
@@ -32,8 +33,11 @@ const WAKER: Token = Token(usize::MAX);
 pub(crate) struct AcceptorControl {
     waker: Waker,
     stopping: AtomicBool,
-    /// Connections open at a time.
+    /// Connections open at a time, as the settings say.
     pub(crate) connections_max: AtomicUsize,
+    descriptors: DescriptorLimits,
+    /// Connections that there are descriptors for, as was known at the start.
+    connections_possible: AtomicUsize,
     /// Connections accepted since start.
     pub(crate) accepted: AtomicU64,
     /// Those of them that came by a socket of the file system.
@@ -49,6 +53,39 @@ impl AcceptorControl {
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "the acceptor could not be woken");
         }
+    }
+
+    /// Finds out how many connections there can be, once everything else is open.
+    pub(crate) fn count_descriptors(&self) {
+        let possible = self.descriptors.connections_max(descriptors::open_count());
+        self.connections_possible.store(usize::try_from(possible).unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.warn_of_few_descriptors();
+    }
+
+    fn warn_of_few_descriptors(&self) {
+        let wanted = self.connections_max.load(Ordering::Relaxed);
+        let possible = self.connections_possible.load(Ordering::Relaxed);
+        if wanted > possible {
+            let DescriptorLimits { open_max, reserved, .. } = self.descriptors;
+            tracing::warn!(
+                "at most {possible} connections instead of {wanted}, {} fewer: the process may have {open_max} open files, of \
+                 which {reserved} are kept for the store; a higher hard limit (ulimit -n, LimitNOFILE) allows more",
+                wanted - possible
+            );
+        }
+    }
+
+    /// Sets how many connections may be open at a time.
+    pub(crate) fn set_connections_max(&self, connections_max: usize) {
+        if self.connections_max.swap(connections_max, Ordering::Relaxed) != connections_max {
+            self.warn_of_few_descriptors();
+        }
+    }
+
+    /// Connections open at a time: what the settings say, or less where there are too few descriptors.
+    pub(crate) fn effective_max(&self) -> usize {
+        let possible = self.connections_possible.load(Ordering::Relaxed);
+        self.connections_max.load(Ordering::Relaxed).min(possible)
     }
 }
 
@@ -67,6 +104,9 @@ pub(crate) struct Acceptor {
     paused_until: Option<Instant>,
     /// When the log last heard of a pause.
     warned: Option<Instant>,
+    /// When it last heard of a connection that was refused, and how many have been since.
+    refusal_told: Option<Instant>,
+    refused_since: u64,
 }
 
 struct Place {
@@ -110,12 +150,25 @@ impl Acceptor {
             waker: Waker::new(poll.registry(), WAKER).map_err(anywhere)?,
             stopping: AtomicBool::new(false),
             connections_max: AtomicUsize::new(connections_max),
+            descriptors: DescriptorLimits::read(),
+            connections_possible: AtomicUsize::new(usize::MAX),
             accepted: AtomicU64::new(0),
             accepted_local: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
         let events = Events::with_capacity(places.len() + 1);
-        Ok(Acceptor { poll, events, places, control, mailboxes, counters, paused_until: None, warned: None })
+        Ok(Acceptor {
+            poll,
+            events,
+            places,
+            control,
+            mailboxes,
+            counters,
+            paused_until: None,
+            warned: None,
+            refusal_told: None,
+            refused_since: 0,
+        })
     }
 
     /// Where it listens, with the real ports, as URLs and, those of the network, as addresses.
@@ -202,17 +255,33 @@ impl Acceptor {
         }
     }
 
+    /// Tells a peer that there is no place for it, and the log now and then.
+    fn refuse(&mut self, stream: &Stream, open: u64, is_full: bool) {
+        self.control.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused_since += 1;
+        let why =
+            if is_full { "too many connections" } else { "too many connections for the open files allowed" };
+        let mut notice = Vec::new();
+        response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
+        // A new socket takes this much; if not, the peer sees the end of the connection all the same.
+        let _ = stream.send(&notice);
+        let now = Instant::now();
+        if self.refusal_told.is_none_or(|told| now.duration_since(told) >= ACCEPT_WARNING_INTERVAL) {
+            self.refusal_told = Some(now);
+            tracing::warn!(open, refused = self.refused_since, "connections are refused: {why}");
+            self.refused_since = 0;
+        }
+    }
+
     /// Gives a connection to the event loop that has the fewest.
-    fn hand_over(&self, stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
+    fn hand_over(&mut self, stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
         // Who looks after the server gets in when everybody else has to wait.
-        if open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !peer.is_trusted() {
-            self.control.refused.fetch_add(1, Ordering::Relaxed);
-            let mut notice = Vec::new();
-            let why = "too many connections";
-            response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-            // A new socket takes this much; if not, the peer sees the end of the connection all the same.
-            let _ = stream.send(&notice);
+        let is_trusted = peer.is_trusted();
+        let is_full = open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !is_trusted;
+        let descriptor = u64::try_from(stream.as_fd().as_raw_fd()).unwrap_or(0);
+        if is_full || !self.control.descriptors.admits(descriptor, is_trusted) {
+            self.refuse(&stream, open, is_full);
             return;
         }
         let number = self.control.accepted.fetch_add(1, Ordering::Relaxed) + 1;

@@ -28,6 +28,7 @@ pub mod config;
 mod connection;
 mod context;
 mod counters;
+mod descriptors;
 mod event_loop;
 mod hash_pool;
 pub mod import;

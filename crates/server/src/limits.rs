@@ -199,13 +199,24 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// How often a server that sets an idle timeout looks for idle connections.
 pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
 
+/// File descriptors that are kept from connections: for the store, which needs one for each segment of its redo log, and for the rest of the
+/// server. The module `descriptors` says more.
+pub const DESCRIPTORS_RESERVED: u64 = 128;
+
+/// The part of all descriptors that is kept where there are few.
+pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
+
+/// The part of those that connections of the administrator, by a socket of the file system, may take, so that there is one when the store has
+/// taken some.
+pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
+
 /// How long accepting pauses when the process or the system is out of file descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections accepted before others get their turn.
 pub const ACCEPTS_PER_PASS_MAX: usize = 64;
 
-/// How often the log hears that accepting pauses.
+/// How often the log hears that accepting pauses, or that connections are refused.
 pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Connections that wait in the kernel to be accepted.

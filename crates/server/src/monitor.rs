@@ -116,7 +116,7 @@ fn add_operations(tree: &mut Tree, totals: &[OperationTotal]) {
 fn add_connections(tree: &mut Tree, sources: &Sources) {
     let parent = tree.container("Connections", ROOT);
     let open = sources.counters.iter().map(|counters| counters.connections()).sum();
-    let max = sources.acceptor.connections_max.load(Ordering::Relaxed) as u64;
+    let max = sources.acceptor.effective_max() as u64;
     tree.counter("Current", &parent, open);
     tree.counter("Total", &parent, sources.acceptor.accepted.load(Ordering::Relaxed));
     tree.counter("Total Local", &parent, sources.acceptor.accepted_local.load(Ordering::Relaxed));

@@ -8,6 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle as SignalHandle, Signals};
 
 use crate::config::{Arguments, Config};
+use crate::descriptors;
 use crate::log::{self, LogHandle};
 use crate::start::{Handle, Opened, ServeError, Server};
 
@@ -27,7 +28,7 @@ pub fn serve(
     let log = log::start(&config.log)?;
     // Before the data directory is opened, so that a signal never kills a start halfway.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    raise_file_limit();
+    descriptors::raise_limit();
     let mut opened = Opened::open(config)?;
     prepare(&mut opened)?;
     let server = opened.start()?;
@@ -93,20 +94,6 @@ fn reload(server: &Handle, arguments: &Arguments, log: &LogHandle) {
         Err(error) => tracing::error!(%error, "reload refused, the settings stay as they are"),
     }
     notify(&[NotifyState::Ready]);
-}
-
-/// Every connection is a file descriptor, and the usual soft limit of 1,024 is for programs that use `select`, which this
-/// one does not: take what the hard limit allows.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current == limit.maximum {
-        return;
-    }
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit on open files stays as it is");
-    }
 }
 
 /// Tells the service manager, if there is one.

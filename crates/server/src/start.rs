@@ -388,6 +388,7 @@ impl Opened {
             let run = move || event_loop.run().inspect_err(|_| stop.stop());
             server.loops.push(spawn(&name, run)?);
         }
+        server.handle.acceptor.count_descriptors();
         Ok(server)
     }
 }
@@ -498,7 +499,7 @@ impl Handle {
         };
         let path = config.data.clone();
         directory.set_node_settings(node).map_err(|error| ServeError::Open { path, error })?;
-        self.acceptor.connections_max.store(new.online.connections_max, std::sync::atomic::Ordering::Relaxed);
+        self.acceptor.set_connections_max(new.online.connections_max);
         let online = Arc::new(new.online.clone());
         for mailbox in self.mailboxes.iter() {
             mailbox.post(Letter::Settings(Arc::clone(&online)));

@@ -89,6 +89,14 @@ impl Room {
         self.write_error(Failure { operation, code })
     }
 
+    /// The error for a file that could not be opened or created.
+    pub(crate) fn open_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
+        match error.raw_os_error() {
+            Some(code) if is_exhausted(code) => Failure { operation, code }.exhausted(),
+            _ => self.io_error(operation, error),
+        }
+    }
+
     /// Makes the names in the data directory durable.
     pub(crate) fn sync_directory(&self) -> io::Result<()> {
         self.directory.sync_all()
@@ -122,6 +130,11 @@ fn is_full(code: i32) -> bool {
 
 fn is_io_error(code: i32) -> bool {
     code == Errno::IO.raw_os_error()
+}
+
+/// Whether the system has, for now, none left of what files, threads and transactions are made of.
+pub(crate) fn is_exhausted(code: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN].iter().any(|errno| errno.raw_os_error() == code)
 }
 
 pub(crate) fn is_out_of_memory(code: i32) -> bool {

@@ -1,11 +1,12 @@
 //! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
 //!
-//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `EmptyKey`, `KeyTooLong`,
-//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it was; `DamagedLog`,
-//! `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
+//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `Exhausted` passes: try again;
+//! `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it
+//! was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
 
 use std::path::PathBuf;
 
+use crate::disk;
 use crate::lmdb::Failure;
 
 /// Why a store could not be opened.
@@ -79,6 +80,15 @@ pub enum StoreError {
         free_bytes: u64,
         /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).
         reserve_bytes: u64,
+    },
+    /// The system has no file descriptor, memory or thread left for what comes before a write: opening a file, beginning a transaction.
+    /// Nothing is written, nothing is stopped, and another try may succeed.
+    #[error("{operation}: {message}")]
+    Exhausted {
+        /// What could not be done.
+        operation: &'static str,
+        /// The system's words for why.
+        message: String,
     },
     /// An earlier commit failed in a way that leaves the disk's state unknown. No batch begins until the store is opened anew;
     /// reads go on.
@@ -226,6 +236,7 @@ impl From<Failure> for StoreError {
         match failure.code {
             Failure::READERS_FULL => StoreError::TooManyViews,
             Failure::NOT_IN_MEMORY => StoreError::NotInMemory,
+            code if failure.is_of_beginning() && disk::is_exhausted(code) => failure.exhausted(),
             code => StoreError::Engine { operation: failure.operation, code, message: failure.message() },
         }
     }

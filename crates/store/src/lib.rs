@@ -47,6 +47,7 @@
 //! |---|---|
 //! | the process is killed, the power fails | the next open has every acknowledged batch, and of the one under way all or nothing |
 //! | the disk fills up | `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later batches go on |
+//! | the system is out of descriptors or memory before a write | `Exhausted`: nothing is written and nothing stops; the next batch tries again |
 //! | a sync or the write of the root fails | `WritesStopped` until the store is opened anew; reads go on |
 //! | a log record is damaged | `DamagedLog` with its position when it is read; nothing damaged is handed out |
 //! | a build in bulk is killed, fails, or finds the disk full | the old data is there as it was; the next open removes what is left over |
@@ -74,6 +75,7 @@ mod layout;
 mod lmdb;
 mod log;
 mod merge;
+mod observer;
 mod open;
 mod overlay;
 mod pending;
@@ -111,6 +113,7 @@ pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber, fetch};
 pub use log::LogScan;
+pub use observer::{Event, Observer};
 pub use open::{Facts, Options, Store};
 pub use read::Read;
 pub use read_only::ReadOnlyStore;

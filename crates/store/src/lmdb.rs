@@ -75,6 +75,21 @@ impl Failure {
     pub(crate) const READERS_FULL: i32 = ffi::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = ffi::MDB_VERSION_MISMATCH;
 
+    /// Whether what failed comes before a transaction is synced: what it has written until then, nothing refers to.
+    pub(crate) fn is_before_commit(self) -> bool {
+        self.is_of_beginning() || matches!(self.operation, "mdb_put" | "mdb_cursor_put" | "mdb_del")
+    }
+
+    /// Whether what failed comes before anything is written: beginning a transaction or a cursor, which takes memory.
+    pub(crate) fn is_of_beginning(self) -> bool {
+        matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")
+    }
+
+    /// The error for what the system had no room for.
+    pub(crate) fn exhausted(self) -> crate::StoreError {
+        crate::StoreError::Exhausted { operation: self.operation, message: self.message() }
+    }
+
     /// The engine's or the system's words for the code.
     pub(crate) fn message(self) -> String {
         if self.code > 0 {

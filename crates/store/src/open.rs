@@ -19,7 +19,7 @@ use crate::pending::Pending;
 use crate::redo::RedoLog;
 use crate::replay::{self, RedoFacts};
 use crate::shared::{Shared, WrittenBy};
-use crate::{OpenError, Position, Read, Result, StoreError, View, Writer, warm_up};
+use crate::{Observer, OpenError, Position, Read, Result, StoreError, View, Writer, warm_up};
 
 /// How to open a store. The defaults fit every size of directory.
 #[derive(Debug, Clone)]
@@ -33,11 +33,19 @@ pub struct Options {
     /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin to go there at a quarter of it. Default
     /// 64 MiB.
     pub pending_bytes_max: u64,
+    /// Who is told of what happens on the store's own thread. Default nobody.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { reserve_bytes: 128 << 20, views_max: 1024, map_bytes: None, pending_bytes_max: 64 << 20 }
+        Options {
+            reserve_bytes: 128 << 20,
+            views_max: 1024,
+            map_bytes: None,
+            pending_bytes_max: 64 << 20,
+            observer: None,
+        }
     }
 }
 

@@ -9,8 +9,8 @@
 //! frozen layer covers whatever a fold under way has written, and no transaction touches the data file while there is none, but for
 //! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
-//! Batches wait when as much is pending as there may be. A fold that finds the disk full is tried again; what is pending stays readable, and durable, meanwhile.
-//! Any other failure of a fold stops the writes.
+//! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with, is tried again; what is
+//! pending stays readable, and durable, meanwhile. Any other failure of a fold stops the writes. The [`Observer`] hears of each.
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
@@ -20,12 +20,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::courtesy::Courtesy;
-use crate::disk::Room;
+use crate::disk::{self, Room};
 use crate::fold::{self, Pace};
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
-use crate::{Options, Result, StoreError};
+use crate::{Event, Observer, Options, Result, StoreError};
 
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its changes share a page.
 const FOLD_PARTS: usize = 4;
@@ -52,6 +52,7 @@ pub(crate) struct Pending {
     publication: AtomicU64,
     /// Set once by the failure that stopped the writes.
     stopped: OnceLock<String>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// What [`Pending`]'s lock guards.
@@ -144,6 +145,7 @@ impl Pending {
             changed: Condvar::new(),
             publication: AtomicU64::new(1),
             stopped: OnceLock::new(),
+            observer: options.observer.clone(),
         })
     }
 
@@ -212,7 +214,7 @@ impl Pending {
         self.check_writes()?;
         let sequence = self.redo.last_sequence() + 1;
         self.redo.append(sequence, group).map_err(|error| match error {
-            StoreError::DiskFull { .. } => error,
+            StoreError::DiskFull { .. } | StoreError::Exhausted { .. } => error,
             error => self.stop_writes_by(&error),
         })?;
         let mut state = self.lock();
@@ -300,6 +302,7 @@ impl Pending {
         // Layers that are in the data file. They are let go of here when no view has them any more, and without the lock, because freeing a hundred
         // thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
+        let mut has_failed = false;
         let mut state = self.lock();
         while !self.writes_stopped() {
             self.begin_fold_if_due(&mut state);
@@ -335,16 +338,26 @@ impl Pending {
                     retired.push(frozen);
                     self.changed.notify_all();
                     drop(state);
+                    if std::mem::take(&mut has_failed) {
+                        self.notice(&Event::FoldRecovered);
+                    }
                     // What stays is only not used again yet.
-                    let _ = self.redo.trim(folded);
-                    let _ = self.redo.prepare_spare();
+                    for outcome in [self.redo.trim(folded), self.redo.prepare_spare()] {
+                        self.notice_segment(outcome);
+                    }
                     let fresh = Layer::new(self.map_count);
                     state = self.lock();
                     state.fresh = Some(fresh);
                 }
                 Err(error) => {
-                    state.failed = Some(error);
+                    let is_new = !std::mem::replace(&mut has_failed, true);
+                    state.failed = Some(error.clone());
                     self.changed.notify_all();
+                    if is_new && !self.writes_stopped() {
+                        drop(state);
+                        self.notice(&Event::FoldFailed { error: &error });
+                        state = self.lock();
+                    }
                     if state.closing {
                         return;
                     }
@@ -372,18 +385,36 @@ impl Pending {
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
     }
 
+    fn notice(&self, event: &Event<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.notice(event);
+        }
+    }
+
+    /// A full disk is not worth a word here: the batches that meet it give it back.
+    fn notice_segment(&self, outcome: Result<()>) {
+        match outcome {
+            Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+            Err(error) => self.notice(&Event::SegmentFailed { error: &error }),
+        }
+    }
+
     /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed nothing.
     ///
-    /// A full disk changes nothing. The pages of a transaction are new ones, which nothing refers to before the root is written after the sync;
+    /// A full disk changes nothing, and neither does memory that there is none of before the commit. The pages of a transaction are new ones, which nothing refers to before the root is written after the sync;
     /// the next one writes every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
     /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
-    fn write_failed(&self, failure: Failure) -> StoreError {
+    pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
+        let is_exhausted = failure.is_before_commit() && disk::is_exhausted(failure.code);
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
             Ok(_) => true,
-            Err(failure) => failure.code == Failure::READERS_FULL,
+            Err(Failure { code, .. }) => {
+                code == Failure::READERS_FULL || (is_exhausted && disk::is_exhausted(code))
+            }
         };
         match self.room.full(failure) {
             Some(error) if is_usable => error,
+            None if is_usable && is_exhausted => failure.exhausted(),
             _ => self.stop_writes(failure),
         }
     }
@@ -402,10 +433,17 @@ impl Pending {
 
     /// The lock must not be held.
     fn stop_writes_by(&self, error: &StoreError) -> StoreError {
-        let cause = self.stopped.get_or_init(|| match error {
-            StoreError::WritesStopped { cause } => cause.clone(),
-            error => error.to_string(),
+        let mut is_first = false;
+        let cause = self.stopped.get_or_init(|| {
+            is_first = true;
+            match error {
+                StoreError::WritesStopped { cause } => cause.clone(),
+                error => error.to_string(),
+            }
         });
+        if is_first {
+            self.notice(&Event::WritesStopped { cause });
+        }
         // Whoever has asked before this and is about to wait has the lock.
         drop(self.lock());
         self.changed.notify_all();

@@ -111,7 +111,7 @@ impl RedoLog {
     /// The groups that are given back are durable. Segments of other data and unfinished ones are removed.
     ///
     /// # Errors
-    /// `DamagedRedo`: nothing has been changed. `DiskFull`, `Engine`.
+    /// `DamagedRedo`: nothing has been changed. `DiskFull`, `Exhausted`, `Engine`.
     pub(crate) fn open(
         directory: &Path,
         room: Room,
@@ -197,7 +197,7 @@ impl RedoLog {
     /// Writes a group and makes it durable. `sequence` is the next one.
     ///
     /// # Errors
-    /// `DiskFull`: the log is as it was, and the number may be given to another group. After any other error nobody knows whether the group is there
+    /// `DiskFull`, `Exhausted`: the log is as it was, and the number may be given to another group. After any other error nobody knows whether the group is there
     /// before the log is opened again, and every further one is refused with `WritesStopped`.
     pub(crate) fn append(&self, sequence: u64, group: &mut Group) -> Result<()> {
         let last = self.last_sequence();
@@ -241,8 +241,9 @@ impl RedoLog {
             }
             let length = chain.next_len(true).max(BLOCK_LEN as u64 + frame_len);
             drop(chain);
+            // Nothing of the group is written yet. But a write or sync that fails for a new file says that the disk cannot be relied on.
             self.make_spare(length, frame_len).map_err(|error| match error {
-                StoreError::DiskFull { .. } => error,
+                StoreError::DiskFull { .. } | StoreError::Exhausted { .. } => error,
                 _ => stop(&mut self.chain().stopped, &error),
             })?;
         }
@@ -255,8 +256,7 @@ impl RedoLog {
             return Ok(());
         }
         let life = Life { identity: self.identity, number: self.chain().take_number() };
-        let made = Segment::create(&self.directory, &self.room, life, length);
-        let spare = made.map_err(|error| self.room.io_error("make a segment of the redo log", &error))?;
+        let spare = Segment::create(&self.directory, &self.room, life, length)?;
         self.chain().spares.push_back(spare);
         Ok(())
     }
@@ -264,7 +264,7 @@ impl RedoLog {
     /// Makes the next segment if the active one is half full and there is none. For a thread that nobody waits for.
     ///
     /// # Errors
-    /// `DiskFull`, also while less than the reserve is free; `Engine`. The log goes on all the same.
+    /// `DiskFull`, also while less than the reserve is free; `Exhausted`; `Engine`. The log goes on all the same.
     pub(crate) fn prepare_spare(&self) -> Result<()> {
         let length = {
             let chain = self.chain();

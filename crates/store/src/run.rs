@@ -47,7 +47,8 @@ impl Run {
 
 impl SortFile {
     pub(crate) fn create(directory: &Path, room: Room) -> Result<SortFile> {
-        let file = temporary_file(directory).map_err(|error| room.io_error("create a sort file", &error))?;
+        let file =
+            temporary_file(directory).map_err(|error| room.open_error("create a sort file", &error))?;
         Ok(SortFile { file, room })
     }
 }

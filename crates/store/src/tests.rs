@@ -253,3 +253,20 @@ fn a_data_file_of_the_format_before_is_refused_as_it_is() {
     assert!(refused(Store::open_read_only(scratch.path(), MAPS).err()));
     assert!(std::fs::read(&data_file).unwrap() == before);
 }
+
+#[test]
+fn a_fold_without_memory_waits_before_the_commit_and_stops_the_writes_in_it() {
+    use crate::StoreError;
+    use crate::lmdb::Failure;
+    const ENOMEM: i32 = 12;
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    for operation in ["mdb_txn_begin", "mdb_put", "mdb_del"] {
+        let error = pending(&store).write_failed(Failure { operation, code: ENOMEM });
+        assert!(matches!(error, StoreError::Exhausted { .. }), "{operation}: {error:?}");
+    }
+    assert!(writer.begin().is_ok());
+    let error = pending(&store).write_failed(Failure { operation: "mdb_txn_commit", code: ENOMEM });
+    assert!(matches!(error, StoreError::WritesStopped { .. }), "{error:?}");
+    assert!(writer.begin().is_err());
+}

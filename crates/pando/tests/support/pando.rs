@@ -58,6 +58,28 @@ impl Start {
         self
     }
 
+    /// Lets its calls fail, each fault with a line in `log`.
+    pub fn with_faults(mut self, faults: &[powercut::Fault], log: &Path) -> Start {
+        powercut::inject_logged(&mut self.command, faults, log);
+        self
+    }
+
+    /// Lets it have so many open files, by prlimit(1), which becomes the server.
+    pub fn open_files_max(mut self, count: u64) -> Start {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={count}:{count}")).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        self.command = command;
+        self
+    }
+
     /// Starts it and waits until it says that it is ready.
     ///
     /// # Panics

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::frame::{self, BLOCK_LEN, Identity, Life};
 use crate::disk::{self, Room};
-use crate::layout;
+use crate::{Result, layout};
 
 /// Zeroes that are written, and synced, at once: little, because groups that are being appended wait behind them for the disk.
 const ZEROES_LEN: usize = 1 << 20;
@@ -25,14 +25,19 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Makes a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is left.
-    pub(crate) fn create(directory: &Path, room: &Room, life: Life, length: u64) -> io::Result<Segment> {
+    ///
+    /// # Errors
+    /// `Exhausted`: there is no descriptor or memory for another file. `DiskFull`, `Engine`.
+    pub(crate) fn create(directory: &Path, room: &Room, life: Life, length: u64) -> Result<Segment> {
+        const MAKE: &str = "make a segment of the redo log";
         let length = length.next_multiple_of(BLOCK_LEN as u64);
         let path = directory.join(layout::redo_file(life.number));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let file = file.map_err(|error| room.open_error(MAKE, &error))?;
         let filled = fill(&file, &life, length).and_then(|()| room.sync_directory());
         if let Err(error) = filled {
             let _ = disk::remove_if_there(&path);
-            return Err(error);
+            return Err(room.io_error(MAKE, &error));
         }
         Ok(Segment { path, file: Arc::new(file), life, length })
     }

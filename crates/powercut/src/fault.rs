@@ -1,0 +1,120 @@
+//! [`Fault`]: a rule by which system calls fail.
+
+use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::library;
+
+/// The calls that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultCall {
+    /// Opening or creating a file.
+    Open,
+    /// Writing, truncating, allocating.
+    Write,
+    /// A sync, or a write through a descriptor opened with `O_DSYNC`.
+    Sync,
+    /// Renaming; the path is the new one.
+    Rename,
+    /// Mapping memory, that of a file or none.
+    Mmap,
+    /// Accepting a connection.
+    Accept,
+    /// Creating a thread; the thread is the one that creates it.
+    Thread,
+    /// Asking for random numbers.
+    Random,
+}
+
+/// A rule: which calls fail, and how. One that names only a call fails all of them.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    call: FaultCall,
+    errno: i32,
+    thread: Option<String>,
+    path: Option<String>,
+    from: Option<u64>,
+    times: Option<u64>,
+    only_while: Option<PathBuf>,
+}
+
+impl Fault {
+    /// Every such call fails with a system error number.
+    pub fn new(call: FaultCall, errno: i32) -> Fault {
+        Fault { call, errno, thread: None, path: None, from: None, times: None, only_while: None }
+    }
+
+    /// Only in threads whose name fits a pattern.
+    pub fn thread(mut self, pattern: &str) -> Fault {
+        self.thread = Some(pattern.to_owned());
+        self
+    }
+
+    /// Only on files whose path fits a pattern.
+    pub fn path(mut self, pattern: &str) -> Fault {
+        self.path = Some(pattern.to_owned());
+        self
+    }
+
+    /// Only from the `call`th of the calls that match, counted from 1.
+    pub fn from(mut self, call: u64) -> Fault {
+        self.from = Some(call);
+        self
+    }
+
+    /// Only so many times, at least once.
+    pub fn times(mut self, times: u64) -> Fault {
+        self.times = Some(times);
+        self
+    }
+
+    /// Only while `file` is there. Calls meanwhile are not counted.
+    pub fn only_while(mut self, file: &Path) -> Fault {
+        self.only_while = Some(file.to_owned());
+        self
+    }
+}
+
+impl Display for Fault {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let call = match self.call {
+            FaultCall::Open => "open",
+            FaultCall::Write => "write",
+            FaultCall::Sync => "sync",
+            FaultCall::Rename => "rename",
+            FaultCall::Mmap => "mmap",
+            FaultCall::Accept => "accept",
+            FaultCall::Thread => "thread",
+            FaultCall::Random => "random",
+        };
+        write!(out, "call={call},errno={}", self.errno)?;
+        for (name, value) in [("thread", &self.thread), ("path", &self.path)] {
+            if let Some(value) = value {
+                write!(out, ",{name}={value}")?;
+            }
+        }
+        for (name, value) in [("from", self.from), ("times", self.times)] {
+            if let Some(value) = value {
+                write!(out, ",{name}={value}")?;
+            }
+        }
+        match &self.only_while {
+            Some(file) => write!(out, ",while={}", file.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sets the environment of a process to be started, in which calls are to fail.
+pub fn inject(command: &mut Command, faults: &[Fault]) {
+    let rules: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));
+}
+
+/// The same, and each fault appends a line to `log`.
+pub fn inject_logged(command: &mut Command, faults: &[Fault], log: &Path) {
+    inject(command, faults);
+    command.env("POWERCUT_FAULTS_LOG", log);
+}

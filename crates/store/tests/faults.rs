@@ -1,0 +1,236 @@
+//! What stops writes and what passes: descriptors and memory that there are none of before a group is written, and writes and syncs that fail.
+//!
+//! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults come while the file `on` is there.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod scratch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use powercut::{Fault, FaultCall, inject_logged};
+use scratch::{MAPS, ROWS, Scratch};
+use store::{Event, Observer, Options, Store, StoreError, Writer};
+
+const SCRIPT: &str = "STORE_FAULTS_SCRIPT";
+const FOLDER: &str = "STORE_FAULTS_FOLDER";
+/// Longer than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Rows of this size fill the first segment of the redo log, of 256 KiB, after a few dozen commits.
+const VALUE_LEN: usize = 8_000;
+
+const EINTR: i32 = 4;
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+
+/// Writes down what it hears.
+#[derive(Debug, Default)]
+struct Ears {
+    heard: Mutex<Vec<String>>,
+    changed: Condvar,
+}
+
+impl Observer for Ears {
+    fn notice(&self, event: &Event<'_>) {
+        self.heard.lock().unwrap().push(format!("{event:?}"));
+        self.changed.notify_all();
+    }
+}
+
+impl Ears {
+    /// Waits until something beginning with `what` was heard, and says what.
+    fn wait_for(&self, what: &str) -> String {
+        let mut heard = self.heard.lock().unwrap();
+        loop {
+            if let Some(event) = heard.iter().find(|event| event.starts_with(what)) {
+                return event.clone();
+            }
+            let (guard, waited) = self.changed.wait_timeout(heard, DEADLINE).unwrap();
+            assert!(!waited.timed_out(), "no {what}: {guard:?}");
+            heard = guard;
+        }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+struct Script {
+    folder: PathBuf,
+    ears: Arc<Ears>,
+    store: Store,
+    writer: Writer,
+    /// Keys of rows that were acknowledged.
+    acknowledged: Vec<u32>,
+    next: u32,
+}
+
+impl Script {
+    fn open(folder: &Path) -> Script {
+        let ears = Arc::new(Ears::default());
+        let observer: Option<Arc<dyn Observer>> = Some(Arc::clone(&ears) as Arc<dyn Observer>);
+        let options = Options { observer, ..Options::default() };
+        let (store, writer) = Store::open(&folder.join("data"), MAPS, &options).unwrap();
+        Script { folder: folder.to_owned(), ears, store, writer, acknowledged: Vec::new(), next: 0 }
+    }
+
+    fn faults(&self, on: bool) {
+        let file = self.folder.join("on");
+        if on { fs::write(file, b"").unwrap() } else { fs::remove_file(file).unwrap() }
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let mut batch = self.writer.begin()?;
+        self.next += 1;
+        batch.put(ROWS, &self.next.to_be_bytes(), &[7; VALUE_LEN])?;
+        batch.commit()?;
+        self.acknowledged.push(self.next);
+        Ok(())
+    }
+
+    /// The error of the first commit that fails of many.
+    fn commit_until_refused(&mut self) -> StoreError {
+        (0..10_000).find_map(|_| self.commit().err()).expect("a commit that fails")
+    }
+
+    /// Exactly the acknowledged rows are there: now, and after another opening unless the last group is in doubt.
+    fn check(self, reopens: bool) {
+        let Script { folder, store, writer, acknowledged, next, .. } = self;
+        let check = |store: &Store| {
+            let view = store.view().unwrap();
+            for key in 1..=next {
+                let is_there = view.get(ROWS, &key.to_be_bytes()).unwrap().is_some();
+                assert_eq!(is_there, acknowledged.contains(&key), "row {key}");
+            }
+        };
+        check(&store);
+        drop((store, writer));
+        if reopens {
+            check(&Store::open(&folder.join("data"), MAPS, &Options::default()).unwrap().0);
+        }
+    }
+}
+
+/// Runs as the process under test, or not at all.
+#[test]
+fn script() {
+    let (Ok(name), Some(folder)) = (std::env::var(SCRIPT), std::env::var_os(FOLDER)) else { return };
+    let mut script = Script::open(Path::new(&folder));
+    script.commit().unwrap();
+    script.faults(true);
+    match name.as_str() {
+        "passes" => {
+            let error = script.commit_until_refused();
+            assert!(matches!(error, StoreError::Exhausted { .. }), "{error:?}");
+            assert!(matches!(script.commit(), Err(StoreError::Exhausted { .. })), "again");
+            let stopped = script.store.facts().unwrap().writes_stopped;
+            script.faults(false);
+            assert!(!stopped);
+            (0..100).for_each(|_| script.commit().unwrap());
+            assert!(script.ears.heard().iter().all(|event| !event.contains("WritesStopped")));
+            script.check(true);
+        }
+        "stops" => {
+            let error = script.commit_until_refused();
+            script.faults(false);
+            assert!(matches!(error, StoreError::WritesStopped { .. }), "{error:?}");
+            assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })), "for good");
+            let stopped = script.ears.wait_for("WritesStopped");
+            assert!(stopped.contains("redo log") || stopped.contains("is full"), "{stopped}");
+            assert_eq!(script.ears.heard().len(), 1, "said once: {:?}", script.ears.heard());
+            script.check(false);
+        }
+        "fold stops" => {
+            // Nobody asks for anything.
+            let stopped = script.ears.wait_for("WritesStopped");
+            script.faults(false);
+            assert!(stopped.contains("mdb_txn_commit"), "{stopped}");
+            assert!(script.store.facts().unwrap().writes_stopped);
+            assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })));
+            script.check(true);
+        }
+        "fold waits" => {
+            let failed = script.ears.wait_for("FoldFailed");
+            script.commit().unwrap();
+            script.faults(false);
+            script.ears.wait_for("FoldRecovered");
+            assert!(failed.contains("DiskFull"), "{failed}");
+            script.commit().unwrap();
+            script.check(true);
+        }
+        other => panic!("no script {other}"),
+    }
+}
+
+/// Runs a script with a fault; how often it came.
+#[track_caller]
+fn run(script: &str, fault: Fault) -> usize {
+    let scratch = Scratch::new();
+    let log = scratch.path().join("faults.log");
+    let fault = fault.only_while(&scratch.path().join("on"));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["script", "--exact", "--nocapture"]).stdin(Stdio::null());
+    command.env(SCRIPT, script).env(FOLDER, scratch.path());
+    inject_logged(&mut command, std::slice::from_ref(&fault), &log);
+    let output = command.output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script} with {fault}:\n{said}");
+    let count = fs::read_to_string(&log).unwrap_or_default().lines().count();
+    assert!(count > 0, "{script}: {fault} never came");
+    count
+}
+
+/// Symptom: connections had all descriptors when the redo log wanted its next segment, and no change was taken any more until a restart, though
+/// not one byte had been written. Cause: every error of making a segment but a full disk stopped the writes.
+#[test]
+fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
+    for errno in [EMFILE, ENFILE, ENOMEM] {
+        run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
+    }
+    // Where that is no want but a refusal, another try would meet it again.
+    run("stops", Fault::new(FaultCall::Open, EIO).path("*/redo-*"));
+}
+
+/// Another try would acknowledge pages that the kernel has dropped, or that nobody knows about.
+#[test]
+fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
+    for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {
+        let group = |call| Fault::new(call, errno).path("*/redo-*").times(1);
+        assert_eq!(run("stops", group(FaultCall::Sync)), 1, "{errno}");
+        assert_eq!(run("stops", group(FaultCall::Write)), 1, "{errno}");
+    }
+    // A sync that says that the disk is full has dropped pages like any other.
+    run("stops", Fault::new(FaultCall::Sync, ENOSPC).path("*/redo-*").times(1));
+}
+
+#[test]
+fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
+    for call in [FaultCall::Sync, FaultCall::Write] {
+        for errno in [EIO, ENOMEM] {
+            run("stops", Fault::new(call, errno).path("*/redo-*2").times(1));
+        }
+    }
+}
+
+/// Symptom: changes were refused and the log said nothing: the fold had failed on its own thread, and the error went to the next client.
+#[test]
+fn a_fold_that_fails_is_told_of_at_once() {
+    for errno in [EIO, ENOMEM, EINTR] {
+        run(
+            "fold stops",
+            Fault::new(FaultCall::Sync, errno).path("*/data.mdb").thread("store-fold").times(1),
+        );
+    }
+    run("fold stops", Fault::new(FaultCall::Write, EIO).path("*/data.mdb").thread("store-fold").times(1));
+    run("fold waits", Fault::new(FaultCall::Write, ENOSPC).path("*/data.mdb").thread("store-fold"));
+}
