@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     readable: bool,
     /// The peer has sent its last byte: read until the end is seen.
     ending: bool,
+    /// Both directions are closed, which a peer that only sends no more does not cause.
+    broken: bool,
     phase: Phase,
     /// What the requests in `input` wait for.
     waiting: Waiting,
@@ -119,6 +121,7 @@ impl Connection {
             // The first readiness event comes after registration, also for bytes that were there before.
             readable: false,
             ending: false,
+            broken: false,
             phase: Phase::Open,
             waiting: Waiting::Bytes,
             ahead: ReadingAhead::default(),
@@ -139,6 +142,12 @@ impl Connection {
         self.session.number()
     }
 
+    /// The kernel says that both directions are closed: nobody reads an answer. A bind that is under way is given up (RFC 4511
+    /// section 3.1).
+    pub(crate) fn now_broken(&mut self) {
+        self.broken = true;
+    }
+
     /// The kernel says that there may be something to read, and whether it is the last.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
@@ -147,6 +156,9 @@ impl Connection {
 
     /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
+        if self.broken && self.session.is_binding() {
+            return Turn::Close;
+        }
         if let Phase::Lingering { .. } = self.phase {
             return self.linger(context, buffers);
         }
@@ -168,6 +180,8 @@ impl Connection {
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
+            // The peer can do nothing as whom it becomes: it has gone, and its password is not verified.
+            Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 self.phase = Phase::Finishing;
                 false
@@ -257,7 +271,9 @@ impl Connection {
                     Next::Close => return Reading::Close,
                     Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
-                if self.waiting != Waiting::Bytes {
+                // While a bind is under way the end of the stream is looked for, as long as nothing stands behind the bind.
+                let looks_for_end = self.session.is_binding() && *consumed == input.len();
+                if self.waiting != Waiting::Bytes && !looks_for_end {
                     return Reading::Idle;
                 }
                 if is_cut {

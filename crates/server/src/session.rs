@@ -25,12 +25,13 @@ use directory::search::Search;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{Outcome, Requester};
 use ldap::{
-    Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
-    response,
+    Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId, Request,
+    ResponseOp, ResultCode, response,
 };
 
 use crate::context::Context;
 use crate::counters::Operation;
+use crate::hash_pool::HashClaim;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
@@ -64,6 +65,8 @@ struct Outstanding {
     abandoned: bool,
     work: Work,
     line: Option<Box<OperationLine>>,
+    /// On the hash pool's result, given up with the operation.
+    _claim: Option<HashClaim>,
 }
 
 /// What an outstanding operation waits for.
@@ -158,7 +161,8 @@ impl Session {
         self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
     }
 
-    fn is_binding(&self) -> bool {
+    /// Whether a bind is outstanding, which nothing else is beside.
+    pub(crate) fn is_binding(&self) -> bool {
         matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
     }
 
@@ -180,10 +184,12 @@ impl Session {
         let mut consumed = 0;
         let start = out.len();
         loop {
+            let rest = input.get(consumed..).unwrap_or_default();
             if let Some(next) = self.must_wait(context, unsent + out.len() - start) {
+                // RFC 4511 section 4.3: nobody waits for the bind any more (section 3.1).
+                let next = if self.is_binding() && is_unbind(rest) { Next::Close } else { next };
                 return Received { consumed, next };
             }
-            let rest = input.get(consumed..).unwrap_or_default();
             let authenticated = *self.requester != Requester::Anonymous;
             let limits = context.decode_limits(authenticated);
             let frame = match next_frame(rest, limits.message_size_max) {
@@ -346,7 +352,8 @@ impl Session {
             }
             self.outstanding.remove(place);
             self.release_held(context);
-        } else if let Work::Search { .. } = self.outstanding[place].work {
+        } else if let Work::Search { .. } | Work::Compare = self.outstanding[place].work {
+            // With its claim, so that no password is verified for it any more.
             self.outstanding.remove(place);
         } else {
             self.outstanding[place].abandoned = true;
@@ -372,10 +379,23 @@ impl Session {
     }
 
     fn keep(&mut self, asked: Asked, work: Work) {
+        self.keep_claimed(asked, work, None);
+    }
+
+    /// The same with the claim on what it waits for.
+    fn keep_claimed(&mut self, asked: Asked, work: Work, claim: Option<HashClaim>) {
         let Asked { id, operation, line } = asked;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.outstanding.push(Outstanding { ticket, id, operation, abandoned: false, work, line });
+        self.outstanding.push(Outstanding {
+            ticket,
+            id,
+            operation,
+            abandoned: false,
+            work,
+            line,
+            _claim: claim,
+        });
     }
 
     /// Takes an operation that another thread finished; `None` when nobody wants its response any more.
@@ -464,6 +484,9 @@ impl Asked {
 /// Places for outstanding requests that an idle session keeps.
 const OUTSTANDING_KEPT: usize = 4;
 
+/// Octets of an unbind request that is looked for behind a bind; they suffice for all that have no controls.
+const UNBIND_SIZE_MAX: usize = 64;
+
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
@@ -477,6 +500,13 @@ fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
         }
         Ok(Some(size)) => Ok(bytes.get(..size)),
     }
+}
+
+/// Whether the first message in `bytes` is an unbind request.
+fn is_unbind(bytes: &[u8]) -> bool {
+    let frame = next_frame(bytes, UNBIND_SIZE_MAX).ok().flatten();
+    let message = frame.and_then(|frame| Message::decode(frame, &DecodeLimits::AUTHENTICATED).ok());
+    message.is_some_and(|message| matches!(message.request, Request::Unbind))
 }
 
 #[cfg(test)]

@@ -340,6 +340,7 @@ impl Opened {
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
             scans: shared.scan_pool.figures(),
+            hashes: shared.hash_pool.figures(),
             read_ahead: shared.read_ahead.figures(),
             directory: Arc::downgrade(&self.directory),
         });
