@@ -6,21 +6,27 @@
 //! | | administrator | authenticated user | anonymous |
 //! |---|---|---|---|
 //! | root DSE and schema | read | read | read |
-//! | `cn=monitor` | read | read | no |
+//! | `cn=monitor` | read | read if among [`GeneralSettings::monitor_readers`] | no |
 //! | entries of the tree | read, change | read | read if [`Settings::anonymous_read`] |
-//! | secrets (userPassword, authPassword, pwdHistory) | read, compare, change | compare; change the own userPassword | no |
+//! | the own userPassword | | compare, change | |
+//! | others' userPassword | read, compare, change | compare if among [`GeneralSettings::password_comparers`] | no |
+//! | authPassword, pwdHistory | read, compare, change | no | no |
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read
-//! is Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is open to every
-//! authenticated user because it tells what a bind with that name and password tells, and anyone may try that.
+//! is Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is an attempt to
+//! authenticate: it tells what a bind with that name and password tells, and besides whether there is a password at all.
 //!
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
 //! insufficientAccessRights for every name in it.
+//!
+//! [`GeneralSettings::monitor_readers`]: crate::GeneralSettings::monitor_readers
+//! [`GeneralSettings::password_comparers`]: crate::GeneralSettings::password_comparers
 
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
 use crate::rows::EntryId;
+use crate::tree::{Found, NormalName, State, parse_dn};
 use crate::{OperationError, Settings};
 
 /// The identity on whose behalf an operation runs.
@@ -123,15 +129,18 @@ impl Access {
         }
     }
 
-    /// Whether `cn=monitor` may be read. Not by anonymous clients, not even where they read the tree: it tells of other
-    /// clients' work.
+    /// Whether `cn=monitor` may be read, which tells of other clients' work. The refusal is the same for every name there.
     ///
     /// # Errors
     /// insufficientAccessRights.
-    pub fn check_read_monitor(self) -> Result<(), OperationError> {
+    pub(crate) fn check_read_monitor(self, state: State<'_>) -> Result<(), OperationError> {
         match self.standing {
+            Standing::Administrator => Ok(()),
+            Standing::User(id) if is_among(state, id, &state.settings.general.monitor_readers)? => Ok(()),
+            Standing::User(_) => Err(denied(
+                "cn=monitor is for the administrator, and for whom the setting monitor_readers names",
+            )),
             Standing::Anonymous { .. } => Err(denied("anonymous clients do not see cn=monitor: bind first")),
-            _ => Ok(()),
         }
     }
 
@@ -140,20 +149,33 @@ impl Access {
         self.is_administrator() || !is_secret(schema, type_id)
     }
 
-    /// Whether values of this type may be compared with, where the entry may be read at all.
+    /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask before
+    /// looking whether the entry has any: a refusal does not tell.
     ///
     /// # Errors
     /// insufficientAccessRights.
-    pub fn check_compare(self, schema: &Schema, type_id: TypeId) -> Result<(), OperationError> {
+    pub(crate) fn check_compare(
+        self,
+        state: State<'_>,
+        target: EntryId,
+        type_id: TypeId,
+    ) -> Result<(), OperationError> {
+        let schema = &*state.catalog.schema;
+        if self.is_administrator() || !is_secret(schema, type_id) {
+            return Ok(());
+        }
+        let name = schema.type_by_id(type_id).name();
         match self.standing {
-            Standing::Anonymous { .. } if is_secret(schema, type_id) => Err(denied(format!(
-                "anonymous clients may not compare {}",
-                schema.type_by_id(type_id).name()
-            ))),
-            Standing::User(_) if is_secret(schema, type_id) && !is_user_password(schema, type_id) => Err(
-                denied(format!("only the administrator may compare {}", schema.type_by_id(type_id).name())),
-            ),
-            _ => Ok(()),
+            Standing::User(own) if is_user_password(schema, type_id) => {
+                if own == target || is_among(state, own, &state.settings.general.password_comparers)? {
+                    return Ok(());
+                }
+                Err(denied(format!(
+                    "{name} of others may be compared by the administrator, and by whom the setting password_comparers names"
+                )))
+            }
+            Standing::Anonymous { .. } => Err(denied(format!("anonymous clients may not compare {name}"))),
+            _ => Err(denied(format!("only the administrator may compare {name}"))),
         }
     }
 
@@ -207,6 +229,19 @@ impl Access {
             Standing::Anonymous { .. } => Err(unauthenticated()),
         }
     }
+}
+
+/// Whether the entry `id` is one of those that these DNs name now.
+fn is_among(state: State<'_>, id: EntryId, dns: &[String]) -> Result<bool, OperationError> {
+    for dn in dns {
+        let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
+        if let Found::Entry(found, _) = state.find(&name)?
+            && found == id
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// strongerAuthRequired rather than insufficientAccessRights, as in slapd: it tells the client what to do.

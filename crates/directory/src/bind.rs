@@ -1,9 +1,9 @@
 //! Bind (RFC 4511 section 4.2, RFC 4513 section 5): who is asking.
 //!
 //! The directory says which stored passwords an asserted one has to match; verifying is the caller's, because it is slow
-//! on purpose and belongs on a pool. Everything that fails, fails as invalidCredentials, and a name without an entry
-//! or a password costs one verification like others: the answer and its time do not tell whether a name exists (as long
-//! as passwords are stored under the scheme of the settings).
+//! on purpose and belongs on a pool. Everything that fails, fails as invalidCredentials and at the cost of one verification
+//! of the scheme of the settings: neither the answer nor its time tells whether a name exists, or what is stored for it. See
+//! [`Verification`] for what remains.
 //!
 //! Aliases are not followed (RFC 4511 section 4.2), and a referral is not given for a name to bind with (RFC 3296 section
 //! 5.6.1).
@@ -14,7 +14,7 @@ use ldap::{Authentication, BindRequest, ResultCode};
 
 use crate::access::{Requester, USER_PASSWORD};
 use crate::entry::EntryRow;
-use crate::password::StorageScheme;
+use crate::password::Verification;
 use crate::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::search::for_each_value;
 use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
@@ -27,9 +27,9 @@ pub enum BindOutcome {
     Done(Outcome, Requester),
     /// To be decided by [`bind_result`] when it is known whether one of the stored passwords verifies.
     Verify {
-        /// Stored forms, see [`crate::password::verify`].
-        stored: Vec<Vec<u8>>,
-        /// Who it is then. Anonymous where nobody can be: the work is for show.
+        /// Of the stored forms; of none for a name that nobody can bind with.
+        verification: Verification,
+        /// Who it is then. Anonymous where nobody can be.
         requester: Requester,
     },
 }
@@ -174,14 +174,14 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     if is_administrator(state, &name)? {
         let stored = state.settings.node.admin_password.as_ref().or(state.catalog.administrator.as_ref());
         let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
-        return Ok(verify_or_pretend(state, stored.cloned().into_iter().collect(), requester));
+        return Ok(to_verify(state, stored.cloned().into_iter().collect(), requester));
     }
     match state.find(&name)? {
         Found::Entry(id, flags) => {
             snapshot.keep_entry(&dn, id)?;
             verified_by(state, id, flags, || state.dn(id)?.ok_or_else(|| damaged_row("nodes", id)))
         }
-        Found::Missing { .. } => Ok(verify_or_pretend(state, Vec::new(), Requester::Anonymous)),
+        Found::Missing { .. } => Ok(to_verify(state, Vec::new(), Requester::Anonymous)),
     }
 }
 
@@ -193,18 +193,16 @@ fn verified_by(
     dn: impl FnOnce() -> Result<String, OperationError>,
 ) -> Result<BindOutcome, OperationError> {
     if flags.is_alias() || flags.is_referral() {
-        return Ok(verify_or_pretend(state, Vec::new(), Requester::Anonymous));
+        return Ok(to_verify(state, Vec::new(), Requester::Anonymous));
     }
-    Ok(verify_or_pretend(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }))
+    Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }))
 }
 
-/// One of `stored` has to verify; without any, the work is for show.
-fn verify_or_pretend(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
-    if stored.is_empty() {
-        let stored = vec![decoy(state.settings.general.password_scheme).as_bytes().to_vec()];
-        return BindOutcome::Verify { stored, requester: Requester::Anonymous };
-    }
-    BindOutcome::Verify { stored, requester }
+/// One of `stored` has to verify; without any, nobody can be the requester.
+fn to_verify(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
+    let requester = if stored.is_empty() { Requester::Anonymous } else { requester };
+    let verification = Verification::new(stored, state.settings.general.password_scheme);
+    BindOutcome::Verify { verification, requester }
 }
 
 fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
@@ -228,28 +226,12 @@ pub(crate) fn stored_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<
     Ok(stored)
 }
 
-/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
-fn decoy(scheme: StorageScheme) -> &'static str {
-    match scheme {
-        StorageScheme::Pbkdf2Sha256 => {
-            "{PBKDF2-SHA256}600000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
-        StorageScheme::Argon2id => {
-            "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
-             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
-        StorageScheme::Ssha | StorageScheme::Ssha256 | StorageScheme::Ssha512 | StorageScheme::Clear => {
-            "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::password::{is_slow, parse, verify};
+    use crate::password::StorageScheme;
     use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory};
     use crate::{NodeSettings, Settings};
 
@@ -336,23 +318,20 @@ mod tests {
             name,
             Authentication::Simple(b"secret"),
         ) {
-            BindOutcome::Verify { stored: found, requester } => {
-                let found: Vec<_> = found.iter().map(|stored| String::from_utf8_lossy(stored)).collect();
-                assert_eq!(
-                    (found.as_slice(), requester),
-                    (&stored.iter().map(|s| (*s).into()).collect::<Vec<_>>()[..], expected),
-                    "{name:?}"
-                );
+            BindOutcome::Verify { verification: found, requester } => {
+                let stored = stored.iter().map(|stored| stored.as_bytes().to_vec()).collect();
+                let verification = Verification::new(stored, StorageScheme::Argon2id);
+                assert!(found == verification, "{name:?}");
+                assert_eq!(requester, expected, "{name:?}");
             }
             other => panic!("{name:?}: {other:?}"),
         };
         check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
         let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
         check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
-        // The same work for names that nobody can bind with.
-        let decoy = decoy(StorageScheme::Argon2id);
+        // A verification of nothing, which costs what any failure costs, for names that nobody can bind with.
         for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
-            check(name, &[decoy], Requester::Anonymous);
+            check(name, &[], Requester::Anonymous);
         }
     }
 
@@ -367,20 +346,5 @@ mod tests {
         let refused = (ResultCode::INVALID_CREDENTIALS, Requester::Anonymous);
         assert_eq!(result(false, &administrator), refused);
         assert_eq!(result(true, &Requester::Anonymous), refused);
-    }
-
-    #[test]
-    fn decoys_are_read_like_others_and_never_match() {
-        for (scheme, slow) in [
-            (StorageScheme::Argon2id, true),
-            (StorageScheme::Pbkdf2Sha256, true),
-            (StorageScheme::Ssha, false),
-            (StorageScheme::Clear, false),
-        ] {
-            let stored = decoy(scheme).as_bytes();
-            assert!(matches!(parse(stored), crate::password::Stored::Hashed(..)), "{scheme}");
-            assert_eq!(is_slow(stored), slow, "{scheme}");
-            assert!(!verify(stored, b"x"), "{scheme}");
-        }
     }
 }

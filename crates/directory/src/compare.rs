@@ -1,7 +1,7 @@
 //! Compare (RFC 4511 section 4.10): whether an entry has a value.
 //!
 //! Subtypes and further options answer too, as in a filter. On userPassword the asserted value is a password in clear,
-//! verified against the stored forms; see [`crate::access`] for who may ask. Superclasses count as values of objectClass.
+//! verified against the stored forms at the cost of a bind; see [`crate::access`] for who may ask. Superclasses count as values of objectClass.
 
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
@@ -9,6 +9,7 @@ use schema::{AttributeDescription, MatchingRule};
 use crate::access::{Access, Requester, is_user_password};
 use crate::bind::stored_passwords;
 use crate::controls::RequestControls;
+use crate::password::Verification;
 use crate::rows::{ENTRIES, NodeFlags};
 use crate::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
 use crate::target::locate_name;
@@ -21,10 +22,10 @@ use crate::{OperationError, Outcome, Snapshot};
 pub enum CompareOutcome {
     /// Decided.
     Done(Outcome),
-    /// compareTrue if one of these verifies with the asserted value, else compareFalse.
+    /// compareTrue if the asserted value verifies, else compareFalse.
     Verify {
-        /// Stored forms, see [`crate::password::verify`].
-        stored: Vec<Vec<u8>>,
+        /// Of the stored forms.
+        verification: Verification,
     },
 }
 
@@ -84,7 +85,7 @@ fn try_compare(
         }
     };
     let description = described(state, request.description)?;
-    access.check_compare(&state.catalog.schema, description.type_id)?;
+    access.check_compare(state, target, description.type_id)?;
     let row = match row {
         Some(row) => row,
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
@@ -94,7 +95,9 @@ fn try_compare(
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, description.type_id) {
-        return Ok(CompareOutcome::Verify { stored: stored_passwords(state, target)? });
+        let stored = stored_passwords(state, target)?;
+        let verification = Verification::new(stored, state.settings.general.password_scheme);
+        return Ok(CompareOutcome::Verify { verification });
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
@@ -246,17 +249,49 @@ mod tests {
         check("cn=subschema", "cn", "SUBSCHEMA", yes);
     }
 
+    const BOB: &str = "cn=bob,dc=example,dc=com";
+
+    /// An identity, as a bind makes it. Ids of the sample are counted from the suffix entry, which is 1.
+    fn user(id: u64, dn: &str) -> Requester {
+        Requester::User { id: crate::rows::EntryId(id), dn: dn.to_owned() }
+    }
+
+    /// The story: every user could try passwords of others by compare, and see who has one.
     #[test]
-    fn passwords_are_verified_for_all_but_anonymous_clients() {
+    fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
         let mut directory = sample();
-        let verify = CompareOutcome::Verify { stored: vec![b"{SSHA}xyz".to_vec()] };
-        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
-        directory.requester = Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
-        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
-        directory.requester = Requester::Anonymous;
-        match ask(&directory, ADA, "userPassword", "secret") {
-            CompareOutcome::Done(outcome) => assert_eq!(outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS),
+        let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["Bob"])];
+        assert_eq!(directory.add(BOB, person).code, ResultCode::SUCCESS);
+        let stored = vec![b"{SSHA}xyz".to_vec()];
+        let verify = CompareOutcome::Verify {
+            verification: Verification::new(stored, crate::password::StorageScheme::Argon2id),
+        };
+        let code = |outcome| match outcome {
+            CompareOutcome::Done(outcome) => outcome,
             other => panic!("{other:?}"),
+        };
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
+        directory.requester = user(2, ADA);
+        assert_eq!(ask(&directory, ADA, "2.5.4.35", "secret"), verify, "the own one");
+        let denied = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+        for (id, dn) in [(3, BOB), (1, SUFFIX)] {
+            directory.requester = user(id, dn);
+            let set = code(ask(&directory, ADA, "userPassword;x-a", "secret"));
+            let unset =
+                code(ask(&directory, if id == 3 { SUFFIX } else { BOB }, "userPassword;x-a", "secret"));
+            assert_eq!((set.code, &set), (denied, &unset), "whether there is one is not told");
+            assert_eq!(code(ask(&directory, ADA, "authPassword", "secret")).code, denied);
         }
+        directory.requester = Requester::Anonymous;
+        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
+
+        directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let names: &[(ldap::ChangeOperation, &str, &[&str])] =
+            &[(ldap::ChangeOperation::Add, "pandoPasswordComparer", &["CN=Bob, dc=example,dc=com"])];
+        assert_eq!(directory.modify("cn=config", names).code, ResultCode::SUCCESS);
+        directory.requester = user(3, BOB);
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify, "named by the setting");
+        directory.requester = user(1, SUFFIX);
+        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
     }
 }

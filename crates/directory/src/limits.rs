@@ -108,6 +108,9 @@ pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
 /// Octets of all schema texts of the settings together; the shipped schema has some 100,000.
 pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 
+/// Names in a setting that lists identities. Each is looked up when one of these settings decides.
+pub const IDENTITIES_MAX: usize = 64;
+
 /// Letters in the name of a schema text.
 pub const SCHEMA_NAME_MAX: usize = 64;
 

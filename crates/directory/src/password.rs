@@ -26,6 +26,7 @@ mod digest;
 mod pbkdf2;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +40,7 @@ use digest::DigestAlgorithm;
 use pbkdf2::Prf;
 
 pub use crate::passwords::{DeletedPassword, clear_passwords, deleted_passwords};
+pub use verification::{Verification, Verified};
 
 /// How much work a stored value may ask for. Everything at a limit costs at most a few seconds of one core.
 pub mod limits {
@@ -55,6 +57,9 @@ pub mod limits {
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
     /// bcrypt: highest cost (the logarithm of the rounds).
     pub const BCRYPT_COST_MAX: u32 = 15;
+    /// Longest password that is looked at, in octets; a longer one is never right, and is not taken as a new one. Every digest
+    /// runs over all of it, and what that costs must be nothing beside a slow hash.
+    pub const PASSWORD_SIZE_MAX: usize = 4096;
     /// Longest password checked against {CRYPT}, in bytes, which is libxcrypt's limit. SHA-crypt's cost grows with the
     /// square of the password's length.
     pub const CRYPT_PASSWORD_SIZE_MAX: usize = 512;
@@ -152,17 +157,22 @@ fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Whether `asserted` is the password that `stored` was made of.
 ///
 /// Compares in constant time once the hash is computed. False for malformed values, unknown schemes, values past
-/// [`limits`], and for an empty `asserted` whatever is stored: an empty password proves nothing (RFC 4513 section
+/// [`limits`], for an `asserted` past [`limits::PASSWORD_SIZE_MAX`], and for an empty one whatever is stored: an empty password proves nothing (RFC 4513 section
 /// 5.1.2). Takes microseconds, or up to seconds and [`limits::MEMORY_KIB_MAX`] when [`is_slow`] says so.
 pub fn verify(stored: &[u8], asserted: &[u8]) -> bool {
-    if asserted.is_empty() {
-        return false;
+    try_verify(stored, asserted).unwrap_or(false)
+}
+
+/// The same; `None` for what is false without a comparison, and so without the work of one.
+fn try_verify(stored: &[u8], asserted: &[u8]) -> Option<bool> {
+    if asserted.is_empty() || asserted.len() > limits::PASSWORD_SIZE_MAX {
+        return None;
     }
     match parse(stored) {
-        Stored::Clear(clear) => clear.ct_eq(asserted).into(),
-        Stored::Unknown(_) => false,
-        Stored::Hashed(_, encoded) if encoded.len() > limits::STORED_SIZE_MAX => false,
-        Stored::Hashed(scheme, encoded) => verify_hashed(scheme, encoded, asserted).unwrap_or(false),
+        Stored::Clear(clear) => Some(clear.ct_eq(asserted).into()),
+        Stored::Unknown(_) => None,
+        Stored::Hashed(_, encoded) if encoded.len() > limits::STORED_SIZE_MAX => None,
+        Stored::Hashed(scheme, encoded) => verify_hashed(scheme, encoded, asserted),
     }
 }
 
@@ -220,6 +230,11 @@ impl StorageScheme {
         (StorageScheme::Pbkdf2Sha256, "pbkdf2-sha256"),
         (StorageScheme::Clear, "clear"),
     ];
+
+    /// Whether making or verifying a stored form takes milliseconds, so that it belongs on a pool.
+    pub fn is_slow(self) -> bool {
+        matches!(self, StorageScheme::Argon2id | StorageScheme::Pbkdf2Sha256)
+    }
 
     fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(scheme, _)| *scheme == self).map_or("argon2id", |(_, name)| name)

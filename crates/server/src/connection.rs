@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     readable: bool,
     /// The peer has sent its last byte: read until the end is seen.
     ending: bool,
+    /// Both directions are closed, which a peer that only sends no more does not cause.
+    broken: bool,
     phase: Phase,
     /// What the requests in `input` wait for.
     waiting: Waiting,
@@ -126,6 +128,7 @@ impl Connection {
             // The first readiness event comes after registration, also for bytes that were there before.
             readable: false,
             ending: false,
+            broken: false,
             phase: Phase::Open,
             waiting: Waiting::Bytes,
             ahead: ReadingAhead::default(),
@@ -147,6 +150,12 @@ impl Connection {
         self.session.number()
     }
 
+    /// The kernel says that both directions are closed: nobody reads an answer. A bind that is under way is given up (RFC 4511
+    /// section 3.1).
+    pub(crate) fn now_broken(&mut self) {
+        self.broken = true;
+    }
+
     /// The kernel says that there may be something to read, and whether it is the last.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
@@ -155,6 +164,9 @@ impl Connection {
 
     /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
+        if self.broken && self.session.is_binding() {
+            return Turn::Close;
+        }
         if let Phase::Lingering { .. } = self.phase {
             return self.linger(context, buffers);
         }
@@ -177,6 +189,8 @@ impl Connection {
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
+            // The peer can do nothing as whom it becomes: it has gone, and its password is not verified.
+            Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 self.phase = Phase::Finishing;
                 false
@@ -310,6 +324,10 @@ impl Connection {
             *consumed = 0;
             input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
             match self.read(context, input) {
+                // The peer can do nothing as whom it becomes.
+                Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
+                    return Behind::End(Reading::Ended);
+                }
                 // The end is met again when the requests before it are done with.
                 Some(Reading::Ended) => self.readable = true,
                 Some(end) => return Behind::End(end),

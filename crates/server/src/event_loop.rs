@@ -144,6 +144,9 @@ impl EventLoop {
                 }
                 let slot = event.token().0 as u32;
                 let Some(connection) = self.connection(slot) else { continue };
+                if event.is_error() || event.is_write_closed() {
+                    connection.now_broken();
+                }
                 if event.is_readable() || event.is_error() {
                     connection.now_readable(event.is_read_closed() || event.is_error());
                 }

@@ -2,14 +2,19 @@
 //!
 //! Argon2id takes about 20 ms and 19 MiB a password, on an event loop that would be 20 ms for everybody. The number of
 //! threads bounds memory and processor time, the length of the queue bounds how long anybody waits; beyond it the answer
-//! is busy. Fast salted digests never come here.
+//! is busy. Right passwords that are stored as fast salted digests never come here; wrong ones do, since every failure costs
+//! the same.
+//!
+//! Whoever submits a job holds a [`HashClaim`] while it waits for the result. A job without its claim costs nothing: a thread
+//! throws it away, and a full queue makes room of such. So clients that have gone keep nobody waiting.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use directory::password::{self, StorageScheme};
+use directory::password::{self, StorageScheme, Verification};
 
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::mailbox::{Address, Letter, Mailbox};
@@ -19,16 +24,37 @@ use crate::stamp::Random;
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Work for the pool. No `Debug`: it carries passwords.
-pub(crate) struct HashJob {
-    /// Who waits for it.
-    pub(crate) address: Address,
-    pub(crate) work: HashWork,
+struct HashJob {
+    /// Where the result goes.
+    address: Address,
+    work: HashWork,
+    /// Gone when nobody waits any more.
+    claim: Weak<()>,
+}
+
+/// The right to the result of a job. The job is worth nothing without it.
+#[derive(Debug)]
+pub(crate) struct HashClaim {
+    _alive: Arc<()>,
+}
+
+/// What the pool has done.
+#[derive(Debug, Default)]
+pub(crate) struct HashFigures {
+    /// Jobs that were taken.
+    pub(crate) submitted: AtomicU64,
+    /// Jobs that were refused, because the queue was full.
+    pub(crate) refused: AtomicU64,
+    /// Jobs thrown away, because nobody waited for them any more.
+    pub(crate) dropped: AtomicU64,
+    /// Slow hashes computed for passwords to be verified.
+    pub(crate) verified: AtomicU64,
 }
 
 /// What to do.
 pub(crate) enum HashWork {
-    /// Is `asserted` the password of one of `stored`?
-    Verify { stored: Vec<Vec<u8>>, asserted: Vec<u8> },
+    /// Is `asserted` the password?
+    Verify { verification: Verification, asserted: Vec<u8> },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
 }
@@ -65,8 +91,7 @@ impl ChangedPasswords {
     /// Whether this belongs on the pool.
     pub(crate) fn is_slow(&self) -> bool {
         let mut stored = self.old.iter().flat_map(|(_, stored)| stored);
-        (!self.new.is_empty() && is_slow_scheme(self.scheme))
-            || stored.any(|stored| password::is_slow(stored))
+        (!self.new.is_empty() && self.scheme.is_slow()) || stored.any(|stored| password::is_slow(stored))
     }
 
     /// Does the work, on whatever thread this is.
@@ -112,12 +137,14 @@ impl std::fmt::Debug for HashDone {
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
+    jobs_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
     work_arrived: Condvar,
+    figures: Arc<HashFigures>,
 }
 
 #[derive(Default)]
@@ -139,8 +166,10 @@ impl HashPool {
     /// The system cannot start a thread.
     pub(crate) fn start(threads: usize, mailboxes: Arc<[Mailbox]>) -> std::io::Result<HashPool> {
         let queue = Arc::new(Queue::default());
-        let mut pool = HashPool { queue: Arc::clone(&queue), threads: Vec::new() };
-        for index in 0..threads.max(1) {
+        let threads = threads.max(1);
+        let jobs_max = threads * HASH_JOBS_PER_THREAD_MAX;
+        let mut pool = HashPool { queue: Arc::clone(&queue), threads: Vec::new(), jobs_max };
+        for index in 0..threads {
             let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(&mailboxes));
             let thread = std::thread::Builder::new()
                 .name(format!("pando-hash-{index}"))
@@ -150,16 +179,28 @@ impl HashPool {
         Ok(pool)
     }
 
-    /// Queues a job; false when the queue is full.
-    pub(crate) fn submit(&self, job: HashJob) -> bool {
+    /// Queues a job, whose result goes to `address` as long as the claim is held; `None` when the queue is full.
+    pub(crate) fn submit(&self, address: Address, work: HashWork) -> Option<HashClaim> {
+        let figures = &self.queue.figures;
         let mut state = self.queue.lock();
-        if state.jobs.len() >= self.threads.len() * HASH_JOBS_PER_THREAD_MAX {
-            return false;
+        if state.jobs.len() >= self.jobs_max {
+            state.drop_unclaimed(figures);
         }
-        state.jobs.push_back(job);
+        if state.jobs.len() >= self.jobs_max {
+            figures.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let alive = Arc::new(());
+        state.jobs.push_back(HashJob { address, work, claim: Arc::downgrade(&alive) });
         drop(state);
+        figures.submitted.fetch_add(1, Ordering::Relaxed);
         self.queue.work_arrived.notify_one();
-        true
+        Some(HashClaim { _alive: alive })
+    }
+
+    /// What it has done.
+    pub(crate) fn figures(&self) -> Arc<HashFigures> {
+        Arc::clone(&self.queue.figures)
     }
 }
 
@@ -184,8 +225,11 @@ impl Queue {
     fn next(&self) -> Option<HashJob> {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
-                return Some(job);
+            while let Some(job) = state.jobs.pop_front() {
+                if job.is_claimed() {
+                    return Some(job);
+                }
+                self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
             if state.closed {
                 return None;
@@ -195,12 +239,27 @@ impl Queue {
     }
 }
 
+impl HashJob {
+    fn is_claimed(&self) -> bool {
+        self.claim.strong_count() > 0
+    }
+}
+
+impl State {
+    /// Throws away the jobs that nobody waits for.
+    fn drop_unclaimed(&mut self, figures: &HashFigures) {
+        let before = self.jobs.len();
+        self.jobs.retain(HashJob::is_claimed);
+        figures.dropped.fetch_add((before - self.jobs.len()) as u64, Ordering::Relaxed);
+    }
+}
+
 fn work(queue: &Queue, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some(HashJob { address, work }) = queue.next() {
+    while let Some(HashJob { address, work, .. }) = queue.next() {
         // Hashing runs on bytes that a peer chose, through libraries: a bug there costs one answer, not the pool.
-        let result =
-            catch_unwind(AssertUnwindSafe(|| perform(work, &mut random))).unwrap_or(HashResult::Failed);
+        let result = catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, &queue.figures)))
+            .unwrap_or(HashResult::Failed);
         if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
             mailbox.post(Letter::Hashed(HashDone { address, result }));
         }
@@ -208,10 +267,12 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
 }
 
 /// Does a job, on whatever thread this is.
-fn perform(work: HashWork, random: &mut Random) -> HashResult {
+fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashResult {
     match work {
-        HashWork::Verify { stored, asserted } => {
-            HashResult::Verified(stored.iter().any(|stored| password::verify(stored, &asserted)))
+        HashWork::Verify { verification, asserted } => {
+            let verified = verification.run(&asserted);
+            figures.verified.fetch_add(verified.hash_count.into(), Ordering::Relaxed);
+            HashResult::Verified(verified.is_right)
         }
         HashWork::Prepare(passwords) => {
             passwords.prepare(random).map_or(HashResult::Failed, HashResult::Prepared)
@@ -236,13 +297,6 @@ pub(crate) fn hash_all(
     Ok(hashed)
 }
 
-/// Whether making a stored form takes milliseconds, so that it belongs on the pool. A scheme that is not known here is
-/// taken to be slow.
-pub(crate) fn is_slow_scheme(scheme: StorageScheme) -> bool {
-    use StorageScheme::{Clear, Ssha, Ssha256, Ssha512};
-    !matches!(scheme, Clear | Ssha | Ssha256 | Ssha512)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -251,12 +305,50 @@ mod tests {
 
     use super::*;
 
+    /// A pool with its one mailbox.
+    struct Sample {
+        poll: Poll,
+        mailboxes: Arc<[Mailbox]>,
+        pool: HashPool,
+    }
+
+    impl Sample {
+        fn start(threads: usize) -> Sample {
+            let poll = Poll::new().unwrap();
+            let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+            let mailboxes: Arc<[Mailbox]> = [mailbox].into();
+            let pool = HashPool::start(threads, Arc::clone(&mailboxes)).unwrap();
+            Sample { poll, mailboxes, pool }
+        }
+
+        fn submit(&self, ticket: u64, work: HashWork) -> Option<HashClaim> {
+            self.pool.submit(Address { event_loop: 0, slot: 3, connection: 9, ticket }, work)
+        }
+
+        /// Waits for as many results.
+        fn take(&mut self, count: usize) -> Vec<HashDone> {
+            let mut done = Vec::new();
+            while done.len() < count {
+                self.poll.poll(&mut Events::with_capacity(1), Some(Duration::from_secs(60))).unwrap();
+                let mut letters = Vec::new();
+                self.mailboxes[0].take(&mut letters);
+                done.extend(letters.into_iter().map(|letter| match letter {
+                    Letter::Hashed(done) => done,
+                    other => panic!("{other:?}"),
+                }));
+            }
+            done
+        }
+    }
+
+    fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
+        let verification = Verification::new(stored, StorageScheme::Argon2id);
+        HashWork::Verify { verification, asserted: asserted.to_vec() }
+    }
+
     #[test]
     fn jobs_are_done_and_answered() {
-        let mut poll = Poll::new().unwrap();
-        let mailboxes: Arc<[Mailbox]> = [Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap())].into();
-        let pool = HashPool::start(2, Arc::clone(&mailboxes)).unwrap();
-        let address = |ticket| Address { event_loop: 0, slot: 3, connection: 9, ticket };
+        let mut sample = Sample::start(2);
         let clear = vec![b"one".to_vec(), b"two".to_vec()];
         let old_stored = password::hash(StorageScheme::Argon2id, b"old", &[8; 16]);
         let old = vec![
@@ -265,21 +357,10 @@ mod tests {
         ];
         let passwords = ChangedPasswords { scheme: StorageScheme::Ssha512, new: clear, old };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);
-        let hash = HashWork::Prepare(passwords);
-        assert!(pool.submit(HashJob { address: address(1), work: hash }));
+        let _prepares = sample.submit(1, HashWork::Prepare(passwords)).unwrap();
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
-        let verify =
-            HashWork::Verify { stored: vec![b"other".to_vec(), stored], asserted: b"secret".to_vec() };
-        assert!(pool.submit(HashJob { address: address(2), work: verify }));
-        let mut done = Vec::new();
-        while done.len() < 2 {
-            poll.poll(&mut Events::with_capacity(1), Some(Duration::from_secs(60))).unwrap();
-            let mut letters = Vec::new();
-            mailboxes[0].take(&mut letters);
-            done.append(&mut letters);
-        }
-        for letter in done {
-            let Letter::Hashed(HashDone { address, result }) = letter else { panic!("{letter:?}") };
+        let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
+        for HashDone { address, result } in sample.take(2) {
             match result {
                 HashResult::Verified(right) => assert!(right && address.ticket == 2),
                 HashResult::Prepared(PreparedPasswords { hashed: pairs, matched }) => {
@@ -293,9 +374,48 @@ mod tests {
         }
     }
 
+    /// The story: 1,500 binds of clients that had gone were hashed before the bind of one that waited, for 4 s.
     #[test]
-    fn slow_schemes_go_to_the_pool() {
-        assert!(is_slow_scheme(StorageScheme::Argon2id) && is_slow_scheme(StorageScheme::Pbkdf2Sha256));
-        assert!(!is_slow_scheme(StorageScheme::Ssha) && !is_slow_scheme(StorageScheme::Clear));
+    fn jobs_that_nobody_waits_for_are_not_done() {
+        let mut sample = Sample::start(1);
+        let figures = sample.pool.figures();
+        let count = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        // Nothing is taken from the queue while the lock is held, so all of them stand in it before the thread looks.
+        let claims: Vec<_> = {
+            let mut state = sample.pool.queue.lock();
+            let fill = |ticket: u64| {
+                let alive = Arc::new(());
+                let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
+                let job = HashJob { address, work: verify(Vec::new(), b"x"), claim: Arc::downgrade(&alive) };
+                (job, alive)
+            };
+            let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASH_JOBS_PER_THREAD_MAX as u64).map(fill).unzip();
+            state.jobs.extend(jobs);
+            drop(claims);
+            // The queue is full, of jobs that nobody waits for.
+            state.drop_unclaimed(&figures);
+            assert_eq!((state.jobs.len(), count(&figures.dropped)), (0, HASH_JOBS_PER_THREAD_MAX as u64));
+            let (jobs, claims): (Vec<_>, Vec<_>) = (0..100).map(fill).unzip();
+            state.jobs.extend(jobs);
+            claims.into_iter().skip(99).collect()
+        };
+        let last = sample.submit(100, verify(Vec::new(), b"x")).unwrap();
+        let done = sample.take(2);
+        assert_eq!(done.iter().map(|done| done.address.ticket).collect::<Vec<_>>(), [99, 100]);
+        assert_eq!(count(&figures.verified), 2, "hashes done");
+        assert_eq!(count(&figures.dropped), HASH_JOBS_PER_THREAD_MAX as u64 + 99);
+        drop((claims, last));
+    }
+
+    #[test]
+    fn a_full_queue_takes_no_more_unless_somebody_has_gone() {
+        let sample = Sample::start(1);
+        // The thread takes some meanwhile, but each of them costs it milliseconds.
+        let submitted = std::iter::repeat_with(|| sample.submit(0, verify(Vec::new(), b"x")));
+        let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
+        assert!(claims.len() >= HASH_JOBS_PER_THREAD_MAX);
+        assert!(sample.pool.figures().refused.load(Ordering::Relaxed) == 1);
+        drop(claims);
+        assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Scans`, `cn=Read Ahead`, `cn=Request Memory`, `cn=Log`, `cn=Storage`,
-//! `cn=Indexes` and `cn=Process` are our own.
+//! operation stands a count per result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
+//! `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,6 +16,7 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use crate::acceptor::AcceptorControl;
 use crate::counters::{Counters, OperationTotal, operation_totals, total};
+use crate::hash_pool::HashFigures;
 use crate::process::ProcessUsage;
 use crate::read_ahead::ReadAheadFigures;
 use crate::request_memory::RequestMemory;
@@ -41,6 +42,7 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
+    pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
     /// Weak, because the directory owns the monitor.
@@ -71,6 +73,7 @@ impl MonitorSource for Monitor {
             add_connections(&mut tree, sources);
             add_statistics(&mut tree, sources);
             add_scans(&mut tree, &sources.scans);
+            add_hashes(&mut tree, &sources.hashes);
             add_read_ahead(&mut tree, &sources.read_ahead);
             add_request_memory(&mut tree, &sources.request_memory);
             add_storage(&mut tree, sources);
@@ -142,6 +145,15 @@ fn add_scans(tree: &mut Tree, scans: &ScanFigures) {
     tree.counter("Running", &parent, scans.running.load(Ordering::Relaxed) as u64);
     tree.counter("Total", &parent, scans.begun.load(Ordering::Relaxed));
     tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
+}
+
+/// `cn=Passwords`: what hashing threads do.
+fn add_hashes(tree: &mut Tree, hashes: &HashFigures) {
+    let parent = tree.container("Passwords", ROOT);
+    tree.counter("Jobs", &parent, hashes.submitted.load(Ordering::Relaxed));
+    tree.counter("Jobs Dropped", &parent, hashes.dropped.load(Ordering::Relaxed));
+    tree.counter("Jobs Refused", &parent, hashes.refused.load(Ordering::Relaxed));
+    tree.counter("Hashes Verified", &parent, hashes.verified.load(Ordering::Relaxed));
 }
 
 /// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was not in memory.

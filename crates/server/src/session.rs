@@ -32,6 +32,7 @@ use ldap::{
 
 use crate::context::Context;
 use crate::counters::Operation;
+use crate::hash_pool::HashClaim;
 use crate::limits::UNSENT_MAX;
 use crate::mailbox::Address;
 use crate::operation_log::OperationLine;
@@ -150,7 +151,8 @@ impl Session {
         self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
     }
 
-    fn is_binding(&self) -> bool {
+    /// Whether a bind is outstanding, which nothing else is beside.
+    pub(crate) fn is_binding(&self) -> bool {
         matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
     }
 
@@ -172,10 +174,10 @@ impl Session {
         let mut consumed = 0;
         let start = out.len();
         loop {
+            let rest = input.get(consumed..).unwrap_or_default();
             if let Some(next) = self.must_wait(context, unsent + out.len() - start) {
                 return Received { consumed, next };
             }
-            let rest = input.get(consumed..).unwrap_or_default();
             let authenticated = *self.requester != Requester::Anonymous;
             let limits = context.decode_limits(authenticated);
             let frame = match next_frame(rest, limits.message_size_max) {
@@ -405,7 +407,8 @@ impl Session {
             }
             self.outstanding.remove(place);
             self.release_held(context);
-        } else if let Work::Search { .. } = self.outstanding[place].work {
+        } else if let Work::Search { .. } | Work::Compare = self.outstanding[place].work {
+            // With its claim, so that no password is verified for it any more.
             self.outstanding.remove(place);
         } else {
             self.outstanding[place].abandoned = true;
@@ -454,10 +457,15 @@ impl Session {
 
     /// Keeps an operation whose answer comes later. `bytes` are held for it elsewhere.
     fn keep(&mut self, asked: Asked, work: Work, bytes: usize) {
+        self.keep_claimed(asked, work, bytes, None);
+    }
+
+    /// The same with the claim on what it waits for.
+    fn keep_claimed(&mut self, asked: Asked, work: Work, bytes: usize, claim: Option<HashClaim>) {
         let Asked { id, operation, line } = asked;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.outstanding.push(Outstanding::new(ticket, (id, operation, line), work, bytes));
+        self.outstanding.push(Outstanding::new(ticket, (id, operation, line), work, bytes, claim));
     }
 
     /// Takes an operation that another thread finished; `None` when nobody wants its response any more.

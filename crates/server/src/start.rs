@@ -345,6 +345,7 @@ impl Opened {
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
             scans: shared.scan_pool.figures(),
+            hashes: shared.hash_pool.figures(),
             read_ahead: shared.read_ahead.figures(),
             request_memory: Arc::clone(&shared.request_memory),
             directory: Arc::downgrade(&self.directory),

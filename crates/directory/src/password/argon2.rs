@@ -25,6 +25,16 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(Argon2::default().verify_password(asserted, &hash).is_ok())
 }
 
+/// Whether verifying a value costs what verifying one of [`hash`] costs. The variant does not matter for that.
+pub(super) fn costs_like_ours(encoded: &[u8]) -> bool {
+    let Some(hash) = std::str::from_utf8(encoded).ok().and_then(|text| PasswordHash::new(text).ok()) else {
+        return false;
+    };
+    Params::try_from(&hash).is_ok_and(|params| {
+        (params.m_cost(), params.t_cost(), params.p_cost()) == (MEMORY_KIB, PASSES, LANES)
+    })
+}
+
 /// None when the memory cannot be had.
 pub(super) fn hash(clear: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
     let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(OUTPUT_SIZE)).ok()?;

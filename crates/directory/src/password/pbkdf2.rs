@@ -86,6 +86,13 @@ fn compare(prf: Prf, iterations: u32, salt: &[u8], expected: &[u8], asserted: &[
     Some(computed.ct_eq(expected).into())
 }
 
+/// Whether verifying a value costs what verifying one of [`hash`] costs.
+pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
+    let iterations = encoded.split(|byte| *byte == b'$').next();
+    let iterations = iterations.and_then(|text| std::str::from_utf8(text).ok());
+    prf == Prf::Sha256 && iterations.and_then(|text| text.parse().ok()) == Some(ITERATIONS)
+}
+
 pub(super) fn hash(clear: &[u8], salt: &[u8]) -> Vec<u8> {
     let mut derived = [0; 32];
     Prf::Sha256.derive(clear, salt, ITERATIONS, &mut derived);

@@ -402,7 +402,10 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
         _ => {
-            terms.shrink_to_fit();
+            // A long list is kept for as long as the search waits; a short one is not worth a copy.
+            if terms.capacity() - terms.len() > 16 {
+                terms.shrink_to_fit();
+            }
             join(terms)
         }
     }

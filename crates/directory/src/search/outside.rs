@@ -49,7 +49,7 @@ pub(crate) fn entries<'s>(
         return Ok(Some(vec![(name.key.clone(), Cow::Borrowed(entry))]));
     }
     let (root, all) = if name.key.starts_with(&normal(MONITOR_DN)?) {
-        access.check_read_monitor()?;
+        access.check_read_monitor(state)?;
         (MONITOR_DN, monitor(snapshot))
     } else if access.is_administrator() && name.key.starts_with(&normal(CONFIG_DN)?) {
         (CONFIG_DN, config(state.catalog))

@@ -11,8 +11,10 @@ use super::{DirectorySettings, Place, SettingsProblem};
 use crate::OpenError;
 use crate::attribute_index::{IndexKinds, check_kinds};
 use crate::catalog::{Catalog, is_link_type};
-use crate::limits::{SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
 use crate::operational::SUBSCHEMA_DN;
+use crate::quoted::Quoted;
+use crate::tree::{NormalName, parse_dn};
 use crate::virtual_entries::{CONFIG_DN, MONITOR_DN};
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
@@ -37,6 +39,11 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);
     let integrity = &proposal.general.integrity_attributes;
     settings.general.integrity_attributes = check_links(integrity, &schema, &mut problems);
+    let general = &proposal.general;
+    settings.general.password_comparers =
+        check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
+    settings.general.monitor_readers =
+        check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
 }
 
@@ -163,6 +170,38 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     canonical.sort_unstable();
     canonical.dedup();
     canonical
+}
+
+/// DNs, in the spelling that the first of each was given in. There need be no entries yet.
+fn check_names(
+    key: &str,
+    dns: &[String],
+    schema: &Schema,
+    problems: &mut Vec<SettingsProblem>,
+) -> Vec<String> {
+    let mut canonical = BTreeMap::new();
+    for (number, text) in dns.iter().enumerate() {
+        let mut refuse = |what: String| {
+            problems.push(SettingsProblem::new(Place::Member(key.to_owned(), number), what));
+        };
+        let dn = match parse_dn(text) {
+            Ok(dn) => dn,
+            Err(error) => {
+                refuse(error.to_string());
+                continue;
+            }
+        };
+        let name = NormalName::of(&dn, schema);
+        if dn.is_empty() || name.failure.is_some() {
+            refuse(format!("{} is not the name of an entry", Quoted(text)));
+        } else {
+            canonical.entry(name.key).or_insert_with(|| text.clone());
+        }
+    }
+    if canonical.len() > IDENTITIES_MAX {
+        problems.push(SettingsProblem::key(key, format!("more than {IDENTITIES_MAX} names")));
+    }
+    canonical.into_values().collect()
 }
 
 fn undefined(name: &str) -> String {

@@ -25,6 +25,10 @@ pub struct GeneralSettings {
     pub log_records_kept: u64,
     /// Link attributes whose values vanish with the entry they name instead of staying as text.
     pub integrity_attributes: Vec<String>,
+    /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
+    pub password_comparers: Vec<String>,
+    /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
+    pub monitor_readers: Vec<String>,
 }
 
 impl Default for GeneralSettings {
@@ -37,6 +41,8 @@ impl Default for GeneralSettings {
             unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
             log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: Vec::new(),
+            password_comparers: Vec::new(),
+            monitor_readers: Vec::new(),
         }
     }
 }
@@ -79,7 +85,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 7] = [
+pub const GENERAL: [GeneralSetting; 9] = [
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
@@ -106,13 +112,21 @@ pub const GENERAL: [GeneralSetting; 7] = [
         attribute: "pandoIntegrityAttribute",
         help: "link attributes whose values go when the entry they name goes",
         read: |of| SettingValue::Words(of.integrity_attributes.clone()),
-        write: |of, value| {
-            let SettingValue::Words(words) = value else {
-                return Err(wanted("a list of texts such as [\"member\"]", &value));
-            };
-            of.integrity_attributes = words;
-            Ok(())
-        },
+        write: |of, value| words(value, "member").map(|words| of.integrity_attributes = words),
+    },
+    GeneralSetting {
+        key: "password_comparers",
+        attribute: "pandoPasswordComparer",
+        help: "entries whose users may compare the userPassword of others, as the administrator may",
+        read: |of| SettingValue::Words(of.password_comparers.clone()),
+        write: |of, value| words(value, "cn=a,dc=example").map(|words| of.password_comparers = words),
+    },
+    GeneralSetting {
+        key: "monitor_readers",
+        attribute: "pandoMonitorReader",
+        help: "entries whose users may read cn=monitor, as the administrator may",
+        read: |of| SettingValue::Words(of.monitor_readers.clone()),
+        write: |of, value| words(value, "cn=a,dc=example").map(|words| of.monitor_readers = words),
     },
     GeneralSetting {
         key: "limits.size_limit",
@@ -160,6 +174,13 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
     match value {
         SettingValue::Number(number) if (min..=max).contains(number) => Ok(*number),
         other => Err(wanted(&format!("a whole number from {min} to {max}"), other)),
+    }
+}
+
+fn words(value: SettingValue, example: &str) -> Result<Vec<String>, String> {
+    match value {
+        SettingValue::Words(words) => Ok(words),
+        other => Err(wanted(&format!("a list of texts such as [{example:?}]"), &other)),
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use directory::password::limits::PASSWORD_SIZE_MAX;
 use directory::{Outcome, Requester};
 use ldap::{Message, Request, ResultCode};
 
 use super::passwords::hash_pool_busy;
 use super::{Asked, Session, Work};
 use crate::context::Context;
-use crate::hash_pool::{ChangedPasswords, HashJob, HashResult, HashWork, PreparedPasswords};
+use crate::hash_pool::{ChangedPasswords, HashClaim, HashResult, HashWork, PreparedPasswords};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::mailbox::{Address, Written};
 use crate::writer::WriteRequest;
@@ -36,19 +37,20 @@ impl Session {
             message: frame.to_vec(),
             passwords: PreparedPasswords::default(),
         };
-        let mut ready = true;
+        let mut claim = None;
         let prepared = self
             .changed_passwords(context, message)
             .and_then(|passwords| prepare_passwords(context, request.address, passwords));
         match prepared {
-            Ok(Some(passwords)) => request.passwords = passwords,
-            Ok(None) => ready = false,
+            Ok(Prepared::Now(passwords)) => request.passwords = passwords,
+            Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
             Err(outcome) => {
                 context.shared.writes.release(1, frame.len());
                 return self.answer(context, &asked, &outcome, out);
             }
         }
-        self.keep(asked, Work::Change, frame.len());
+        let ready = claim.is_none();
+        self.keep_claimed(asked, Work::Change, frame.len(), claim);
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {
@@ -126,26 +128,37 @@ impl Session {
     }
 }
 
-/// Prepares passwords at once where that is quick, else on the pool (`None`).
+/// Passwords of a change, prepared.
+enum Prepared {
+    Now(PreparedPasswords),
+    /// On the pool, whose result this is the claim on.
+    Later(HashClaim),
+}
+
+/// Prepares passwords at once where that is quick, else on the pool.
 fn prepare_passwords(
     context: &mut Context,
     address: Address,
     passwords: ChangedPasswords,
-) -> Result<Option<PreparedPasswords>, Outcome> {
+) -> Result<Prepared, Outcome> {
     if passwords.is_empty() {
-        return Ok(Some(PreparedPasswords::default()));
+        return Ok(Prepared::Now(PreparedPasswords::default()));
     }
     if passwords.hash_count() > CLEAR_PASSWORDS_MAX {
         let text =
             format!("more than {CLEAR_PASSWORDS_MAX} clear passwords in one request: send several requests");
         return Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
     }
+    if passwords.new.iter().any(|clear| clear.len() > PASSWORD_SIZE_MAX) {
+        let text = format!("a password of more than {PASSWORD_SIZE_MAX} octets");
+        return Err(Outcome::new(ResultCode::CONSTRAINT_VIOLATION, text));
+    }
     if !passwords.is_slow() {
         return match passwords.prepare(&mut context.random) {
-            Ok(prepared) => Ok(Some(prepared)),
+            Ok(prepared) => Ok(Prepared::Now(prepared)),
             Err(error) => Err(Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}"))),
         };
     }
     let work = HashWork::Prepare(passwords);
-    if context.shared.hash_pool.submit(HashJob { address, work }) { Ok(None) } else { Err(hash_pool_busy()) }
+    context.shared.hash_pool.submit(address, work).map(Prepared::Later).ok_or_else(hash_pool_busy)
 }

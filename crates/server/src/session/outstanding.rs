@@ -8,6 +8,7 @@ use ldap::MessageId;
 
 use super::searches::SharedRest;
 use crate::counters::Operation;
+use crate::hash_pool::HashClaim;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::operation_log::OperationLine;
 
@@ -20,6 +21,8 @@ pub(super) struct Outstanding {
     pub(super) abandoned: bool,
     pub(super) work: Work,
     pub(super) line: Option<Box<OperationLine>>,
+    /// On the hash pool's result, given up with the operation.
+    _claim: Option<HashClaim>,
     /// Bytes of memory that it holds.
     bytes: usize,
 }
@@ -43,8 +46,10 @@ impl Outstanding {
         (id, operation, line): (MessageId, Operation, Option<Box<OperationLine>>),
         work: Work,
         bytes: usize,
+        claim: Option<HashClaim>,
     ) -> Outstanding {
-        let mut new = Outstanding { ticket, id, operation, abandoned: false, work, line, bytes };
+        let mut new =
+            Outstanding { ticket, id, operation, abandoned: false, work, line, _claim: claim, bytes };
         new.bytes += size_of::<Outstanding>() + new.search_bytes();
         new
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use directory::controls::RequestControls;
+use directory::password::Verification;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
 use super::{Asked, Session, Work};
 use crate::context::Context;
-use crate::hash_pool::{HashJob, HashResult, HashWork};
+use crate::hash_pool::{HashResult, HashWork};
 
 /// A password that was verified at once.
 struct Verified {
@@ -29,9 +30,9 @@ impl Session {
         use directory::compare::{CompareOutcome, compare};
         match compare(&context.snapshot, &self.requester, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(context, &asked, &outcome, out),
-            CompareOutcome::Verify { stored } => {
-                let asserted = request.value;
-                if let Some(verified) = self.verify(context, asked, stored, asserted, Work::Compare, out) {
+            CompareOutcome::Verify { verification } => {
+                let (asserted, work) = (request.value, Work::Compare);
+                if let Some(verified) = self.verify(context, asked, verification, asserted, work, out) {
                     self.answer(context, &verified.asked, &compare_outcome(verified.is_right), out);
                 }
             }
@@ -60,9 +61,9 @@ impl Session {
         };
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &asked, &outcome, requester, out),
-            BindOutcome::Verify { stored, requester } => {
+            BindOutcome::Verify { verification, requester } => {
                 let work = Work::Bind(requester);
-                if let Some(verified) = self.verify(context, asked, stored, asserted, work, out)
+                if let Some(verified) = self.verify(context, asked, verification, asserted, work, out)
                     && let Work::Bind(requester) = verified.work
                 {
                     let (outcome, requester) = bind_result(verified.is_right, requester);
@@ -89,28 +90,26 @@ impl Session {
         self.answer(context, asked, outcome, out);
     }
 
-    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy.
+    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy. A wrong password
+    /// gets to the pool whatever is stored, so neither time nor busy tells names apart (RFC 4513 section 6.3).
     fn verify(
         &mut self,
         context: &mut Context,
         asked: Asked,
-        stored: Vec<Vec<u8>>,
+        verification: Verification,
         asserted: &[u8],
         work: Work,
         out: &mut Vec<u8>,
     ) -> Option<Verified> {
-        use directory::password::{is_slow, verify};
-        if !stored.iter().any(|stored| is_slow(stored)) {
-            let is_right = stored.iter().any(|stored| verify(stored, asserted));
+        if let Some(is_right) = verification.run_quick(asserted) {
             return Some(Verified { asked, work, is_right });
         }
-        let bytes = asserted.len() + stored.iter().map(Vec::len).sum::<usize>();
+        let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
-        let job = HashJob { address, work: HashWork::Verify { stored, asserted: asserted.to_vec() } };
-        if context.shared.hash_pool.submit(job) {
-            self.keep(asked, work, bytes);
-        } else {
-            self.answer(context, &asked, &hash_pool_busy(), out);
+        let job = HashWork::Verify { verification, asserted: asserted.to_vec() };
+        match context.shared.hash_pool.submit(address, job) {
+            Some(claim) => self.keep_claimed(asked, work, bytes, Some(claim)),
+            None => self.answer(context, &asked, &hash_pool_busy(), out),
         }
         None
     }

@@ -56,13 +56,35 @@ fn attributes_unknown_to_the_schema_are_returned() {
     }
 }
 
+/// The story: every user read what other clients do.
 #[test]
-fn every_authenticated_client_reads_it() {
+fn the_administrator_reads_it_and_whom_a_setting_names() {
     let mut directory = directory();
-    directory.requester = crate::Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
-    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
-    assert_eq!(found.entries.len(), 1);
-    directory.requester = crate::Requester::Anonymous;
-    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
-    assert_eq!(found.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(
+        directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]).code,
+        ResultCode::SUCCESS
+    );
+    let user = crate::Requester::User { id: crate::rows::EntryId(1), dn: SUFFIX.to_owned() };
+    let administrator = directory.requester.clone();
+    let ask = |directory: &TestDirectory, base| Question::new(base, Scope::BaseObject, "(&)").ask(directory);
+    assert_eq!(ask(&directory, "cn=monitor").entries.len(), 1);
+    for requester in [user.clone(), crate::Requester::Anonymous] {
+        directory.requester = requester;
+        let found = ask(&directory, "cn=monitor");
+        assert_eq!((found.code, found.entries.len()), (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, 0));
+        let unknown = ask(&directory, "cn=nothing,cn=monitor");
+        assert_eq!((unknown.code, unknown.matched_dn), (found.code, found.matched_dn), "names are not told");
+        let request = ldap::CompareRequest { entry: "cn=monitor", description: "cn", value: b"monitor" };
+        let controls = crate::controls::RequestControls::default();
+        match crate::compare::compare(&directory.snapshot, &directory.requester, &request, &controls) {
+            crate::compare::CompareOutcome::Done(outcome) => assert_eq!(outcome.code, found.code),
+            other => panic!("{other:?}"),
+        }
+    }
+    directory.requester = administrator;
+    let names: &[(ldap::ChangeOperation, &str, &[&str])] =
+        &[(ldap::ChangeOperation::Add, "pandoMonitorReader", &["DC=Example, dc=com"])];
+    assert_eq!(directory.modify("cn=config", names).code, ResultCode::SUCCESS);
+    directory.requester = user;
+    assert_eq!(ask(&directory, "cn=monitor").entries.len(), 1);
 }

@@ -1,0 +1,213 @@
+//! Whether an asserted password is right, at a cost that does not tell why it is wrong.
+//!
+//! A right password costs what its stored form costs. A wrong one costs one verification of the scheme of the settings,
+//! whatever is stored: nothing at all (an unknown name, an entry without a password), a quick digest, or a value of that
+//! scheme itself, which then is this one verification. So the time of a failing bind does not tell whether a name exists
+//! (RFC 4513 section 6.3.3 is about guessing, which starts with names that exist).
+//!
+//! What remains: every slow value of an entry has to be tried before the answer can be no. An entry whose values cost more
+//! than one verification of the settings' scheme (several of them, or one that another server made with other costs)
+//! fails later than others. Setting the password anew makes it like others. A scheme of the settings that is quick itself
+//! hides nothing but the digest.
+
+use super::{Scheme, StorageScheme, Stored, argon2, is_slow, parse, pbkdf2, try_verify, verify};
+
+/// What decides about an asserted password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Verification {
+    stored: Vec<Vec<u8>>,
+    scheme: StorageScheme,
+}
+
+/// What a verification came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Whether the password is right.
+    pub is_right: bool,
+    /// Slow hashes that were computed for it.
+    pub hash_count: u32,
+}
+
+/// Says how much is stored, never what.
+impl std::fmt::Debug for Verification {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Verification");
+        shown.field("stored", &self.stored.len()).field("scheme", &self.scheme).finish()
+    }
+}
+
+impl Verification {
+    /// One of `stored` has to match. `scheme` is the one of the settings, which a failure costs.
+    pub fn new(stored: Vec<Vec<u8>>, scheme: StorageScheme) -> Verification {
+        Verification { stored, scheme }
+    }
+
+    /// Bytes of the stored values.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored.iter().map(Vec::len).sum()
+    }
+
+    /// Decides what can be decided within microseconds: that a quick value matches, or that none does where nothing slow
+    /// is involved. `None`: to be decided by [`run`](Verification::run), on a pool.
+    pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
+        // All of them, so that the place of the right one does not tell.
+        let mut is_right = false;
+        for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
+            is_right |= verify(stored, asserted);
+        }
+        let is_quick = || !self.scheme.is_slow() && !self.stored.iter().any(|stored| is_slow(stored));
+        if is_right {
+            Some(true)
+        } else if is_quick() {
+            if self.stored.is_empty() {
+                verify(decoy(self.scheme).as_bytes(), asserted);
+            }
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Decides what [`run_quick`](Verification::run_quick) left open: by the slow values, and if none of them matches and
+    /// none had the cost of the settings' scheme, by a value of that scheme which no password matches.
+    pub fn run(&self, asserted: &[u8]) -> Verified {
+        let mut verified = Verified { is_right: false, hash_count: 0 };
+        let mut is_paid = !self.scheme.is_slow();
+        for stored in self.stored.iter().filter(|stored| is_slow(stored)) {
+            // Malformed values and values past a limit cost nothing.
+            let Some(is_right) = try_verify(stored, asserted) else { continue };
+            verified.hash_count += 1;
+            if is_right {
+                return Verified { is_right, ..verified };
+            }
+            is_paid |= costs_like(stored, self.scheme);
+        }
+        if !is_paid {
+            verify(decoy(self.scheme).as_bytes(), asserted);
+            verified.hash_count += 1;
+        }
+        verified
+    }
+}
+
+/// Whether verifying a stored value costs what verifying a value costs that is stored under `scheme`.
+fn costs_like(stored: &[u8], scheme: StorageScheme) -> bool {
+    match (scheme, parse(stored)) {
+        (StorageScheme::Argon2id, Stored::Hashed(Scheme::Argon2, encoded)) => {
+            argon2::costs_like_ours(encoded)
+        }
+        (StorageScheme::Pbkdf2Sha256, Stored::Hashed(Scheme::Pbkdf2(prf), encoded)) => {
+            pbkdf2::costs_like_ours(prf, encoded)
+        }
+        _ => false,
+    }
+}
+
+/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
+fn decoy(scheme: StorageScheme) -> &'static str {
+    match scheme {
+        StorageScheme::Pbkdf2Sha256 => {
+            "{PBKDF2-SHA256}600000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Argon2id => {
+            "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Ssha512 => {
+            "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
+             AAAAAAAA"
+        }
+        StorageScheme::Ssha256 => "{SSHA256}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        StorageScheme::Ssha | StorageScheme::Clear => {
+            "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hash;
+    use super::*;
+
+    const SLOW: [StorageScheme; 2] = [StorageScheme::Argon2id, StorageScheme::Pbkdf2Sha256];
+    const QUICK: [StorageScheme; 4] =
+        [StorageScheme::Ssha, StorageScheme::Ssha256, StorageScheme::Ssha512, StorageScheme::Clear];
+
+    fn stored(scheme: StorageScheme) -> Vec<u8> {
+        hash(scheme, b"right", &[9; 16])
+    }
+
+    #[test]
+    fn decoys_cost_what_stored_values_cost_and_never_match() {
+        for scheme in SLOW.into_iter().chain(QUICK) {
+            let decoy = decoy(scheme).as_bytes();
+            assert!(matches!(parse(decoy), Stored::Hashed(..)), "{scheme}");
+            assert_eq!(is_slow(decoy), scheme.is_slow(), "{scheme}");
+            assert_eq!(try_verify(decoy, b"x"), Some(false), "{scheme}: computed, and no match");
+            if scheme.is_slow() {
+                assert!(costs_like(decoy, scheme) && costs_like(&stored(scheme), scheme), "{scheme}");
+            }
+        }
+    }
+
+    /// The story: a wrong password of a user with {SSHA} was answered in microseconds, an unknown name in 16 ms.
+    #[test]
+    fn every_failure_costs_one_hash_of_the_settings() {
+        for scheme in SLOW {
+            let check = |values: Vec<Vec<u8>>, asserted: &[u8], hash_count| {
+                let verification = Verification::new(values, scheme);
+                assert_eq!(verification.run_quick(asserted), None, "{scheme}: {verification:?}");
+                assert_eq!(verification.run(asserted), Verified { is_right: false, hash_count }, "{scheme}");
+            };
+            check(Vec::new(), b"wrong", 1);
+            for quick in QUICK {
+                check(vec![stored(quick)], b"wrong", 1);
+            }
+            check(vec![stored(scheme)], b"wrong", 1);
+            check(vec![b"{UNKNOWN}x".to_vec()], b"wrong", 1);
+            // Slow by name, but without any work in it.
+            check(vec![b"{ARGON2}nonsense".to_vec(), b"{PBKDF2}0$AA$AA".to_vec()], b"wrong", 1);
+            check(vec![stored(scheme), stored(StorageScheme::Ssha)], b"wrong", 1);
+            // More octets than any password has: no digest runs over them.
+            let long = vec![b'x'; super::super::limits::PASSWORD_SIZE_MAX + 1];
+            check(vec![stored(StorageScheme::Ssha)], &long, 1);
+            // What remains: other costs come on top, and several values of this one.
+            check(
+                vec![b"{CRYPT}$2b$04$......................7uPgSUoZ3oqIbdBMdTZFGnbpMPbXfWC".to_vec()],
+                b"wrong",
+                2,
+            );
+            check(vec![stored(scheme), hash(scheme, b"other", &[1; 16])], b"wrong", 2);
+        }
+    }
+
+    #[test]
+    fn right_passwords_cost_what_they_are_stored_as() {
+        for scheme in SLOW {
+            for quick in QUICK {
+                let verification = Verification::new(vec![stored(scheme), stored(quick)], scheme);
+                assert_eq!(verification.run_quick(b"right"), Some(true), "{quick}");
+            }
+            let verification = Verification::new(vec![stored(StorageScheme::Ssha), stored(scheme)], scheme);
+            assert_eq!(verification.run(b"right"), Verified { is_right: true, hash_count: 1 });
+        }
+    }
+
+    #[test]
+    fn quick_schemes_are_decided_at_once() {
+        for scheme in QUICK {
+            for values in [Vec::new(), vec![stored(scheme)], vec![stored(StorageScheme::Ssha)]] {
+                assert_eq!(Verification::new(values, scheme).run_quick(b"wrong"), Some(false));
+            }
+            let slow = Verification::new(vec![stored(StorageScheme::Argon2id)], scheme);
+            assert_eq!(slow.run_quick(b"right"), None);
+            assert_eq!(slow.run(b"wrong"), Verified { is_right: false, hash_count: 1 });
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_stored_is_shown() {
+        let verification = Verification::new(vec![b"clear-secret".to_vec()], StorageScheme::Clear);
+        assert_eq!(format!("{verification:?}"), "Verification { stored: 1, scheme: Clear }");
+    }
+}
