@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use directory::ServerFault;
 use directory::password::{self, StorageScheme};
 
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
@@ -96,8 +97,8 @@ pub(crate) enum HashResult {
     Verified(bool),
     /// The stored forms.
     Prepared(PreparedPasswords),
-    /// The system gave no random salt.
-    Failed,
+    /// The system gave no random salt, or a defect was met.
+    Failed(ServerFault),
 }
 
 /// Says who waits, never what was hashed.
@@ -199,8 +200,8 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
     while let Some(HashJob { address, work }) = queue.next() {
         // Hashing runs on bytes that a peer chose, through libraries: a bug there costs one answer, not the pool.
-        let result =
-            catch_unwind(AssertUnwindSafe(|| perform(work, &mut random))).unwrap_or(HashResult::Failed);
+        let result = catch_unwind(AssertUnwindSafe(|| perform(work, &mut random)))
+            .unwrap_or(HashResult::Failed(ServerFault::Defect));
         if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
             mailbox.post(Letter::Hashed(HashDone { address, result }));
         }
@@ -214,7 +215,7 @@ fn perform(work: HashWork, random: &mut Random) -> HashResult {
             HashResult::Verified(stored.iter().any(|stored| password::verify(stored, &asserted)))
         }
         HashWork::Prepare(passwords) => {
-            passwords.prepare(random).map_or(HashResult::Failed, HashResult::Prepared)
+            passwords.prepare(random).map_or(HashResult::Failed(ServerFault::Random), HashResult::Prepared)
         }
     }
 }
@@ -288,7 +289,7 @@ mod tests {
                     assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));
                     assert_eq!(pairs.len(), 2);
                 }
-                HashResult::Failed => panic!("failed"),
+                HashResult::Failed(fault) => panic!("{fault:?}"),
             }
         }
     }
