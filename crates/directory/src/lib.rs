@@ -77,6 +77,6 @@ mod working_entry;
 
 pub use access::Requester;
 pub use database::{Directory, OpenError, OpenOptions, Snapshot, Stamp, WriteBatch, Writer};
-pub use outcome::{OperationError, Outcome};
+pub use outcome::{OperationError, Outcome, ServerFault};
 pub use read_only::ReadOnlyDirectory;
 pub use settings::{DirectorySettings, NodeSettings, Settings};

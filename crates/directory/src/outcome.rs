@@ -17,6 +17,29 @@ pub struct Outcome {
     pub diagnostic: String,
     /// LDAP URLs, with the code `referral` only.
     pub referrals: Vec<String>,
+    /// What is wrong with the server, where that is why: not for the client, but for the log.
+    pub fault: Option<ServerFault>,
+}
+
+/// What can be wrong with the server itself, so that an operation fails by no fault of the client. The diagnostic text of an outcome with one has no
+/// values of entries in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ServerFault {
+    /// There is no room on the disk.
+    DiskFull,
+    /// Changes have stopped until a restart.
+    WritesStopped,
+    /// The system is out of file descriptors, memory or threads.
+    Exhausted,
+    /// Rows contradict each other, or cannot be read.
+    Damaged,
+    /// The store failed in another way.
+    Store,
+    /// The system gives no random numbers.
+    Random,
+    /// Our own mistake.
+    Defect,
 }
 
 impl Outcome {
@@ -27,12 +50,23 @@ impl Outcome {
 
     /// A code without a text.
     pub fn code(code: ResultCode) -> Outcome {
-        Outcome { code, matched_dn: String::new(), diagnostic: String::new(), referrals: Vec::new() }
+        Outcome {
+            code,
+            matched_dn: String::new(),
+            diagnostic: String::new(),
+            referrals: Vec::new(),
+            fault: None,
+        }
     }
 
     /// A code with a text for a person.
     pub fn new(code: ResultCode, diagnostic: impl Into<String>) -> Outcome {
         Outcome { diagnostic: diagnostic.into(), ..Outcome::code(code) }
+    }
+
+    /// The same by a fault of the server's.
+    pub fn by_fault(self, fault: ServerFault) -> Outcome {
+        Outcome { fault: Some(fault), ..self }
     }
 }
 
@@ -80,6 +114,9 @@ pub enum OperationError {
     /// Rows contradict each other: our fault or the disk's. `pando verify` tells more.
     #[error("the data is damaged: {0}")]
     Damaged(String),
+    /// A defect was met.
+    #[error("{0}")]
+    Defect(&'static str),
 }
 
 impl OperationError {
@@ -109,18 +146,32 @@ impl From<OperationError> for Outcome {
                     "the disk of the server is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve; \
                      reading goes on"
                 );
-                Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
+                Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic).by_fault(ServerFault::DiskFull)
             }
             OperationError::Store(StoreError::Exhausted { .. }) => {
                 let diagnostic =
                     format!("the server is out of file descriptors or memory, try again: {diagnostic}");
-                Outcome::new(ResultCode::BUSY, diagnostic)
+                Outcome::new(ResultCode::BUSY, diagnostic).by_fault(ServerFault::Exhausted)
             }
             OperationError::Store(StoreError::WritesStopped { .. }) => {
                 Outcome::new(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
+                    .by_fault(ServerFault::WritesStopped)
             }
-            OperationError::Store(_) | OperationError::Damaged(_) => {
-                Outcome::new(ResultCode::OTHER, diagnostic)
+            OperationError::Store(error) => {
+                let is_damage = matches!(
+                    error,
+                    StoreError::DamagedLog { .. }
+                        | StoreError::DamagedRedo { .. }
+                        | StoreError::DamagedRow { .. }
+                );
+                let fault = if is_damage { ServerFault::Damaged } else { ServerFault::Store };
+                Outcome::new(ResultCode::OTHER, diagnostic).by_fault(fault)
+            }
+            OperationError::Damaged(_) => {
+                Outcome::new(ResultCode::OTHER, diagnostic).by_fault(ServerFault::Damaged)
+            }
+            OperationError::Defect(_) => {
+                Outcome::new(ResultCode::OTHER, diagnostic).by_fault(ServerFault::Defect)
             }
         }
     }

@@ -63,7 +63,7 @@ use crate::access::{Access, Requester};
 use crate::controls::{EXPLAIN, RequestControls};
 use crate::rows::EntryId;
 use crate::tree::{NormalName, parse_dn};
-use crate::{OperationError, Outcome, Snapshot};
+use crate::{OperationError, Outcome, ServerFault, Snapshot};
 use paging::Paging;
 use tree_search::TreeSearch;
 
@@ -99,6 +99,8 @@ pub struct Search {
     time_limit_seconds: u32,
     asked: AskedLimits,
     result_code: Option<ResultCode>,
+    /// The fault of the server's by which it failed, and the text.
+    fault: Option<Box<(ServerFault, String)>>,
     work: Work,
     /// The page that it returns, where it is one of several.
     paging: Option<Box<Paging>>,
@@ -189,6 +191,7 @@ impl Search {
                 .limit_of(request.time_limit_seconds, state.settings.general.time_limit_seconds),
             asked: AskedLimits { size: request.size_limit, time_seconds: request.time_limit_seconds },
             result_code: None,
+            fault: None,
             work,
             paging,
         })
@@ -326,15 +329,17 @@ impl Search {
         outcome: Result<Option<ResultCode>, OperationError>,
         out: &mut Vec<u8>,
     ) -> Step {
-        if outcome.is_err() && self.is_mid_message() {
-            self.result_code = Some(ResultCode::OTHER);
-            return Step::Broken;
-        }
+        let is_broken = outcome.is_err() && self.is_mid_message();
         let mut outcome = match outcome {
             Ok(None) => return Step::More,
             Ok(Some(code)) => Outcome::code(code),
             Err(error) => Outcome::from(error),
         };
+        self.fault = outcome.fault.map(|fault| Box::new((fault, outcome.diagnostic.clone())));
+        if is_broken {
+            self.result_code = Some(ResultCode::OTHER);
+            return Step::Broken;
+        }
         let mut controls = self.explanation_control(snapshot);
         if let Some(paging) = &self.paging {
             let estimate = self.estimate(snapshot);
@@ -511,6 +516,11 @@ impl Search {
     /// The result code, once the search is done.
     pub fn result_code(&self) -> Option<ResultCode> {
         self.result_code
+    }
+
+    /// The fault of the server's by which the search failed, if it was one, and the text that says more.
+    pub fn fault(&self) -> Option<(ServerFault, &str)> {
+        self.fault.as_deref().map(|(fault, text)| (*fault, text.as_str()))
     }
 }
 

@@ -11,8 +11,8 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, ServerUrl, response};
@@ -44,6 +44,8 @@ pub(crate) struct AcceptorControl {
     pub(crate) accepted_local: AtomicU64,
     /// Connections refused because there were too many.
     pub(crate) refused: AtomicU64,
+    /// Why accepting ended by itself.
+    pub(crate) failure: OnceLock<io::Error>,
 }
 
 impl AcceptorControl {
@@ -155,6 +157,7 @@ impl Acceptor {
             accepted: AtomicU64::new(0),
             accepted_local: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            failure: OnceLock::new(),
         });
         let events = Events::with_capacity(places.len() + 1);
         Ok(Acceptor {
@@ -207,6 +210,7 @@ impl Acceptor {
             && error.kind() != ErrorKind::Interrupted
         {
             tracing::error!(%error, "waiting for new connections failed: the server stops");
+            let _ = self.control.failure.set(error);
             return false;
         }
         for event in &self.events {

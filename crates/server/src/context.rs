@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use directory::{Directory, Requester, Snapshot};
-use ldap::DecodeLimits;
+use directory::{Directory, Requester, ServerFault, Snapshot};
+use ldap::{DecodeLimits, MessageId, ResultCode};
 use store::StoreError;
 
 use crate::config::OnlineSettings;
-use crate::counters::Counters;
+use crate::counters::{Counters, Operation};
 use crate::hash_pool::HashPool;
+use crate::health::{FailedOperation, Health};
 use crate::read_ahead::{Answers, Coldness, Errand, ReadAheadPool};
 use crate::request_memory::RequestMemory;
 use crate::scan_pool::ScanPool;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) read_ahead: ReadAheadPool,
     /// What requests of all connections hold, and may hold.
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// What is wrong with the server.
+    pub(crate) health: Arc<Health>,
     /// Bytes that one event loop spends on remembering where rows are.
     pub(crate) row_cache_bytes: usize,
 }
@@ -128,9 +131,24 @@ impl Context {
     }
 
     fn renew(&mut self, commits: u64) -> Result<(), StoreError> {
-        self.snapshot.renew()?;
+        self.snapshot.renew().inspect_err(|error| {
+            tracing::error!(%error, "an event loop cannot read the directory");
+        })?;
         self.commits_seen = commits;
         Ok(())
+    }
+
+    /// Says in the log that an operation was answered by a fault of the server's.
+    #[cold]
+    pub(crate) fn tell(
+        &self,
+        fault: ServerFault,
+        connection: u64,
+        (id, operation, code): (MessageId, Operation, ResultCode),
+        text: &str,
+    ) {
+        let failed = FailedOperation { connection, id, name: operation.name(), code };
+        self.shared.health.tell(self.now, fault, failed, text);
     }
 
     /// What a peer may send, before and after it has bound.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
+use directory::ServerFault;
 use directory::password::{self, StorageScheme, Verification};
 
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
@@ -121,8 +122,8 @@ pub(crate) enum HashResult {
     Verified(bool),
     /// The stored forms.
     Prepared(PreparedPasswords),
-    /// The system gave no random salt.
-    Failed,
+    /// The system gave no random salt, or a defect was met.
+    Failed(ServerFault),
 }
 
 /// Says who waits, never what was hashed.
@@ -259,7 +260,7 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
     while let Some(HashJob { address, work, .. }) = queue.next() {
         // Hashing runs on bytes that a peer chose, through libraries: a bug there costs one answer, not the pool.
         let result = catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, &queue.figures)))
-            .unwrap_or(HashResult::Failed);
+            .unwrap_or(HashResult::Failed(ServerFault::Defect));
         if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
             mailbox.post(Letter::Hashed(HashDone { address, result }));
         }
@@ -275,7 +276,7 @@ fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashRe
             HashResult::Verified(verified.is_right)
         }
         HashWork::Prepare(passwords) => {
-            passwords.prepare(random).map_or(HashResult::Failed, HashResult::Prepared)
+            passwords.prepare(random).map_or(HashResult::Failed(ServerFault::Random), HashResult::Prepared)
         }
     }
 }
@@ -369,7 +370,7 @@ mod tests {
                     assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));
                     assert_eq!(pairs.len(), 2);
                 }
-                HashResult::Failed => panic!("failed"),
+                HashResult::Failed(fault) => panic!("{fault:?}"),
             }
         }
     }

@@ -31,6 +31,7 @@ mod counters;
 mod descriptors;
 mod event_loop;
 mod hash_pool;
+mod health;
 pub mod import;
 mod indexes;
 pub mod limits;

@@ -231,6 +231,12 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// After a slice of index rows that failed, for want of room on the disk as a rule, until the next try without a change between.
 pub const INDEX_SLICE_RETRY: Duration = Duration::from_secs(2);
 
+/// Lines in the log, within the interval, about operations that failed by a fault of the server's, for each kind of fault.
+pub const FAULT_LINES_MAX: usize = 4;
+
+/// The interval of [`FAULT_LINES_MAX`].
+pub const FAULT_LINES_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Batches of changes between two slices of index rows, while changes are waiting.
 pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
 

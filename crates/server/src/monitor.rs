@@ -17,6 +17,7 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::acceptor::AcceptorControl;
 use crate::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::hash_pool::HashFigures;
+use crate::health::Health;
 use crate::process::ProcessUsage;
 use crate::read_ahead::ReadAheadFigures;
 use crate::request_memory::RequestMemory;
@@ -45,6 +46,7 @@ pub(crate) struct Sources {
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
+    pub(crate) health: Arc<Health>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -187,7 +189,11 @@ fn add_storage(tree: &mut Tree, sources: &Sources) {
         }
     };
     tree.counter("Position", &log, facts.position);
-    tree.info("Writes Stopped", &log, facts.writes_stopped);
+    let stopped = sources.health.changes_stopped();
+    tree.info("Writes Stopped", &log, facts.writes_stopped || stopped.is_some());
+    if let Some(cause) = stopped {
+        tree.info("Writes Stopped Cause", &log, cause);
+    }
     let storage = tree.container("Storage", ROOT);
     tree.counter("Used Bytes", &storage, facts.used_bytes);
     tree.counter("Pending Bytes", &storage, facts.pending_bytes);

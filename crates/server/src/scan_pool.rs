@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use directory::search::{Budget, PartScanner, Piece};
-use directory::{Directory, Snapshot};
+use directory::{Directory, OperationError, Snapshot};
 
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
 use crate::mailbox::{Address, Letter, Mailbox};
@@ -187,9 +187,11 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
         // Filters and values come from peers: a bug there costs one search, not the pool.
         let examined = catch_unwind(AssertUnwindSafe(|| match snapshot.renew() {
             Ok(()) => scanner.examine(&snapshot, from, end, &PIECE),
-            Err(_) => Piece::failed("the store cannot be read"),
+            Err(error) => Piece::failed(error.into()),
         }));
-        let mut piece = examined.unwrap_or_else(|_| Piece::failed("the search met a defect in the server"));
+        let mut piece = examined.unwrap_or_else(|_| {
+            Piece::failed(OperationError::Defect("the search met a defect in the server"))
+        });
         if let Some(begun_at) = begun_at {
             piece.measured(begun_at.elapsed().as_micros() as u64);
         }

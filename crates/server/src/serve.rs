@@ -9,6 +9,7 @@ use signal_hook::iterator::{Handle as SignalHandle, Signals};
 
 use crate::config::{Arguments, Config};
 use crate::descriptors;
+use crate::health::notify;
 use crate::log::{self, LogHandle};
 use crate::start::{Handle, Opened, ServeError, Server};
 
@@ -94,11 +95,4 @@ fn reload(server: &Handle, arguments: &Arguments, log: &LogHandle) {
         Err(error) => tracing::error!(%error, "reload refused, the settings stay as they are"),
     }
     notify(&[NotifyState::Ready]);
-}
-
-/// Tells the service manager, if there is one.
-fn notify(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "the service manager could not be told");
-    }
 }

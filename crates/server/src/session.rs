@@ -494,7 +494,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let Some(response) = asked.operation.response() else { return };
-        let Outcome { code, matched_dn, diagnostic, referrals } = outcome;
+        let Outcome { code, matched_dn, diagnostic, referrals, fault } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
         match value {
             None => response::encode_result(out, asked.id, response, &result, Controls::NONE),
@@ -504,6 +504,9 @@ impl Session {
         }
         context.counters.completed(asked.operation, *code);
         asked.log(self.number, *code);
+        if let Some(fault) = fault {
+            context.tell(*fault, self.number, (asked.id, asked.operation, *code), diagnostic);
+        }
     }
 
     /// Counts and logs an operation that has no response.

@@ -2,6 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use directory::{Outcome, ServerFault};
+use ldap::ResultCode;
+
 use crate::limits::RANDOM_BLOCK_SIZE;
 
 /// Microseconds since 1970-01-01T00:00:00Z by the system's clock; 0 if that is set to before then.
@@ -50,6 +53,12 @@ impl Random {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Ok(bytes)
     }
+}
+
+/// The answer to an operation that needs random numbers when the system gives none.
+pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
+    let text = format!("no random numbers: {error}");
+    Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)
 }
 
 #[cfg(test)]

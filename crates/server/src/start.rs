@@ -23,6 +23,7 @@ use crate::context::{Context, Shared};
 use crate::counters::Counters;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::hash_pool::HashPool;
+use crate::health::Health;
 use crate::limits::ROW_CACHE_WRITER_DIVISOR;
 use crate::listener::ListenError;
 use crate::mailbox::{Letter, Mailbox};
@@ -90,6 +91,12 @@ pub enum ServeError {
     /// An event loop ended by itself.
     #[error(transparent)]
     EventLoop(#[from] EventLoopError),
+    /// Changes were stopped while it served. What was answered is on disk; the next start says what it finds.
+    #[error("changes were stopped: {0}")]
+    ChangesStopped(String),
+    /// New connections could not be waited for.
+    #[error("waiting for new connections failed: {0}")]
+    Accepting(String),
     /// A thread ended by a defect.
     #[error("thread {0} met a defect in the server and ended")]
     Panicked(String),
@@ -169,7 +176,7 @@ impl ServeError {
     pub fn fault(&self) -> Fault {
         use directory::OpenError;
         match self {
-            ServeError::Open { error, .. } if is_disk_full(error) => Fault::Other,
+            ServeError::Open { error, .. } if is_passing(error) => Fault::Other,
             ServeError::Config(_)
             | ServeError::Settings(_)
             | ServeError::Log(_)
@@ -190,14 +197,25 @@ impl ServeError {
     }
 }
 
-/// Whether a data directory cannot be opened, or made anew, only because there is no room for it.
-fn is_disk_full(error: &directory::OpenError) -> bool {
+/// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or memory.
+fn is_passing(error: &directory::OpenError) -> bool {
+    use rustix::io::Errno;
+    let is_exhausted = |code: i32| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN]
+            .iter()
+            .any(|errno| errno.raw_os_error() == code)
+    };
     match error {
         directory::OpenError::Open(store::OpenError::File { source, .. }) => {
             matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                || source.raw_os_error().is_some_and(is_exhausted)
         }
         directory::OpenError::Open(store::OpenError::Store(error)) | directory::OpenError::Store(error) => {
-            matches!(error, store::StoreError::DiskFull { .. })
+            match error {
+                store::StoreError::DiskFull { .. } | store::StoreError::Exhausted { .. } => true,
+                store::StoreError::Engine { code, .. } => is_exhausted(*code),
+                _ => false,
+            }
         }
         _ => false,
     }
@@ -206,7 +224,7 @@ fn is_disk_full(error: &directory::OpenError) -> bool {
 fn import_fault(error: &directory::import::ImportError) -> Fault {
     use directory::import::ImportError;
     match error {
-        ImportError::Open(error) if is_disk_full(error) => Fault::Other,
+        ImportError::Open(error) if is_passing(error) => Fault::Other,
         ImportError::Open(directory::OpenError::Open(store::OpenError::InUse { .. })) => Fault::InUse,
         ImportError::UnknownSuffix { .. }
         | ImportError::NotEmpty { .. }
@@ -222,6 +240,7 @@ pub struct Opened {
     directory: Arc<Directory>,
     writer: Writer,
     monitor: Arc<Monitor>,
+    health: Arc<Health>,
     random: Random,
     generated_password: Option<String>,
 }
@@ -252,13 +271,15 @@ impl Opened {
     pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
+        let health = Arc::new(Health::default());
+        let observer = Some(Arc::clone(&health) as Arc<dyn store::Observer>);
         let options = OpenOptions {
             initial: initial_settings(&config),
             suffixes: config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect(),
             node: NodeSettings { admin_password: None, ..node_settings(&config) },
             monitor: Arc::clone(&monitor) as Arc<dyn directory::virtual_entries::MonitorSource>,
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-            store: store::Options::default(),
+            store: store::Options { observer, ..store::Options::default() },
             stamp: new_stamp(&mut random)?,
         };
         let opened = Directory::open(&config.data, options);
@@ -272,7 +293,7 @@ impl Opened {
             let set = directory.set_node_settings(node);
             set.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
         }
-        Ok(Opened { config, directory, writer, monitor, random, generated_password: None })
+        Ok(Opened { config, directory, writer, monitor, health, random, generated_password: None })
     }
 
     /// The administrator's password, if this start generated one. To be shown once: it is kept as a hash only.
@@ -338,6 +359,7 @@ impl Opened {
                 self.config.request_memory_bytes,
                 self.config.online.message_size_max,
             )),
+            health: Arc::clone(&self.health),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
         });
         self.monitor.attach(Sources {
@@ -348,6 +370,7 @@ impl Opened {
             hashes: shared.hash_pool.figures(),
             read_ahead: shared.read_ahead.figures(),
             request_memory: Arc::clone(&shared.request_memory),
+            health: Arc::clone(&self.health),
             directory: Arc::downgrade(&self.directory),
         });
         let warm_up_bytes = self.config.warm_up_bytes;
@@ -367,6 +390,7 @@ impl Opened {
             urls,
             addresses,
             writes,
+            health: self.health,
             loops: Vec::new(),
             others: Vec::new(),
             is_stopping: Arc::default(),
@@ -376,8 +400,8 @@ impl Opened {
             let run = move || warm_up::run(&directory, warm_up_bytes, &is_stopping);
             server.others.push(spawn("pando-warm-up", run)?);
         }
-        let queue = Arc::clone(&server.writes);
-        server.others.push(spawn("pando-writer", move || writer::run(writer, &queue))?);
+        let (queue, health) = (Arc::clone(&server.writes), Arc::clone(&server.health));
+        server.others.push(spawn("pando-writer", move || writer::run(writer, &queue, &health))?);
         let online = Arc::new(server.handle.lock_config().online.clone());
         let mut acceptor = Some(acceptor);
         for (index, (poll, counters)) in polls.into_iter().zip(counters.iter()).enumerate() {
@@ -386,11 +410,28 @@ impl Opened {
             let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context, acceptor.take())?;
             let stop = server.handle.clone();
             let name = format!("pando-loop-{index}");
-            let run = move || event_loop.run().inspect_err(|_| stop.stop());
+            let run = move || {
+                let _stop = StopsWithLoop(stop);
+                event_loop
+                    .run()
+                    .inspect_err(|error| tracing::error!(%error, "an event loop ended: the server stops"))
+            };
             server.loops.push(spawn(&name, run)?);
         }
         server.handle.acceptor.count_descriptors();
         Ok(server)
+    }
+}
+
+/// Stops the server when one of its loops ends, however: the others cannot take over its connections.
+struct StopsWithLoop(Handle);
+
+impl Drop for StopsWithLoop {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("an event loop met a defect and ended: the server stops");
+        }
+        self.0.stop();
     }
 }
 
@@ -400,6 +441,7 @@ pub struct Server {
     urls: Vec<ServerUrl>,
     addresses: Vec<SocketAddr>,
     writes: Arc<WriteQueue>,
+    health: Arc<Health>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
     others: Vec<JoinHandle<()>>,
     /// For threads that nobody waits for.
@@ -447,7 +489,14 @@ impl Server {
                 result = Err(ServeError::Panicked(name));
             }
         }
-        result
+        result?;
+        if let Some(error) = self.handle.acceptor.failure.get() {
+            return Err(ServeError::Accepting(error.to_string()));
+        }
+        match self.health.changes_stopped() {
+            Some(cause) => Err(ServeError::ChangesStopped(cause.to_owned())),
+            None => Ok(()),
+        }
     }
 }
 

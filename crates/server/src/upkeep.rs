@@ -50,13 +50,15 @@ impl Upkeep {
             Ok(more) => more,
             Err(error) => {
                 if !self.has_failed {
-                    tracing::warn!(%error, "index rows are not made for now");
+                    tracing::warn!(%error, "index rows are not made for now, it is tried again");
                 }
                 self.has_failed = true;
                 return;
             }
         };
-        self.has_failed = false;
+        if std::mem::take(&mut self.has_failed) {
+            tracing::info!("index rows are made again");
+        }
         if !more {
             tracing::info!("all indexes are complete");
             self.slices = 0;

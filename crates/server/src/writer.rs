@@ -17,16 +17,17 @@ use std::time::Duration;
 
 use directory::controls::{ControlContext, RequestControls};
 use directory::virtual_entries::APPLY_SETTINGS;
-use directory::{OperationError, Outcome, Requester, Stamp, Writer};
+use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
 use ldap::{DecodeLimits, Message, Request, ResultCode};
 use store::StoreError;
 
 use crate::hash_pool::PreparedPasswords;
+use crate::health::Health;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::mailbox::{Address, Letter, Mailbox, Written};
 use crate::process::take_short_turns;
 use crate::settings::online;
-use crate::stamp::{Random, now_micros};
+use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::upkeep::Upkeep;
 
 /// A change on its way to the writer. No `Debug`: it may carry passwords.
@@ -202,19 +203,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs the writer until the queue is closed and empty.
-pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
+pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
     take_short_turns();
     let mut random = Random::default();
     let mut backlog = Vec::new();
     let mut stopped = false;
     let mut upkeep = Upkeep::default();
-    let mut disk = DiskWatch::default();
+    let mut disk = DiskWatch { is_full: false, health };
     loop {
         let patience = if stopped { None } else { upkeep.patience(&writer) };
         match queue.fetch(&mut backlog, patience) {
             Fetched::Closed => return,
             Fetched::Nothing => {
-                stopped = !keep_up(&mut writer, &mut upkeep, queue);
+                stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
                 continue;
             }
             Fetched::Changes => {}
@@ -226,7 +227,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
         } else {
             catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random, &mut disk)))
                 .unwrap_or_else(|_| {
-                    tracing::error!("{DEFECT}");
+                    health.stop_changes(DEFECT);
                     stopped = true;
                     all_failed(count)
                 })
@@ -236,18 +237,18 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue) {
         answer(batch, outcomes, &queue.mailboxes);
         backlog.drain(..count);
         if !stopped && upkeep.is_due(&writer) {
-            stopped = !keep_up(&mut writer, &mut upkeep, queue);
+            stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
         }
     }
 }
 
-const DEFECT: &str = "a defect was met while changing the directory: no more changes until a restart";
+const DEFECT: &str = "a defect was met while changing the directory";
 
 /// Makes or removes some index rows. False when a defect was met.
-fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue) -> bool {
+fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health: &Health) -> bool {
     let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
     if !is_sound {
-        tracing::error!("{DEFECT}");
+        health.stop_changes(DEFECT);
     }
     // An index that is complete now is seen by the next search.
     queue.commits.fetch_add(1, Ordering::Release);
@@ -272,7 +273,7 @@ fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
     random: &mut Random,
-    disk: &mut DiskWatch,
+    disk: &mut DiskWatch<'_>,
 ) -> Vec<Answer> {
     let mut batch = match writer.begin() {
         Ok(batch) => batch,
@@ -293,26 +294,25 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            tracing::error!(%error, changes = requests.len(), "a commit failed");
+            // Where it is answered, that it passes is said.
+            if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
+                tracing::error!(%error, changes = requests.len(), "a commit failed");
+            }
             vec![Outcome::from(error).into(); requests.len()]
         }
     }
 }
 
 /// Says in the log when the disk becomes full and when it has room again, and not for every change between.
-#[derive(Default)]
-struct DiskWatch {
+struct DiskWatch<'w> {
     is_full: bool,
+    health: &'w Health,
 }
 
-impl DiskWatch {
+impl DiskWatch<'_> {
     fn note(&mut self, full: Option<&StoreError>) {
-        match full {
-            Some(error) if !self.is_full => {
-                tracing::error!(%error, "changes are refused until there is room");
-            }
-            None if self.is_full => tracing::info!("the disk has room again: changes are accepted"),
-            _ => {}
+        if full.is_some() != self.is_full {
+            self.health.disk_full(full);
         }
         self.is_full = full.is_some();
     }
@@ -331,9 +331,7 @@ fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random
     };
     let uuid = match random.uuid() {
         Ok(uuid) => uuid,
-        Err(error) => {
-            return Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}")).into();
-        }
+        Err(error) => return no_random_numbers(error).into(),
     };
     let PreparedPasswords { hashed, matched } = request.passwords.clone();
     let stamp =
@@ -349,7 +347,8 @@ fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random
 
 fn all_failed(count: usize) -> Vec<Answer> {
     let text = "changes have stopped after an internal error; reading goes on, a restart is needed";
-    vec![Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text).into(); count]
+    let outcome = Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text).by_fault(ServerFault::WritesStopped);
+    vec![outcome.into(); count]
 }
 
 /// Sends each outcome to the loop that waits for it, one letter per loop.

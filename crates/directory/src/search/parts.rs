@@ -106,9 +106,8 @@ impl Piece {
         }
     }
 
-    /// What stands for a piece that could not be made, for a reason to be shown to the client.
-    pub fn failed(reason: &'static str) -> Piece {
-        let error = OperationError::refused(ldap::ResultCode::OTHER, reason);
+    /// What stands for a piece that could not be made.
+    pub fn failed(error: OperationError) -> Piece {
         Piece { end: Err(error), ..Piece::empty(PieceEnd::Failed) }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use directory::password::limits::PASSWORD_SIZE_MAX;
-use directory::{Outcome, Requester};
+use directory::{Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
 
 use super::passwords::hash_pool_busy;
@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::hash_pool::{ChangedPasswords, HashClaim, HashResult, HashWork, PreparedPasswords};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::mailbox::{Address, Written};
+use crate::stamp::no_random_numbers;
 use crate::writer::WriteRequest;
 
 /// A change that waits for the hash pool, or behind one that does.
@@ -112,17 +113,19 @@ impl Session {
                 self.held[place].request.passwords = passwords;
                 self.held[place].ready = true;
             }
-            HashResult::Verified(_) | HashResult::Failed => self.drop_held(context, place, out),
+            HashResult::Failed(fault) => self.drop_held(context, place, fault, out),
+            HashResult::Verified(_) => self.drop_held(context, place, ServerFault::Defect, out),
         }
         self.release_held(context);
     }
 
     /// Refuses a change whose password could not be hashed.
-    fn drop_held(&mut self, context: &mut Context, place: usize, out: &mut Vec<u8>) {
+    fn drop_held(&mut self, context: &mut Context, place: usize, fault: ServerFault, out: &mut Vec<u8>) {
         let Some(held) = self.held.remove(place) else { return };
         context.shared.writes.release(1, held.request.message.len());
         if let Some((asked, _)) = self.take(held.request.address.ticket) {
-            let outcome = Outcome::new(ResultCode::OTHER, "the password could not be hashed");
+            let text = "the password could not be hashed";
+            let outcome = Outcome::new(ResultCode::OTHER, text).by_fault(fault);
             self.answer(context, &asked, &outcome, out);
         }
     }
@@ -156,7 +159,7 @@ fn prepare_passwords(
     if !passwords.is_slow() {
         return match passwords.prepare(&mut context.random) {
             Ok(prepared) => Ok(Prepared::Now(prepared)),
-            Err(error) => Err(Outcome::new(ResultCode::UNAVAILABLE, format!("no random numbers: {error}"))),
+            Err(error) => Err(no_random_numbers(error)),
         };
     }
     let work = HashWork::Prepare(passwords);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use directory::controls::RequestControls;
 use directory::password::Verification;
-use directory::{Outcome, Requester};
+use directory::{Outcome, Requester, ServerFault};
 use ldap::ResultCode;
 
 use super::{Asked, Session, Work};
@@ -127,14 +127,27 @@ impl Session {
         }
         let Some((asked, work)) = self.take(ticket) else { return };
         let is_right = matches!(result, HashResult::Verified(true));
-        match work {
-            Work::Bind(requester) => {
+        let failed = match result {
+            HashResult::Failed(fault) => Some(could_not_verify(fault)),
+            HashResult::Verified(_) | HashResult::Prepared(_) => None,
+        };
+        match (failed, work) {
+            // Not that the password is wrong, which nobody knows.
+            (Some(outcome), Work::Bind(_)) => {
+                self.bound(context, &asked, &outcome, Requester::Anonymous, out);
+            }
+            (Some(outcome), _) => self.answer(context, &asked, &outcome, out),
+            (None, Work::Bind(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
                 self.bound(context, &asked, &outcome, requester, out);
             }
-            _ => self.answer(context, &asked, &compare_outcome(is_right), out),
+            (None, _) => self.answer(context, &asked, &compare_outcome(is_right), out),
         }
     }
+}
+
+fn could_not_verify(fault: ServerFault) -> Outcome {
+    Outcome::new(ResultCode::OTHER, "the password could not be verified").by_fault(fault)
 }
 
 fn compare_outcome(is_right: bool) -> Outcome {

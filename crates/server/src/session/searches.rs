@@ -203,6 +203,9 @@ fn finish_search(context: &Context, connection: u64, asked: Asked, search: &Sear
     context.counters.entries.add(search.entries_sent());
     context.counters.examined.add(search.entries_examined());
     context.counters.completed(asked.operation, code);
+    if let Some((fault, text)) = search.fault() {
+        context.tell(fault, connection, (asked.id, asked.operation, code), text);
+    }
     if let Some(line) = asked.line {
         line.end(connection, asked.id, asked.operation, code, Some(search.entries_sent()));
     }
