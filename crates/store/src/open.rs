@@ -4,9 +4,8 @@
 //! existing one is asked for its format before a byte of it is changed. What a crash has left in the redo log is brought into the data file before anything
 //! else; where the disk has no room for it, it stays pending as it was.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -228,8 +227,7 @@ impl Directory<'_> {
         maps: &'static [MapSpec],
     ) -> std::result::Result<Directory<'a>, OpenError> {
         check_names(maps)?;
-        // Only the owner may look: the store holds password hashes.
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))?;
+        disk::make_directory(path).map_err(failed("create", path))?;
         let lock = disk::lock(path)?;
         disk::remove_left_over(path).map_err(failed("clear", path))?;
         let opened = File::open(path).map_err(failed("open", path))?;
