@@ -36,6 +36,18 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The redo log of a data file is there without it: changes that were acknowledged.
+    #[error(
+        "{} has no data.mdb, but its redo log, which holds acknowledged changes: {}; put data.mdb back, or restore \
+         a backup into another directory; only to begin with an empty directory, move these files away first",
+        directory.display(), files.join(", ")
+    )]
+    DataFileMissing {
+        /// The data directory.
+        directory: PathBuf,
+        /// The names of the redo log's files in it.
+        files: Vec<String>,
+    },
     /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
     #[error("map {name}: {reason}")]
     Map {

@@ -111,7 +111,7 @@ pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber, fetch};
 pub use log::LogScan;
-pub use open::{Facts, Options, Store};
+pub use open::{Facts, Options, Store, has_data_file};
 pub use read::Read;
 pub use read_only::ReadOnlyStore;
 pub use run::temporary_file;

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{self, Claim, Room};
@@ -51,6 +51,7 @@ impl Options {
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
+    set_aside: Arc<[PathBuf]>,
 }
 
 /// Figures for monitoring.
@@ -98,12 +99,13 @@ impl Store {
         let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;
         let env = with_maps(env, &data_file, maps, MissingMaps::Create)?;
         let env = Arc::new(env);
-        let pending = Arc::new(recover(&env, directory, &room, maps, options)?);
+        let (pending, set_aside) = recover(&env, directory, &room, maps, options)?;
+        let pending = Arc::new(pending);
         let folder = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
         let written_by = WrittenBy::Us(Arc::clone(&pending), Some(folder));
         let shared = Arc::new(Shared::new(env, maps, options, map_bytes, data_file, room, written_by));
         let writer = Writer::new(Arc::clone(&shared), pending)?;
-        Ok((Store { shared }, writer))
+        Ok((Store { shared, set_aside }, writer))
     }
 
     /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself, and when the store is closed.
@@ -134,6 +136,11 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Files of other data, with changes that may be nowhere else, that opening found in the data directory, and where it moved them to.
+    pub fn set_aside(&self) -> &[PathBuf] {
+        &self.set_aside
     }
 
     /// A new view at the newest durable position.
@@ -171,11 +178,13 @@ fn recover(
     room: &Room,
     maps: &'static [MapSpec],
     options: &Options,
-) -> std::result::Result<Pending, OpenError> {
+) -> std::result::Result<(Pending, Arc<[PathBuf]>), OpenError> {
     let clone_room = || room.try_clone().map_err(failed("open", directory));
     let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
     let facts = RedoFacts::read(&read.txn)?;
-    let (redo, mut replay) = RedoLog::open(directory, clone_room()?, facts.identity, facts.folded)?;
+    let (redo, mut replay) =
+        RedoLog::open(directory, clone_room()?, facts.identity, facts.replaced, facts.folded)?;
+    let set_aside = redo.set_aside().into();
     facts.replay(&mut read, &mut replay)?;
     let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
     drop((read, replay));
@@ -201,7 +210,8 @@ fn recover(
     }
     let map_count = layout::map_count(maps) as usize;
     let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
-    Ok(Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?)
+    let pending = Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?;
+    Ok((pending, set_aside))
 }
 
 fn write(
@@ -229,10 +239,38 @@ impl Directory<'_> {
         check_names(maps)?;
         disk::make_directory(path).map_err(failed("create", path))?;
         let lock = disk::lock(path)?;
+        has_data_file(path)?;
         disk::remove_left_over(path).map_err(failed("clear", path))?;
         let opened = File::open(path).map_err(failed("open", path))?;
         Ok(Directory { path, opened, lock })
     }
+}
+
+/// Whether there is a data file in a directory.
+///
+/// # Errors
+/// `DataFileMissing`: there is none, but there are files of its redo log. `File`.
+pub fn has_data_file(directory: &Path) -> std::result::Result<bool, OpenError> {
+    if directory.join(layout::DATA_FILE).try_exists().map_err(failed("read", directory))? {
+        return Ok(true);
+    }
+    let mut files = Vec::new();
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        entries => {
+            for entry in entries.map_err(failed("read", directory))? {
+                let name = entry.map_err(failed("read", directory))?.file_name();
+                if layout::is_of_redo_log(&name) {
+                    files.push(name.to_string_lossy().into_owned());
+                }
+            }
+        }
+    }
+    files.sort_unstable();
+    if files.is_empty() {
+        return Ok(false);
+    }
+    Err(OpenError::DataFileMissing { directory: directory.to_owned(), files })
 }
 
 pub(crate) fn check_names(maps: &'static [MapSpec]) -> std::result::Result<(), OpenError> {

@@ -39,6 +39,7 @@ mod frame;
 mod group;
 mod replay;
 mod segment;
+mod set_aside;
 #[cfg(test)]
 mod tests;
 
@@ -52,6 +53,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use frame::Identity;
 pub(crate) use group::{Change, Group};
 pub(crate) use replay::Replay;
+pub(crate) use set_aside::remove_replaced;
 
 use crate::disk::{self, Room};
 use crate::{Result, StoreError};
@@ -70,6 +72,8 @@ pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
     identity: Identity,
+    /// Where segments of other data were moved when the log was opened.
+    set_aside: Vec<PathBuf>,
     /// Held while a segment is made, used again or removed. Taken before `chain`, never while it is held.
     making: Mutex<()>,
     chain: Mutex<Chain>,
@@ -108,7 +112,8 @@ struct Active {
 impl RedoLog {
     /// Opens the log in `directory`, whose lock the caller holds, for the data of `identity` into which all groups up to `folded` are folded.
     ///
-    /// The groups that are given back are durable. Segments of other data and unfinished ones are removed.
+    /// The groups that are given back are durable. Removed are unfinished segments, and those of the data that was `replaced`; segments of
+    /// other data are set aside.
     ///
     /// # Errors
     /// `DamagedRedo`: nothing has been changed. `DiskFull`, `Engine`.
@@ -116,23 +121,30 @@ impl RedoLog {
         directory: &Path,
         room: Room,
         identity: Identity,
+        replaced: Option<Identity>,
         folded: u64,
     ) -> Result<(RedoLog, Replay)> {
-        RedoLog::open_with(directory, room, identity, folded, SEGMENT_LENS)
+        RedoLog::open_with(directory, room, identity, replaced, folded, SEGMENT_LENS)
     }
 
     fn open_with(
         directory: &Path,
         room: Room,
         identity: Identity,
+        replaced: Option<Identity>,
         folded: u64,
         lengths: RangeInclusive<u64>,
     ) -> Result<(RedoLog, Replay)> {
         let failed = |error: io::Error| room.io_error("open the redo log", &error);
         let survey = Survey::of(directory, &room, identity, folded, true)?;
-        for path in survey.foreign.iter().chain(&survey.unfinished) {
+        let is_replaced = |(_, of): &&(PathBuf, Identity)| Some(*of) == replaced;
+        let worthless = survey.foreign.iter().filter(is_replaced).map(|(path, _)| path);
+        for path in worthless.chain(&survey.unfinished) {
             disk::remove_if_there(path).map_err(failed)?;
         }
+        let strangers = survey.foreign.iter().filter(|foreign| !is_replaced(foreign));
+        let strangers: Vec<_> = strangers.map(|(path, _)| path.clone()).collect();
+        let set_aside = set_aside::set_aside(directory, &room, &strangers).map_err(failed)?;
         if !survey.segments.is_empty() {
             // A process that was killed may have left a name that is not durable.
             room.sync_directory().map_err(failed)?;
@@ -142,6 +154,7 @@ impl RedoLog {
             directory: directory.to_owned(),
             room,
             identity,
+            set_aside,
             making: Mutex::new(()),
             chain: Mutex::new(Chain::of(survey, lengths)),
         };
@@ -186,7 +199,12 @@ impl RedoLog {
         Ok(replay)
     }
 
-    /// Removes the log in `directory`, for whoever has replaced the data that it belongs to.
+    /// Where segments of other data were moved when the log was opened.
+    pub(crate) fn set_aside(&self) -> &[PathBuf] {
+        &self.set_aside
+    }
+
+    /// Removes the log in `directory`, of which everything is folded.
     ///
     /// # Errors
     /// Those of removing files.

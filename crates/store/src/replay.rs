@@ -2,7 +2,7 @@
 //! process that does not write.
 
 use crate::changing::unknown_map;
-use crate::layout::{self, FOLDED_KEY, IDENTITY_KEY, MAP_NAMES_KEY, Map, MapSpec, THROUGH_KEY};
+use crate::layout::{self, FOLDED_KEY, IDENTITY_KEY, MAP_NAMES_KEY, Map, MapSpec, REPLACED_KEY, THROUGH_KEY};
 use crate::lmdb::{Failure, PutKind, Txn};
 use crate::redo::{Identity, Replay};
 use crate::{Read, Result, StoreError};
@@ -12,6 +12,8 @@ use crate::{Read, Result, StoreError};
 pub(crate) struct RedoFacts {
     /// What its segments must carry.
     pub(crate) identity: Identity,
+    /// The identity of the data that this data file has replaced.
+    pub(crate) replaced: Option<Identity>,
     /// Sequence of the last group that is in the data file.
     pub(crate) folded: u64,
     /// How many batches were written to the data file around the log.
@@ -25,13 +27,15 @@ impl RedoFacts {
         let damaged = || StoreError::DamagedRow { map: Map::META.spec.name };
         let identity = txn.get(Map::META.index, IDENTITY_KEY)?.ok_or_else(damaged)?;
         let identity = identity.try_into().map_err(|_| damaged())?;
+        let replaced = txn.get(Map::META.index, REPLACED_KEY)?;
+        let replaced = replaced.map(|bytes| bytes.try_into().map_err(|_| damaged())).transpose()?;
         let number = |key: &[u8]| -> Result<u64> {
             let Some(bytes) = txn.get(Map::META.index, key)? else { return Ok(0) };
             Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
         };
         let (folded, written_through) = (number(FOLDED_KEY)?, number(THROUGH_KEY)?);
         let map_names = txn.get(Map::META.index, MAP_NAMES_KEY)?.unwrap_or_default().to_vec();
-        Ok(RedoFacts { identity, folded, written_through, map_names })
+        Ok(RedoFacts { identity, replaced, folded, written_through, map_names })
     }
 
     /// Whether the log numbers maps as this program does.
@@ -69,6 +73,11 @@ pub(crate) fn put_identity(txn: &mut Txn) -> std::result::Result<(), Failure> {
         code: error.raw_os_error().unwrap_or(Failure::INVALID),
     })?;
     txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
+}
+
+/// Says whose place the data file takes: segments of that identity may be removed.
+pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> std::result::Result<(), Failure> {
+    txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }
 
 /// Says how the redo log numbers maps from now on.

@@ -19,6 +19,27 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
     }
 }
 
+/// Symptom: with data.mdb gone a start made an empty store and deleted the redo log, and with it acknowledged changes. Cause: the log was
+/// not of the new data file's identity. Now nothing is touched.
+#[test]
+fn a_redo_log_without_its_data_file_is_refused_and_left() {
+    let scratch = Scratch::new();
+    drop(scratch.open());
+    fs::remove_file(scratch.path().join("data.mdb")).unwrap();
+    let segment = scratch.path().join("redo-0000000000000003");
+    fs::write(&segment, b"acknowledged changes").unwrap();
+    let check = |error: OpenError| {
+        let text = error.to_string();
+        assert!(matches!(error, OpenError::DataFileMissing { .. }), "{text}");
+        assert!(text.contains("redo-0000000000000003") && text.contains("put data.mdb back"), "{text}");
+        assert_eq!(fs::read(&segment).unwrap(), b"acknowledged changes");
+        assert!(!scratch.path().join("data.mdb").exists());
+    };
+    check(open_error(&scratch, MAPS));
+    check(store::BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap());
+    check(store::has_data_file(scratch.path()).err().unwrap());
+}
+
 #[test]
 fn a_second_open_says_who_has_the_store() {
     let scratch = Scratch::new();

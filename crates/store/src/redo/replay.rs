@@ -32,8 +32,8 @@ pub(crate) struct Survey {
     pub(crate) segments: Vec<Surveyed>,
     /// Segments that were being made or used again when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
-    /// Segments of other data.
-    pub(crate) foreign: Vec<PathBuf>,
+    /// Segments of other data, and of which.
+    pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in a name.
     pub(crate) highest_number: u64,
     /// Sequence of the last group, or that up to which all are folded, if that is higher.
@@ -70,7 +70,9 @@ impl Survey {
             let segment = Segment::open(path, identity, number, write).map_err(&failed)?;
             match header_of(&segment).map_err(&failed)? {
                 Some(Header::Of(life)) if life == segment.life => survey.add(segment, room)?,
-                Some(Header::Of(life)) if life.identity != identity => survey.foreign.push(segment.path),
+                Some(Header::Of(life)) if life.identity != identity => {
+                    survey.foreign.push((segment.path, life.identity));
+                }
                 Some(Header::Version(version)) => {
                     return Err(damaged(&segment.path, 0, RedoDamage::Version(version)));
                 }

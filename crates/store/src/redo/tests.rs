@@ -45,7 +45,7 @@ impl Scratch {
     }
 
     fn try_open(&self, folded: u64) -> Result<(RedoLog, Replay)> {
-        RedoLog::open_with(&self.0, room(&self.0), IDENTITY, folded, LEN_MIN..=LEN_MAX)
+        RedoLog::open_with(&self.0, room(&self.0), IDENTITY, None, folded, LEN_MIN..=LEN_MAX)
     }
 
     /// The groups above `folded` by sequence, the log left as it is.
@@ -441,20 +441,35 @@ fn missing_segments_are_damage_unless_they_are_folded() {
 }
 
 #[test]
-fn a_log_of_other_data_is_removed() {
+fn a_log_of_other_data_is_set_aside_unless_the_data_has_replaced_it() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20]);
     let (other, room) = (*b"another identity", room(&scratch.0));
     let replay = RedoLog::read(&scratch.0, &room, other, 0).unwrap();
     assert_eq!(replay.group_count(), 0);
     assert_eq!(scratch.read(0).unwrap(), model, "reading changes nothing");
-    let (log, replay) = RedoLog::open(&scratch.0, room, other, 7).unwrap();
+    let before = fs::read(scratch.segment(1)).unwrap();
+    let aside = scratch.0.join("set-aside");
+    fs::create_dir(&aside).unwrap();
+    fs::write(aside.join(layout::redo_file(1)), b"set aside earlier").unwrap();
+    let (log, replay) = RedoLog::open(&scratch.0, room, other, None, 7).unwrap();
     assert_eq!((replay.group_count(), log.last_sequence()), (0, 7));
-    assert_eq!(scratch.segment_count(), 0);
+    let moved = aside.join(layout::redo_file(1) + ".1");
+    assert_eq!(log.set_aside(), std::slice::from_ref(&moved));
+    assert_eq!(fs::read(&moved).unwrap(), before);
+    assert_eq!(fs::read(aside.join(layout::redo_file(1))).unwrap(), b"set aside earlier");
+    assert!(super::segment::list(&scratch.0).unwrap().is_empty());
+    // Where the data has replaced that of the segment, it is worth nothing.
+    fs::copy(&moved, scratch.segment(1)).unwrap();
+    let opened = File::open(&scratch.0).unwrap();
+    let again =
+        RedoLog::open(&scratch.0, Room::new(opened, &scratch.0, 0), other, Some(IDENTITY), 7).unwrap();
+    assert!(again.0.set_aside().is_empty() && !scratch.segment(1).exists());
+    drop(again);
     log.append(8, &mut group(8, 10)).unwrap();
     assert!(scratch.read(0).unwrap().is_empty(), "now ours are the others");
     RedoLog::remove_all(&scratch.0).unwrap();
-    assert_eq!(scratch.segment_count(), 0);
+    assert!(super::segment::list(&scratch.0).unwrap().is_empty());
 }
 
 #[test]
@@ -505,7 +520,7 @@ fn a_sequence_left_out_is_our_own_mistake() {
 fn below_the_reserve_no_spare_is_made_and_groups_go_on() {
     let scratch = Scratch::new();
     let room = Room::new(File::open(&scratch.0).unwrap(), &scratch.0, u64::MAX);
-    let (log, _) = RedoLog::open_with(&scratch.0, room, IDENTITY, 0, LEN_MIN..=LEN_MAX).unwrap();
+    let (log, _) = RedoLog::open_with(&scratch.0, room, IDENTITY, None, 0, LEN_MIN..=LEN_MAX).unwrap();
     let mut refused = 0;
     for sequence in 1..20 {
         log.append(sequence, &mut group(1, 3_000)).unwrap();

@@ -57,7 +57,7 @@ fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
 
 fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     let lengths = LEN_MIN..=LEN_MAX;
-    let (log, replay) = RedoLog::open_with(directory, room, IDENTITY, folded(directory), lengths)?;
+    let (log, replay) = RedoLog::open_with(directory, room, IDENTITY, None, folded(directory), lengths)?;
     Ok((log, groups_of(replay)?))
 }
 
