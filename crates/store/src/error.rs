@@ -209,8 +209,14 @@ pub enum RedoDamage {
     /// A segment has groups behind a header that is none.
     #[error("the segment's header is damaged")]
     Header,
+    /// A segment with groups has the name of another one.
+    #[error("by its header this is segment {number}: its name must be {}", crate::layout::redo_file(*number))]
+    Misnamed {
+        /// The number in its header.
+        number: u64,
+    },
     /// Groups that cannot be read have others behind them, which were written after those were acknowledged.
-    #[error("groups {first} to {last} cannot be read, but those behind them can")]
+    #[error("groups {first} to {last} cannot be read, and others were written behind them")]
     Missing {
         /// The first group that is missing.
         first: u64,
