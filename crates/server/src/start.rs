@@ -189,6 +189,27 @@ impl ServeError {
     }
 }
 
+impl ServeError {
+    /// Whether acknowledged changes are missing or damaged: what a check of the data is to find.
+    pub fn is_lost_data(&self) -> bool {
+        let error = match self {
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::DataFileMissing { .. }),
+                ..
+            } => {
+                return true;
+            }
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::Store(error)), ..
+            }
+            | ServeError::Open { error: directory::OpenError::Store(error), .. }
+            | ServeError::Store(error) => error,
+            _ => return false,
+        };
+        matches!(error, store::StoreError::DamagedRedo { .. } | store::StoreError::RedoContradicted { .. })
+    }
+}
+
 /// Whether a data directory cannot be opened, or made anew, only because there is no room for it.
 fn is_disk_full(error: &directory::OpenError) -> bool {
     match error {

@@ -338,7 +338,7 @@ fn identity_of(data_file: &Path, options: &Options, room: &Room) -> Option<Ident
     let (mut env, _) = opening.open(room, Arc::new(())).ok()?;
     env.open_maps(&layout::meta_map(), false).ok()?;
     let txn = Txn::begin(&Arc::new(env), TxnKind::Read).ok()?;
-    Some(replay::RedoFacts::read(&txn).ok()?.identity)
+    Some(replay::RedoFacts::read(&txn).ok()?.owner.identity)
 }
 
 impl LastKey {

@@ -106,7 +106,7 @@ pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
 pub use courtesy::{Courtesy, take_short_turns};
-pub use error::{LogDamage, OpenError, RedoDamage, StoreError};
+pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use ids::IdCursor;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber, fetch};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::disk::{self, Claim, Room};
 use crate::fold;
-use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
+use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN, Map, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
@@ -182,19 +182,22 @@ fn recover(
     let clone_room = || room.try_clone().map_err(failed("open", directory));
     let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
     let facts = RedoFacts::read(&read.txn)?;
-    let (redo, mut replay) =
-        RedoLog::open(directory, clone_room()?, facts.identity, facts.replaced, facts.folded)?;
+    let (redo, mut replay) = RedoLog::open(directory, clone_room()?, &facts.owner)?;
     let set_aside = redo.set_aside().into();
     facts.replay(&mut read, &mut replay)?;
     let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
     drop((read, replay));
-    let mut folded = facts.folded;
+    let mut folded = facts.owner.folded;
     if let Some(pending) = &overlay {
         let last = redo.last_sequence();
         match fold::fold(env, &pending.active, last, &mut ()) {
             Ok(()) => {
                 (overlay, folded) = (None, last);
-                redo.trim(last)?;
+                match redo.trim(last) {
+                    // The segments stay for now.
+                    Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             Err(failure) => match room.full(failure) {
                 // It can still be read, and written to when there is room.
@@ -208,13 +211,21 @@ fn recover(
         let written = write(env, |txn| replay::put_map_names(txn, maps));
         written.map_err(|failure| room.write_error(failure))?;
     }
+    if redo.has_mark() && !facts.owner.is_marked {
+        match write(env, |txn| replay::put_marked(txn, true)) {
+            Ok(()) => {}
+            // The mark is not asked for then, and nothing else depends on it.
+            Err(failure) if room.full(failure).is_some() => {}
+            Err(failure) => return Err(StoreError::from(failure).into()),
+        }
+    }
     let map_count = layout::map_count(maps) as usize;
     let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
     let pending = Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?;
     Ok((pending, set_aside))
 }
 
-fn write(
+pub(crate) fn write(
     env: &Arc<Env>,
     rows: impl FnOnce(&mut Txn) -> std::result::Result<(), Failure>,
 ) -> std::result::Result<(), Failure> {
@@ -356,7 +367,7 @@ pub(crate) fn with_maps(
     }
     let env_with_meta = Arc::new(env);
     let found = format_of(&env_with_meta).map_err(|failure| engine_error(failure, data_file))?;
-    if found != Some(FORMAT_VERSION) {
+    if !found.is_some_and(|found| (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&found)) {
         return Err(match found {
             Some(found) => OpenError::Format { found, supported: FORMAT_VERSION },
             None => not_a_store("it does not say its format"),

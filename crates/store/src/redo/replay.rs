@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::frame::{self, BLOCK_LEN, Found, Header, Identity, Life};
 use super::group::{Change, decode};
+use super::mark;
 use super::segment::{self, Segment};
 use crate::disk::Room;
 use crate::error::RedoDamage;
@@ -196,6 +197,11 @@ impl Survey {
         }
         self.unfinished.push(segment.path);
         Ok(())
+    }
+
+    /// Where the last group is that was found, or else the mark of the log in `directory`.
+    pub(crate) fn last_file(&self, directory: &Path) -> PathBuf {
+        self.behind_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
     /// The groups above `folded`, to be read.

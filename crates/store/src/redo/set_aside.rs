@@ -43,7 +43,8 @@ fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
     loop {
         match fs::symlink_metadata(&target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(target),
-            outcome => drop(outcome?),
+            Err(error) => return Err(error),
+            Ok(_) => {}
         }
         number += 1;
         let mut numbered = name.clone();
