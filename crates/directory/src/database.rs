@@ -125,6 +125,11 @@ impl Directory {
         self.store.facts()
     }
 
+    /// As [`Store::set_aside`].
+    pub fn set_aside(&self) -> &[std::path::PathBuf] {
+        self.store.set_aside()
+    }
+
     /// As [`Store::warm_up`].
     ///
     /// # Errors

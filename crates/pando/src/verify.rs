@@ -21,7 +21,10 @@ pub(crate) struct VerifyArguments {
 pub(crate) fn run(arguments: &VerifyArguments) -> ExitCode {
     let config = Config::load(&arguments.data.to_server()).map_err(ServeError::from);
     let done = config.and_then(|config| if arguments.repair { repair(config) } else { verify(&config) });
-    done.unwrap_or_else(|error| exit::failed(&error))
+    done.unwrap_or_else(|error| match error.is_lost_data() {
+        true => exit::failure(&error.to_string()),
+        false => exit::failed(&error),
+    })
 }
 
 fn verify(config: &Config) -> Result<ExitCode, ServeError> {
@@ -72,7 +75,7 @@ Examples:
 
 Exit codes:
   0  nothing found, or everything mended
-  1  findings (with --repair: that cannot be mended), or the check failed
+  1  findings (with --repair: that cannot be mended), the redo log is damaged or lacks changes, or the check failed
   2  the command line or a setting is wrong
   3  with --repair: another process has the data directory
   4  there is no data, or it cannot be read at all";

@@ -197,6 +197,27 @@ impl ServeError {
     }
 }
 
+impl ServeError {
+    /// Whether acknowledged changes are missing or damaged: what a check of the data is to find.
+    pub fn is_lost_data(&self) -> bool {
+        let error = match self {
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::DataFileMissing { .. }),
+                ..
+            } => {
+                return true;
+            }
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::Store(error)), ..
+            }
+            | ServeError::Open { error: directory::OpenError::Store(error), .. }
+            | ServeError::Store(error) => error,
+            _ => return false,
+        };
+        matches!(error, store::StoreError::DamagedRedo { .. } | store::StoreError::RedoContradicted { .. })
+    }
+}
+
 /// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or memory.
 fn is_passing(error: &directory::OpenError) -> bool {
     use rustix::io::Errno;
@@ -285,6 +306,9 @@ impl Opened {
         let opened = Directory::open(&config.data, options);
         let (directory, writer) =
             opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        for file in directory.set_aside() {
+            tracing::warn!(file = %file.display(), "a redo log of other data was in the data directory, and is set aside");
+        }
         if let Some(Secret(clear)) = &config.admin_password {
             // Only now is known how the directory stores passwords.
             let stored =

@@ -1,7 +1,5 @@
 //! Checking and mending data, and looking at it from outside.
 
-use std::path::Path;
-
 use directory::ReadOnlyDirectory;
 use directory::check::{self, CheckOptions, Checked, Finding, Repaired};
 
@@ -67,6 +65,10 @@ pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
 
 /// Wants data to be there: opening an empty directory would make a new one of it.
 pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
-    let is_file = |path: &Path| path.join("data.mdb").is_file();
-    if is_file(&config.data) { Ok(()) } else { Err(ServeError::NoData { path: config.data.clone() }) }
+    let path = config.data.clone();
+    match store::has_data_file(&path) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ServeError::NoData { path }),
+        Err(error) => Err(ServeError::Open { path, error: error.into() }),
+    }
 }

@@ -15,7 +15,7 @@ use crate::disk::{self, Room};
 use crate::layout::{self, Map, MapId, MapKind, MapSpec};
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::open::{self, Directory, MissingMaps, Opening, engine_error, failed};
-use crate::redo::RedoLog;
+use crate::redo::{self, Identity};
 use crate::replay;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
@@ -48,6 +48,8 @@ pub struct BulkStore {
     lock: Arc<File>,
     /// Keeps readers from opening the old data file. `None` where there is none.
     old_file: Option<File>,
+    /// The identity of the old data file; `None` also where that cannot be read.
+    replaced: Option<Identity>,
     /// The last key of each map by its index.
     last_keys: Vec<LastKey>,
     next_position: Position,
@@ -96,6 +98,8 @@ impl BulkStore {
         let old_file = disk::hold_data_file(directory, true)?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
         room.check_reserve()?;
+        let data_file = directory.join(layout::DATA_FILE);
+        let replaced = old_file.as_ref().and_then(|_| identity_of(&data_file, options, &room));
         let path = directory.join(layout::NEW_DATA_FILE);
         let new_file = NewFile { path, in_place: false };
         let opening =
@@ -107,6 +111,7 @@ impl BulkStore {
             let env = Arc::new(env);
             let mut txn = Txn::begin(&env, TxnKind::Write)?;
             open::put_format(&mut txn)?;
+            replaced.map_or(Ok(()), |replaced| replay::put_replaced(&mut txn, replaced))?;
             replay::put_map_names(&mut txn, maps)?;
             Ok((env, txn))
         })();
@@ -115,12 +120,13 @@ impl BulkStore {
             txn: Some(txn),
             env,
             new_file,
-            data_file: directory.join(layout::DATA_FILE),
+            data_file,
             maps,
             options: options.clone(),
             room,
             lock: Arc::new(own.lock),
             old_file,
+            replaced,
             last_keys: (0..layout::map_count(maps)).map(|_| LastKey::default()).collect(),
             next_position: 1,
             pending_bytes: 0,
@@ -264,12 +270,12 @@ impl BulkStore {
         self.check_intact()?;
         let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());
         committed.map_err(|failure| self.room.write_error(failure))?;
-        let BulkStore { env, mut new_file, data_file, room, .. } = self;
+        let BulkStore { env, mut new_file, data_file, room, replaced, .. } = self;
         drop(env);
         new_file.put_in_place(&room, &data_file)?;
-        if let Some(directory) = data_file.parent() {
-            // What is left of it is not of the new data, by its identity, and removed by the next open.
-            let _ = RedoLog::remove_all(directory);
+        if let (Some(directory), Some(replaced)) = (data_file.parent(), replaced) {
+            // The new data names whose place it takes, so the next open removes what is left of that.
+            let _ = redo::remove_replaced(directory, replaced);
         }
         Ok(())
     }
@@ -324,6 +330,15 @@ impl BulkStore {
         self.txn = Some(begun.map_err(|failure| self.room.write_error(failure))?);
         self.room.check_reserve()
     }
+}
+
+/// The identity of a data file, if it has one that can be read.
+fn identity_of(data_file: &Path, options: &Options, room: &Room) -> Option<Identity> {
+    let opening = Opening { data_file, maps: &[], options, mode: Mode::Frozen, read_ahead: false };
+    let (mut env, _) = opening.open(room, Arc::new(())).ok()?;
+    env.open_maps(&layout::meta_map(), false).ok()?;
+    let txn = Txn::begin(&Arc::new(env), TxnKind::Read).ok()?;
+    Some(replay::RedoFacts::read(&txn).ok()?.owner.identity)
 }
 
 impl LastKey {

@@ -1,9 +1,9 @@
 //! The disk under the data directory: the lock file, the free space, the size of the map, what a crash left behind.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -141,6 +141,46 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
     code == Errno::NOMEM.raw_os_error()
 }
 
+/// Makes a data directory, and those above it, where they are missing. Its name is durable when this returns.
+///
+/// A process that is killed between making a directory and syncing the one above leaves a name that may still be lost. So the name of a
+/// directory without a data file is synced whoever made it.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    make_directory_with(path, &mut sync_name_of)
+}
+
+/// As [`make_directory`]. `sync_name` makes the name of a directory durable in the one above.
+fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    // Only the owner may look: the store holds password hashes.
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => sync_name(path),
+        Err(_) if path.is_dir() => {
+            let has_data = path.join(layout::DATA_FILE).try_exists()?;
+            if has_data { Ok(()) } else { sync_name(path) }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) else {
+                return Err(error);
+            };
+            make_directory_with(above, sync_name)?;
+            make_directory_with(path, sync_name)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Syncs the directory that holds the name of `directory`, or all of the file system where that directory may not be opened.
+fn sync_name_of(directory: &Path) -> io::Result<()> {
+    // With `..` also a path that ends in a symbolic link has its name synced where the directory itself is.
+    match File::open(directory.join("..")) {
+        Ok(above) => above.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the end of the process,
 /// however it comes.
 pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
@@ -270,8 +310,34 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_new_directory_has_its_name_synced_from_the_top_down() {
+        let root = std::env::temp_dir().join(format!("store-make-directory-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let data = root.join("a/b/data");
+        let made = |path: &Path| {
+            let mut synced = Vec::new();
+            let outcome = make_directory_with(path, &mut |directory| {
+                assert!(directory.is_dir());
+                synced.push(directory.to_owned());
+                sync_name_of(directory)
+            });
+            (outcome.map_err(|error| error.kind()), synced)
+        };
+        assert_eq!(made(&data), (Ok(()), vec![root.join("a"), root.join("a/b"), data.clone()]));
+        // Killed before its first data file: nobody knows whether the name is durable.
+        assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
+        fs::write(data.join(layout::DATA_FILE), b"data").unwrap();
+        assert_eq!(made(&data), (Ok(()), Vec::new()));
+        assert_eq!(made(&data.join(layout::DATA_FILE)).0, Err(io::ErrorKind::AlreadyExists));
+        let failed = make_directory_with(&root.join("c"), &mut |_| Err(io::ErrorKind::Other.into()));
+        assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::Other));
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn the_map_covers_the_disk() {

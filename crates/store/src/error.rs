@@ -37,6 +37,18 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The redo log of a data file is there without it: changes that were acknowledged.
+    #[error(
+        "{} has no data.mdb, but its redo log, which holds acknowledged changes: {}; put data.mdb back, or restore \
+         a backup into another directory; only to begin with an empty directory, move these files away first",
+        directory.display(), files.join(", ")
+    )]
+    DataFileMissing {
+        /// The data directory.
+        directory: PathBuf,
+        /// The names of the redo log's files in it.
+        files: Vec<String>,
+    },
     /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
     #[error("map {name}: {reason}")]
     Map {
@@ -152,6 +164,12 @@ pub enum StoreError {
         /// What is wrong there.
         damage: RedoDamage,
     },
+    /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are missing.
+    #[error("the redo log lacks acknowledged changes: {}", listed(findings))]
+    RedoContradicted {
+        /// Everything that does not agree.
+        findings: Vec<RedoFinding>,
+    },
     /// A row that the store itself keeps has an impossible length.
     #[error("damaged row in map {map}")]
     DamagedRow {
@@ -197,6 +215,20 @@ pub enum LogDamage {
     Gap,
 }
 
+/// Something wrong with a file of the redo log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedoFinding {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub damage: RedoDamage,
+}
+
+fn listed(findings: &[RedoFinding]) -> String {
+    let texts = findings.iter().map(|RedoFinding { file, damage }| format!("{}: {damage}", file.display()));
+    texts.collect::<Vec<_>>().join("; ")
+}
+
 /// What is wrong with the redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -207,8 +239,44 @@ pub enum RedoDamage {
     /// A segment has groups behind a header that is none.
     #[error("the segment's header is damaged")]
     Header,
+    /// A segment that the mark names is not there.
+    #[error("the segment is missing, with groups up to at least {last}")]
+    SegmentMissing {
+        /// The last group that is known to be in it, 0 if none is.
+        last: u64,
+    },
+    /// A segment that the mark names has been cut off.
+    #[error("the segment has {found} bytes instead of {length}")]
+    SegmentShort {
+        /// Its length as the mark has it.
+        length: u64,
+        /// Its length now.
+        found: u64,
+    },
+    /// Groups that were durable when the mark was written are not there.
+    #[error(
+        "groups {first} to {last} are durable by redo.mark and cannot be found behind those in this file"
+    )]
+    LastMissing {
+        /// The first group that is missing.
+        first: u64,
+        /// The last one known to be durable.
+        last: u64,
+    },
+    /// The file that says what the log must have is not there.
+    #[error("the file is missing, which says what the redo log must have")]
+    MarkMissing,
+    /// The file that says what the log must have cannot be read.
+    #[error("the file, which says what the redo log must have, is damaged or of other data")]
+    Mark,
+    /// A segment with groups has the name of another one.
+    #[error("by its header this is segment {number}: its name must be {}", crate::layout::redo_file(*number))]
+    Misnamed {
+        /// The number in its header.
+        number: u64,
+    },
     /// Groups that cannot be read have others behind them, which were written after those were acknowledged.
-    #[error("groups {first} to {last} cannot be read, but those behind them can")]
+    #[error("groups {first} to {last} cannot be read, and others were written behind them")]
     Missing {
         /// The first group that is missing.
         first: u64,

@@ -6,7 +6,10 @@ use crate::lmdb::EnvMap;
 use crate::{Result, StoreError};
 
 /// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+
+/// The oldest version that can be opened; it becomes the newest when it is opened for writing. Version 2 had no mark of the redo log.
+pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
 
 /// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
 pub const KEY_LEN_MAX: usize = 511;
@@ -27,6 +30,12 @@ pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 const REDO_FILE_PREFIX: &str = "redo-";
 const REDO_DIGITS: usize = 16;
 
+/// Says what the redo log must have.
+pub(crate) const MARK_FILE: &str = "redo.mark";
+
+/// Where files go that hold changes of data that is not there: see the module `redo::set_aside`.
+pub(crate) const SET_ASIDE_DIRECTORY: &str = "set-aside";
+
 /// What the engine appends to a data file's name for its table of readers.
 pub(crate) const READERS_SUFFIX: &str = "-lock";
 
@@ -38,6 +47,12 @@ pub(crate) const FORMAT_KEY: &[u8] = b"format";
 
 /// The row of [`Map::META`] that holds what tells this data file from every other: 16 random bytes.
 pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
+
+/// The row of [`Map::META`] that is there, with the value 1, while the redo log must have a mark.
+pub(crate) const MARKED_KEY: &[u8] = b"marked";
+
+/// The row of [`Map::META`] that holds the identity of the data file that this one has replaced; missing if there was none.
+pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
 /// The row of [`Map::META`] that holds the sequence number of the last group of the redo log that is in the data file, as u64, big-endian; 0 if it is
 /// missing.
@@ -193,6 +208,11 @@ pub(crate) fn redo_number(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?.strip_prefix(REDO_FILE_PREFIX)?;
     let is_number = digits.len() == REDO_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
+}
+
+/// Whether a file of this name is a part of a redo log.
+pub(crate) fn is_of_redo_log(name: &OsStr) -> bool {
+    redo_number(name).is_some() || name == MARK_FILE
 }
 
 /// How many maps the engine opens.

@@ -4,15 +4,14 @@
 //! existing one is asked for its format before a byte of it is changed. What a crash has left in the redo log is brought into the data file before anything
 //! else; where the disk has no room for it, it stays pending as it was.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{self, Claim, Room};
 use crate::fold;
-use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, Map, MapSpec};
+use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN, Map, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
@@ -60,6 +59,7 @@ impl Options {
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
+    set_aside: Arc<[PathBuf]>,
 }
 
 /// Figures for monitoring.
@@ -107,12 +107,13 @@ impl Store {
         let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;
         let env = with_maps(env, &data_file, maps, MissingMaps::Create)?;
         let env = Arc::new(env);
-        let pending = Arc::new(recover(&env, directory, &room, maps, options)?);
+        let (pending, set_aside) = recover(&env, directory, &room, maps, options)?;
+        let pending = Arc::new(pending);
         let folder = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
         let written_by = WrittenBy::Us(Arc::clone(&pending), Some(folder));
         let shared = Arc::new(Shared::new(env, maps, options, map_bytes, data_file, room, written_by));
         let writer = Writer::new(Arc::clone(&shared), pending)?;
-        Ok((Store { shared }, writer))
+        Ok((Store { shared, set_aside }, writer))
     }
 
     /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself, and when the store is closed.
@@ -143,6 +144,11 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Files of other data, with changes that may be nowhere else, that opening found in the data directory, and where it moved them to.
+    pub fn set_aside(&self) -> &[PathBuf] {
+        &self.set_aside
     }
 
     /// A new view at the newest durable position.
@@ -180,21 +186,26 @@ fn recover(
     room: &Room,
     maps: &'static [MapSpec],
     options: &Options,
-) -> std::result::Result<Pending, OpenError> {
+) -> std::result::Result<(Pending, Arc<[PathBuf]>), OpenError> {
     let clone_room = || room.try_clone().map_err(failed("open", directory));
     let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
     let facts = RedoFacts::read(&read.txn)?;
-    let (redo, mut replay) = RedoLog::open(directory, clone_room()?, facts.identity, facts.folded)?;
+    let (redo, mut replay) = RedoLog::open(directory, clone_room()?, &facts.owner)?;
+    let set_aside = redo.set_aside().into();
     facts.replay(&mut read, &mut replay)?;
     let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
     drop((read, replay));
-    let mut folded = facts.folded;
+    let mut folded = facts.owner.folded;
     if let Some(pending) = &overlay {
         let last = redo.last_sequence();
         match fold::fold(env, &pending.active, last, &mut ()) {
             Ok(()) => {
                 (overlay, folded) = (None, last);
-                redo.trim(last)?;
+                match redo.trim(last) {
+                    // The segments stay for now.
+                    Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             Err(failure) => match room.full(failure) {
                 // It can still be read, and written to when there is room.
@@ -208,12 +219,21 @@ fn recover(
         let written = write(env, |txn| replay::put_map_names(txn, maps));
         written.map_err(|failure| room.write_error(failure))?;
     }
+    if redo.has_mark() && !facts.owner.is_marked {
+        match write(env, |txn| replay::put_marked(txn, true)) {
+            Ok(()) => {}
+            // The mark is not asked for then, and nothing else depends on it.
+            Err(failure) if room.full(failure).is_some() => {}
+            Err(failure) => return Err(StoreError::from(failure).into()),
+        }
+    }
     let map_count = layout::map_count(maps) as usize;
     let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
-    Ok(Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?)
+    let pending = Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?;
+    Ok((pending, set_aside))
 }
 
-fn write(
+pub(crate) fn write(
     env: &Arc<Env>,
     rows: impl FnOnce(&mut Txn) -> std::result::Result<(), Failure>,
 ) -> std::result::Result<(), Failure> {
@@ -236,13 +256,40 @@ impl Directory<'_> {
         maps: &'static [MapSpec],
     ) -> std::result::Result<Directory<'a>, OpenError> {
         check_names(maps)?;
-        // Only the owner may look: the store holds password hashes.
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))?;
+        disk::make_directory(path).map_err(failed("create", path))?;
         let lock = disk::lock(path)?;
+        has_data_file(path)?;
         disk::remove_left_over(path).map_err(failed("clear", path))?;
         let opened = File::open(path).map_err(failed("open", path))?;
         Ok(Directory { path, opened, lock })
     }
+}
+
+/// Whether there is a data file in a directory.
+///
+/// # Errors
+/// `DataFileMissing`: there is none, but there are files of its redo log. `File`.
+pub fn has_data_file(directory: &Path) -> std::result::Result<bool, OpenError> {
+    if directory.join(layout::DATA_FILE).try_exists().map_err(failed("read", directory))? {
+        return Ok(true);
+    }
+    let mut files = Vec::new();
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        entries => {
+            for entry in entries.map_err(failed("read", directory))? {
+                let name = entry.map_err(failed("read", directory))?.file_name();
+                if layout::is_of_redo_log(&name) {
+                    files.push(name.to_string_lossy().into_owned());
+                }
+            }
+        }
+    }
+    files.sort_unstable();
+    if files.is_empty() {
+        return Ok(false);
+    }
+    Err(OpenError::DataFileMissing { directory: directory.to_owned(), files })
 }
 
 pub(crate) fn check_names(maps: &'static [MapSpec]) -> std::result::Result<(), OpenError> {
@@ -328,7 +375,7 @@ pub(crate) fn with_maps(
     }
     let env_with_meta = Arc::new(env);
     let found = format_of(&env_with_meta).map_err(|failure| engine_error(failure, data_file))?;
-    if found != Some(FORMAT_VERSION) {
+    if !found.is_some_and(|found| (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&found)) {
         return Err(match found {
             Some(found) => OpenError::Format { found, supported: FORMAT_VERSION },
             None => not_a_store("it does not say its format"),

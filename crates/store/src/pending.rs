@@ -25,7 +25,7 @@ use crate::fold::{self, Pace};
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
-use crate::{Event, Observer, Options, Result, StoreError};
+use crate::{Event, Observer, Options, Result, StoreError, open, replay};
 
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its changes share a page.
 const FOLD_PARTS: usize = 4;
@@ -295,6 +295,14 @@ impl Pending {
     pub(crate) fn is_folded(&self) -> bool {
         let state = self.lock();
         state.overlay.is_empty() && state.folded == state.sequence && !self.writes_stopped()
+    }
+
+    /// Removes the redo log, of which everything is folded. The data file is complete by itself then, and demands no mark.
+    pub(crate) fn remove_redo_log(&self) -> Result<()> {
+        let failed = |error| self.room.io_error("remove the redo log", &error);
+        self.redo.close().map_err(failed)?;
+        open::write(&self.env, |txn| replay::put_marked(txn, false))?;
+        self.redo.remove_all().map_err(failed)
     }
 
     fn run(&self) {

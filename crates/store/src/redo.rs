@@ -32,13 +32,18 @@
 //! have, and forgets the error once it has told it. So the log takes no more; and the next open, which cannot know about it, writes the last group
 //! once more, behind itself, before anybody relies on it. No other can be in doubt: each was written after the one before was synced.
 //!
+//! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the last that is known to be
+//! durable. A log that lacks any of it is refused. See the module `mark`.
+//!
 //! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group cannot be told from one
-//! that was being written when the power went.
+//! that was being written when the power went, nor can the newest groups that were erased altogether after the last mark.
 
 mod frame;
 mod group;
+mod mark;
 mod replay;
 mod segment;
+mod set_aside;
 #[cfg(test)]
 mod tests;
 
@@ -52,10 +57,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use frame::Identity;
 pub(crate) use group::{Change, Group};
 pub(crate) use replay::Replay;
+pub(crate) use set_aside::remove_replaced;
 
 use crate::disk::{self, Room};
+use crate::error::{RedoDamage, RedoFinding};
 use crate::{Result, StoreError};
 use frame::{BLOCK_LEN, Life};
+use mark::{Mark, Marked};
 use replay::{Survey, Surveyed};
 use segment::Segment;
 
@@ -65,11 +73,26 @@ const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
 /// Empty segments that are kept; a fold frees several at once.
 const SPARES_MAX: usize = 4;
 
+/// What the data file says about the log that belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// What the log's segments must carry.
+    pub(crate) identity: Identity,
+    /// The identity of the data that this data file has replaced.
+    pub(crate) replaced: Option<Identity>,
+    /// Sequence of the last group that is in the data file.
+    pub(crate) folded: u64,
+    /// Whether there must be a mark.
+    pub(crate) is_marked: bool,
+}
+
 /// A redo log open for writing. One thread appends, others may trim and make segments meanwhile.
 pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
     identity: Identity,
+    /// Where segments of other data were moved when the log was opened.
+    set_aside: Vec<PathBuf>,
     /// Held while a segment is made, used again or removed. Taken before `chain`, never while it is held.
     making: Mutex<()>,
     chain: Mutex<Chain>,
@@ -86,6 +109,12 @@ struct Chain {
     lengths: RangeInclusive<u64>,
     /// Sequence of the last group that is durable.
     last: u64,
+    /// Sequence up to which groups are folded, as far as the log has been told.
+    folded: u64,
+    /// `None` where the disk had no room for one when the log was opened.
+    mark: Option<Mark>,
+    /// The number of the active segment in the mark: it may be written to.
+    marked_number: Option<u64>,
     /// Why nothing more is taken.
     stopped: Option<String>,
 }
@@ -106,44 +135,65 @@ struct Active {
 }
 
 impl RedoLog {
-    /// Opens the log in `directory`, whose lock the caller holds, for the data of `identity` into which all groups up to `folded` are folded.
+    /// Opens the log in `directory`, whose lock the caller holds, for the data of `owner`.
     ///
-    /// The groups that are given back are durable. Segments of other data and unfinished ones are removed.
+    /// The groups that are given back are durable. Removed are unfinished segments, and those of the data that `owner` has replaced; segments of
+    /// other data are set aside.
     ///
     /// # Errors
-    /// `DamagedRedo`: nothing has been changed. `DiskFull`, `Exhausted`, `Engine`.
-    pub(crate) fn open(
-        directory: &Path,
-        room: Room,
-        identity: Identity,
-        folded: u64,
-    ) -> Result<(RedoLog, Replay)> {
-        RedoLog::open_with(directory, room, identity, folded, SEGMENT_LENS)
+    /// `DamagedRedo`, `RedoContradicted`: nothing has been changed. `DiskFull`, `Exhausted`, `Engine`.
+    pub(crate) fn open(directory: &Path, room: Room, owner: &Owner) -> Result<(RedoLog, Replay)> {
+        RedoLog::open_with(directory, room, owner, SEGMENT_LENS)
     }
 
     fn open_with(
         directory: &Path,
         room: Room,
-        identity: Identity,
-        folded: u64,
+        owner: &Owner,
         lengths: RangeInclusive<u64>,
     ) -> Result<(RedoLog, Replay)> {
         let failed = |error: io::Error| room.io_error("open the redo log", &error);
-        let survey = Survey::of(directory, &room, identity, folded, true)?;
-        for path in survey.foreign.iter().chain(&survey.unfinished) {
+        let identity = owner.identity;
+        let (survey, marked) = look(directory, &room, owner, true)?;
+        let is_replaced = |(_, of): &&(PathBuf, Identity)| Some(*of) == owner.replaced;
+        let worthless = survey.foreign.iter().filter(is_replaced).map(|(path, _)| path);
+        for path in worthless.chain(&survey.unfinished) {
             disk::remove_if_there(path).map_err(failed)?;
         }
+        let strangers = survey.foreign.iter().filter(|foreign| !is_replaced(foreign));
+        let strangers: Vec<_> = strangers.map(|(path, _)| path.clone()).collect();
+        let set_aside = set_aside::set_aside(directory, &room, &strangers).map_err(failed)?;
         if !survey.segments.is_empty() {
             // A process that was killed may have left a name that is not durable.
             room.sync_directory().map_err(failed)?;
         }
+        let mark = match &marked {
+            Some(marked) => Some(Mark::open(directory, identity, marked).map_err(failed)?),
+            None => match Mark::create(directory, &room, identity).map_err(failed) {
+                Ok(mark) => Some(mark),
+                // It goes on as it would without one.
+                Err(StoreError::DiskFull { .. }) => None,
+                Err(error) => return Err(error),
+            },
+        };
         let replay = survey.replay(room.try_clone().map_err(failed)?);
+        let mut chain = Chain::of(survey, lengths, owner.folded);
+        chain.mark = mark;
+        let written = chain.write_mark().map_err(failed);
+        match written {
+            Ok(()) => {}
+            // What the old one demands is there, and stays until the next one is written.
+            Err(StoreError::DiskFull { .. }) if marked.is_some() => {}
+            Err(StoreError::DiskFull { .. }) => chain.mark = None,
+            Err(error) => return Err(error),
+        }
         let log = RedoLog {
             directory: directory.to_owned(),
             room,
             identity,
+            set_aside,
             making: Mutex::new(()),
-            chain: Mutex::new(Chain::of(survey, lengths)),
+            chain: Mutex::new(chain),
         };
         log.write_last_again(&replay)?;
         Ok((log, replay))
@@ -163,16 +213,16 @@ impl RedoLog {
         }
     }
 
-    /// The groups above `folded` of a log that another process may be writing, or nobody. Changes nothing, but syncs what it gives back.
+    /// The groups that are not folded of a log that another process may be writing, or nobody. Changes nothing, but syncs what it gives back.
     ///
     /// # Errors
-    /// `Engine` and `DamagedRedo`, also if the log is trimmed meanwhile: then the data file says a higher `folded` by now.
-    pub(crate) fn read(directory: &Path, room: &Room, identity: Identity, folded: u64) -> Result<Replay> {
+    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a higher `folded` by now.
+    pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
         let survey = loop {
-            match Survey::of(directory, room, identity, folded, false) {
-                Ok(survey) => break survey,
+            match look(directory, room, owner, false) {
+                Ok((survey, _)) => break survey,
                 // A group that was not there yet when its place was read may be followed by one that is there by now. What is damage is so
                 // when it is looked at again.
                 Err(error) if before.as_ref() != Some(&error) => before = Some(error),
@@ -186,12 +236,34 @@ impl RedoLog {
         Ok(replay)
     }
 
-    /// Removes the log in `directory`, for whoever has replaced the data that it belongs to.
+    /// Where segments of other data were moved when the log was opened.
+    pub(crate) fn set_aside(&self) -> &[PathBuf] {
+        &self.set_aside
+    }
+
+    /// Whether there is a mark, which the data file may demand from now on.
+    pub(crate) fn has_mark(&self) -> bool {
+        self.chain().mark.is_some()
+    }
+
+    /// Says in the mark that no segment need be there, since all groups are folded. Nothing is appended any more.
+    ///
+    /// # Errors
+    /// Those of writing the mark.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        let mut chain = self.chain();
+        chain.stopped.get_or_insert_with(|| "the redo log is closed".to_owned());
+        let last = chain.last;
+        chain.mark.as_mut().map_or(Ok(()), |mark| mark.write(last, &[]))
+    }
+
+    /// Removes all segments and the mark, once the log is closed and the data file demands no mark.
     ///
     /// # Errors
     /// Those of removing files.
-    pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
-        segment::list(directory)?.iter().try_for_each(|(_, path)| disk::remove_if_there(path))
+    pub(crate) fn remove_all(&self) -> io::Result<()> {
+        segment::list(&self.directory)?.iter().try_for_each(|(_, path)| disk::remove_if_there(path))?;
+        disk::remove_if_there(&mark::path(&self.directory))
     }
 
     /// Writes a group and makes it durable. `sequence` is the next one.
@@ -207,6 +279,13 @@ impl RedoLog {
 
     fn write(&self, sequence: u64, group: &mut Group) -> Result<()> {
         let mut chain = self.chain_with_room_for(group.frame_len())?;
+        if chain.active.as_ref().map(|active| active.segment.life.number) != chain.marked_number {
+            let written = chain.write_mark();
+            written.map_err(|error| match self.room.io_error("write the redo log's mark", &error) {
+                error @ StoreError::DiskFull { .. } => error,
+                error => stop(&mut chain.stopped, &error),
+            })?;
+        }
         let Chain { active: Some(active), last, stopped, .. } = &mut *chain else {
             unreachable!("a segment with room was asked for");
         };
@@ -285,6 +364,12 @@ impl RedoLog {
     /// `DiskFull`, `Engine`: what was not given up will be by the next open. The log goes on all the same.
     pub(crate) fn trim(&self, folded: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut chain = self.chain();
+            chain.folded = chain.folded.max(folded);
+            let written = chain.write_mark();
+            written.map_err(|error| self.room.io_error("write the redo log's mark", &error))?;
+        }
         loop {
             let mut chain = self.chain();
             let Some(index) = chain.older.iter().position(|older| older.last <= folded) else {
@@ -323,7 +408,7 @@ impl RedoLog {
 }
 
 impl Chain {
-    fn of(survey: Survey, lengths: RangeInclusive<u64>) -> Chain {
+    fn of(survey: Survey, lengths: RangeInclusive<u64>, folded: u64) -> Chain {
         let next_number = survey.highest_number + 1;
         let mut chain = Chain {
             older: VecDeque::new(),
@@ -332,6 +417,9 @@ impl Chain {
             next_number,
             lengths,
             last: survey.last,
+            folded,
+            mark: None,
+            marked_number: None,
             stopped: None,
         };
         let active = survey.segments.iter().rposition(|surveyed| surveyed.last.is_some());
@@ -344,6 +432,20 @@ impl Chain {
             }
         }
         chain
+    }
+
+    /// Writes what must be there from now on. Segments that it does not name any more may go when this has returned, and the active one may be
+    /// written to.
+    fn write_mark(&mut self) -> io::Result<()> {
+        let folded = self.folded;
+        let older = self.older.iter().filter(|older| older.last > folded);
+        let mut listed: Vec<_> = older.map(|older| older.segment.listed(older.last)).collect();
+        listed.extend(self.active.as_ref().map(|active| active.segment.listed(active.last)));
+        if let Some(mark) = &mut self.mark {
+            mark.write(self.last, &listed)?;
+        }
+        self.marked_number = self.active.as_ref().map(|active| active.segment.life.number);
+        Ok(())
     }
 
     fn check_writes(&self) -> Result<()> {
@@ -385,6 +487,33 @@ impl Chain {
         self.next_number += 1;
         self.next_number - 1
     }
+}
+
+/// Reads what is there, and holds it against the mark, if there must be one.
+fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Survey, Option<Marked>)> {
+    let Owner { identity, folded, is_marked, .. } = *owner;
+    let failed = |error: io::Error| room.io_error("read the redo log's mark", &error);
+    let contradicted = |findings| Err(StoreError::RedoContradicted { findings });
+    let marked = match is_marked.then(|| mark::read(directory, identity)).transpose().map_err(failed)? {
+        Some(Err(damage)) => {
+            return contradicted(vec![RedoFinding { file: mark::path(directory), damage }]);
+        }
+        Some(Ok(marked)) => Some(marked),
+        None => None,
+    };
+    if let Some(marked) = &marked {
+        let findings = marked.contradictions(directory, identity, folded).map_err(failed)?;
+        if !findings.is_empty() {
+            return contradicted(findings);
+        }
+    }
+    let survey = Survey::of(directory, room, identity, folded, write)?;
+    if let Some(marked) = marked.as_ref().filter(|marked| marked.last > survey.last) {
+        let file = survey.last_file(directory);
+        let damage = RedoDamage::LastMissing { first: survey.last + 1, last: marked.last };
+        return contradicted(vec![RedoFinding { file, damage }]);
+    }
+    Ok((survey, marked))
 }
 
 impl Active {

@@ -2,18 +2,18 @@
 //! process that does not write.
 
 use crate::changing::unknown_map;
-use crate::layout::{self, FOLDED_KEY, IDENTITY_KEY, MAP_NAMES_KEY, Map, MapSpec, THROUGH_KEY};
+use crate::layout::{
+    self, FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, Map, MapSpec,
+    REPLACED_KEY, THROUGH_KEY,
+};
 use crate::lmdb::{Failure, PutKind, Txn};
-use crate::redo::{Identity, Replay};
+use crate::redo::{Identity, Owner, Replay};
 use crate::{Read, Result, StoreError};
 
 /// What the data file says about its redo log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedoFacts {
-    /// What its segments must carry.
-    pub(crate) identity: Identity,
-    /// Sequence of the last group that is in the data file.
-    pub(crate) folded: u64,
+    pub(crate) owner: Owner,
     /// How many batches were written to the data file around the log.
     written_through: u64,
     /// The maps by which the log numbers them: what [`map_names`] gave.
@@ -25,13 +25,17 @@ impl RedoFacts {
         let damaged = || StoreError::DamagedRow { map: Map::META.spec.name };
         let identity = txn.get(Map::META.index, IDENTITY_KEY)?.ok_or_else(damaged)?;
         let identity = identity.try_into().map_err(|_| damaged())?;
+        let replaced = txn.get(Map::META.index, REPLACED_KEY)?;
+        let replaced = replaced.map(|bytes| bytes.try_into().map_err(|_| damaged())).transpose()?;
         let number = |key: &[u8]| -> Result<u64> {
             let Some(bytes) = txn.get(Map::META.index, key)? else { return Ok(0) };
             Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
         };
         let (folded, written_through) = (number(FOLDED_KEY)?, number(THROUGH_KEY)?);
         let map_names = txn.get(Map::META.index, MAP_NAMES_KEY)?.unwrap_or_default().to_vec();
-        Ok(RedoFacts { identity, folded, written_through, map_names })
+        let is_marked = txn.get(Map::META.index, MARKED_KEY)?.is_some();
+        let owner = Owner { identity, replaced, folded, is_marked };
+        Ok(RedoFacts { owner, written_through, map_names })
     }
 
     /// Whether the log numbers maps as this program does.
@@ -69,6 +73,21 @@ pub(crate) fn put_identity(txn: &mut Txn) -> std::result::Result<(), Failure> {
         code: error.raw_os_error().unwrap_or(Failure::INVALID),
     })?;
     txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
+}
+
+/// Says whose place the data file takes: segments of that identity may be removed.
+pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> std::result::Result<(), Failure> {
+    txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
+}
+
+/// Demands a mark of the redo log from now on, or none. A program that knows no mark must not touch the log then.
+pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> std::result::Result<(), Failure> {
+    if is_marked {
+        txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
+        txn.put(Map::META.index, MARKED_KEY, &[1], PutKind::Set).map(drop)
+    } else {
+        txn.delete(Map::META.index, MARKED_KEY, None).map(drop)
+    }
 }
 
 /// Says how the redo log numbers maps from now on.

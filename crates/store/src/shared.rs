@@ -9,7 +9,6 @@ use crate::disk::Room;
 use crate::layout::{self, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Mode};
 use crate::pending::Pending;
-use crate::redo::RedoLog;
 use crate::{Options, Result};
 
 /// Who writes the data, and so where it is found that is not in the data file yet.
@@ -94,11 +93,9 @@ impl Drop for Shared {
         pending.close();
         // Its panic has been reported by stopping the writes.
         let _ = folder.take().map(JoinHandle::join);
-        if pending.is_folded()
-            && let Some(directory) = self.data_file.parent()
-        {
+        if pending.is_folded() {
             // What is left over is found to be folded by the next open.
-            let _ = RedoLog::remove_all(directory);
+            let _ = pending.remove_redo_log();
         }
     }
 }

@@ -248,7 +248,7 @@ fn a_data_file_of_the_format_before_is_refused_as_it_is() {
 
     // The program that wrote it must still be able to export it.
     let before = std::fs::read(&data_file).unwrap();
-    let refused = |error| matches!(error, Some(crate::OpenError::Format { found: 1, supported: 2 }));
+    let refused = |error| matches!(error, Some(crate::OpenError::Format { found: 1, supported: 3 }));
     assert!(refused(Store::open(scratch.path(), MAPS, &crate::Options::default()).err()));
     assert!(refused(Store::open_read_only(scratch.path(), MAPS).err()));
     assert!(std::fs::read(&data_file).unwrap() == before);

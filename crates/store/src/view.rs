@@ -119,9 +119,9 @@ impl View {
 
     /// Makes an overlay of the groups that are not in the data file; returns the number of the last.
     fn replay(&mut self, directory: &Path, facts: &RedoFacts) -> Result<u64> {
-        let mut replay = RedoLog::read(directory, &self.shared.room, facts.identity, facts.folded)?;
+        let mut replay = RedoLog::read(directory, &self.shared.room, &facts.owner)?;
         facts.replay(&mut self.read, &mut replay)?;
-        Ok(facts.folded + replay.group_count() as u64)
+        Ok(facts.owner.folded + replay.group_count() as u64)
     }
 
     /// Moves to the newest state of the data file.

@@ -19,6 +19,27 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
     }
 }
 
+/// Symptom: with data.mdb gone a start made an empty store and deleted the redo log, and with it acknowledged changes. Cause: the log was
+/// not of the new data file's identity. Now nothing is touched.
+#[test]
+fn a_redo_log_without_its_data_file_is_refused_and_left() {
+    let scratch = Scratch::new();
+    drop(scratch.open());
+    fs::remove_file(scratch.path().join("data.mdb")).unwrap();
+    let segment = scratch.path().join("redo-0000000000000003");
+    fs::write(&segment, b"acknowledged changes").unwrap();
+    let check = |error: OpenError| {
+        let text = error.to_string();
+        assert!(matches!(error, OpenError::DataFileMissing { .. }), "{text}");
+        assert!(text.contains("redo-0000000000000003") && text.contains("put data.mdb back"), "{text}");
+        assert_eq!(fs::read(&segment).unwrap(), b"acknowledged changes");
+        assert!(!scratch.path().join("data.mdb").exists());
+    };
+    check(open_error(&scratch, MAPS));
+    check(store::BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap());
+    check(store::has_data_file(scratch.path()).err().unwrap());
+}
+
 #[test]
 fn a_second_open_says_who_has_the_store() {
     let scratch = Scratch::new();
@@ -53,7 +74,7 @@ fn the_directory_is_made_and_only_its_owner_may_look() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["data.mdb", "data.mdb-lock", "lock"]);
+    assert_eq!(names, ["data.mdb", "data.mdb-lock", "lock", "redo.mark"]);
 }
 
 #[test]
@@ -65,22 +86,45 @@ fn what_an_interrupted_creation_left_is_made_anew() {
     assert!(!scratch.path().join("data.new").exists());
 }
 
+/// The bytes of a data file of this format, made to say another one.
+fn with_format(mut bytes: Vec<u8>, format: u8) -> Vec<u8> {
+    let row = b"format\0\0\0\x03";
+    for at in 0..bytes.len() - row.len() {
+        if bytes[at..].starts_with(row) {
+            bytes[at + row.len() - 1] = format;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_store_of_the_format_without_a_mark_is_opened_and_becomes_one_with_it() {
+    let scratch = Scratch::new();
+    drop(scratch.open());
+    let file = scratch.path().join("data.mdb");
+    let old = with_format(fs::read(&file).unwrap(), 2);
+    assert!(old != fs::read(&file).unwrap());
+    fs::write(&file, &old).unwrap();
+    drop(Store::open_read_only(scratch.path(), MAPS).unwrap());
+    assert_eq!(fs::read(&file).unwrap(), old, "reading changes nothing");
+    let opened = scratch.open();
+    assert!(scratch.path().join("redo.mark").exists());
+    drop(opened);
+    assert!(!scratch.path().join("redo.mark").exists());
+    let bytes = fs::read(&file).unwrap();
+    assert!(with_format(bytes.clone(), 2) != bytes, "a program for format 2 refuses it");
+}
+
 #[test]
 fn another_format_is_refused_and_left_alone() {
     let scratch = Scratch::new();
     drop(scratch.open());
     let file = scratch.path().join("data.mdb");
-    let mut bytes = fs::read(&file).unwrap();
-    let row = b"format\0\0\0\x02";
-    for at in 0..bytes.len() - row.len() {
-        if bytes[at..].starts_with(row) {
-            bytes[at + row.len() - 1] = 77;
-        }
-    }
+    let bytes = with_format(fs::read(&file).unwrap(), 77);
     fs::write(&file, &bytes).unwrap();
     let error = open_error(&scratch, MAPS);
-    assert!(matches!(error, OpenError::Format { found: 77, supported: 2 }), "{error:?}");
-    assert_eq!(error.to_string(), "the store has format 77, this program reads format 2");
+    assert!(matches!(error, OpenError::Format { found: 77, supported: 3 }), "{error:?}");
+    assert_eq!(error.to_string(), "the store has format 77, this program reads format 3");
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 

@@ -118,22 +118,25 @@ fn head_crc(life: &Life, head: &[u8]) -> u32 {
 }
 
 /// The first complete frame of `life` that begins at `from`, a block's start, or behind it. The segment has `length` bytes, of which `read` fills
-/// a buffer from an offset on. Memory: one chunk, whatever the bytes say.
+/// a buffer from an offset on. `torn` is given each head before it that is whole and has no whole payload behind it. Memory: one chunk, whatever
+/// the bytes say.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,
     length: u64,
     read: &mut impl FnMut(&mut [u8], u64) -> io::Result<()>,
+    torn: &mut dyn FnMut(&Found),
 ) -> io::Result<Option<Found>> {
     let mut block = [0; BLOCK_LEN];
     let mut offset = from;
     while length.saturating_sub(offset) >= BLOCK_LEN as u64 {
         read(&mut block, offset)?;
-        if let Some(found) = parse_head(life, &block, offset)
-            && found.payload_len <= length - found.payload_at()
-            && payload_crc(&found, &block, read)? == found.payload_crc
-        {
-            return Ok(Some(found));
+        if let Some(found) = parse_head(life, &block, offset) {
+            let fits = found.payload_len <= length - found.payload_at();
+            if fits && payload_crc(&found, &block, read)? == found.payload_crc {
+                return Ok(Some(found));
+            }
+            torn(&found);
         }
         offset += BLOCK_LEN as u64;
     }

@@ -3,13 +3,17 @@
 //! Whether it is whole is told by the sequence numbers alone. A place without a complete frame is what a power cut or a full disk has left of
 //! a group that nobody was told about, as long as the next frame, wherever it is, has the next number. If that frame has a higher number, the
 //! group in between was acknowledged and is lost: damage. Groups that are folded need not be there.
+//!
+//! A head that is whole proves as much without its payload: a group is written when the one before it is durable. So only the group behind the last
+//! whole one may be torn. A torn group whose number was given to another one later, after a crash, proves nothing that the other does not.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, BLOCK_LEN, Found, Header, Identity};
+use super::frame::{self, BLOCK_LEN, Found, Header, Identity, Life};
 use super::group::{Change, decode};
+use super::mark;
 use super::segment::{self, Segment};
 use crate::disk::Room;
 use crate::error::RedoDamage;
@@ -32,8 +36,8 @@ pub(crate) struct Survey {
     pub(crate) segments: Vec<Surveyed>,
     /// Segments that were being made or used again when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
-    /// Segments of other data.
-    pub(crate) foreign: Vec<PathBuf>,
+    /// Segments of other data, and of which.
+    pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in a name.
     pub(crate) highest_number: u64,
     /// Sequence of the last group, or that up to which all are folded, if that is higher.
@@ -41,6 +45,10 @@ pub(crate) struct Survey {
     /// The groups above `folded`: the index of their segment, and their place.
     groups: Vec<(usize, Found)>,
     folded: u64,
+    /// Of the groups whose head is whole and whose payload is not the one with the highest sequence: its segment and that sequence.
+    torn: Option<(PathBuf, u64)>,
+    /// Of the segments with another's name that with the last group: its path, the number in its header, and that sequence.
+    misnamed: Option<(PathBuf, u64, u64)>,
     /// The last group's segment and the place behind it.
     behind_last: Option<(PathBuf, u64)>,
 }
@@ -63,6 +71,8 @@ impl Survey {
             last: folded,
             groups: Vec::new(),
             folded,
+            torn: None,
+            misnamed: None,
             behind_last: None,
         };
         for (number, path) in segment::list(directory).map_err(&failed)? {
@@ -70,20 +80,44 @@ impl Survey {
             let segment = Segment::open(path, identity, number, write).map_err(&failed)?;
             match header_of(&segment).map_err(&failed)? {
                 Some(Header::Of(life)) if life == segment.life => survey.add(segment, room)?,
-                Some(Header::Of(life)) if life.identity != identity => survey.foreign.push(segment.path),
+                Some(Header::Of(life)) if life.identity != identity => {
+                    survey.foreign.push((segment.path, life.identity));
+                }
                 Some(Header::Version(version)) => {
                     return Err(damaged(&segment.path, 0, RedoDamage::Version(version)));
                 }
-                Some(Header::Of(_)) | None => survey.add_unfinished(segment, room)?,
+                Some(Header::Of(life)) => {
+                    survey.add_misnamed(&segment, life, room)?;
+                    survey.add_unfinished(segment, room)?;
+                }
+                None => survey.add_unfinished(segment, room)?,
             }
         }
+        survey.check_torn()?;
+        survey.check_misnamed()?;
         Ok(survey)
+    }
+
+    /// Whether the group before each torn one is there.
+    fn check_torn(&self) -> Result<()> {
+        match &self.torn {
+            Some((path, sequence)) if sequence.saturating_sub(1) > self.last => {
+                let damage = RedoDamage::Missing { first: self.last + 1, last: sequence - 1 };
+                let behind_last = self.behind_last.clone();
+                let (path, offset) = behind_last.unwrap_or_else(|| (path.clone(), FIRST_FRAME_AT));
+                Err(damaged(&path, offset, damage))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn add(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let failed = unreadable(room);
         let mut surveyed = Surveyed { segment, last: None, end: FIRST_FRAME_AT };
-        while let Some(found) = frame_in(&surveyed.segment, surveyed.end).map_err(&failed)? {
+        let mut torn = self.torn.as_ref().map_or(0, |(_, sequence)| *sequence);
+        let before = torn;
+        let mut note = |found: &Found| torn = torn.max(found.sequence);
+        while let Some(found) = frame_in(&surveyed.segment, surveyed.end, &mut note).map_err(&failed)? {
             self.check_order(&surveyed, &found)?;
             surveyed.end = found.end();
             // A group that is there twice was written once more after a restart: the same.
@@ -93,6 +127,9 @@ impl Survey {
             surveyed.last = Some(found.sequence);
             self.last = self.last.max(found.sequence);
             self.behind_last = Some((surveyed.segment.path.clone(), surveyed.end));
+        }
+        if torn > before {
+            self.torn = Some((surveyed.segment.path.clone(), torn));
         }
         self.segments.push(surveyed);
         Ok(())
@@ -123,17 +160,48 @@ impl Survey {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it was to become one.
-    fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
+    /// A segment that was about to be used again has nothing that is not folded; with groups that are nowhere else it has been given another's
+    /// name. Torn groups do not count: one that is passed over may have such a group, whose number another has got.
+    fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
+        let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
-        while let Some(found) = frame_in(&segment, from).map_err(unreadable(room))? {
-            if found.sequence > self.folded {
-                return Err(damaged(&segment.path, 0, RedoDamage::Header));
+        while let Some(found) = frame_in(&named, from, &mut |_| ()).map_err(unreadable(room))? {
+            if self.misnamed.as_ref().is_none_or(|(_, _, sequence)| *sequence < found.sequence) {
+                self.misnamed = Some((segment.path.clone(), life.number, found.sequence));
             }
             from = found.end();
         }
+        Ok(())
+    }
+
+    fn check_misnamed(&self) -> Result<()> {
+        match &self.misnamed {
+            Some((path, number, sequence)) if *sequence > self.last => {
+                Err(damaged(path, 0, RedoDamage::Misnamed { number: *number }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it was to become one.
+    fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
+        let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
+        loop {
+            let mut torn = |found: &Found| highest = highest.max(found.sequence);
+            let Some(found) = frame_in(&segment, from, &mut torn).map_err(unreadable(room))? else { break };
+            highest = highest.max(found.sequence);
+            from = found.end();
+        }
+        if highest > self.folded {
+            return Err(damaged(&segment.path, 0, RedoDamage::Header));
+        }
         self.unfinished.push(segment.path);
         Ok(())
+    }
+
+    /// Where the last group is that was found, or else the mark of the log in `directory`.
+    pub(crate) fn last_file(&self, directory: &Path) -> PathBuf {
+        self.behind_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
     /// The groups above `folded`, to be read.
@@ -157,9 +225,9 @@ fn header_of(segment: &Segment) -> io::Result<Option<Header>> {
     Ok(frame::parse_header(&block))
 }
 
-fn frame_in(segment: &Segment, from: u64) -> io::Result<Option<Found>> {
+fn frame_in(segment: &Segment, from: u64, torn: &mut dyn FnMut(&Found)) -> io::Result<Option<Found>> {
     let mut read = |buffer: &mut [u8], offset| segment.file.read_exact_at(buffer, offset);
-    frame::next_frame(&segment.life, from, segment.length, &mut read)
+    frame::next_frame(&segment.life, from, segment.length, &mut read, torn)
 }
 
 fn unreadable(room: &Room) -> impl Fn(io::Error) -> StoreError {

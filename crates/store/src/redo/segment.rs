@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::frame::{self, BLOCK_LEN, Identity, Life};
+use super::mark::Listed;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
@@ -65,6 +66,11 @@ impl Segment {
         let file = OpenOptions::new().read(true).write(write).open(&path)?;
         let length = file.metadata()?.len();
         Ok(Segment { path, file: Arc::new(file), life: Life { identity, number }, length })
+    }
+
+    /// The segment as the mark names it, with groups up to `last`.
+    pub(crate) fn listed(&self, last: u64) -> Listed {
+        Listed { number: self.life.number, length: self.length, last }
     }
 
     /// Writes at `offset` and makes it durable.

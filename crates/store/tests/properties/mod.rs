@@ -53,7 +53,7 @@ fn frames(segment: &[u8]) -> Vec<Found> {
         Ok(())
     };
     let (mut found, mut from) = (Vec::new(), 0);
-    while let Ok(Some(next)) = frame::next_frame(&LIFE, from, segment.len() as u64, &mut read) {
+    while let Ok(Some(next)) = frame::next_frame(&LIFE, from, segment.len() as u64, &mut read, &mut |_| ()) {
         from = next.end();
         found.push(next);
     }

@@ -12,8 +12,8 @@ use std::process::{Command, Output};
 use fastrand::Rng;
 use powercut::{FailKind, PowerCut, discard_unsynced};
 
-use super::super::{Change, Group, RedoLog};
-use super::{Groups, IDENTITY, LEN_MAX, LEN_MIN, Scratch, groups_of, room};
+use super::super::{Change, Group, Owner, RedoLog};
+use super::{Groups, LEN_MAX, LEN_MIN, Scratch, groups_of, owner, room};
 use crate::disk::Room;
 use crate::{Result, StoreError};
 
@@ -57,7 +57,14 @@ fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
 
 fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     let lengths = LEN_MIN..=LEN_MAX;
-    let (log, replay) = RedoLog::open_with(directory, room, IDENTITY, folded(directory), lengths)?;
+    // The data file demands a mark once it was opened with one.
+    let marked_file = folded_file(directory).with_extension("marked");
+    let is_marked = marked_file.exists();
+    let owner = Owner { is_marked, ..owner(folded(directory)) };
+    let (log, replay) = RedoLog::open_with(directory, room, &owner, lengths)?;
+    if log.has_mark() {
+        fs::write(marked_file, b"1").unwrap();
+    }
     Ok((log, groups_of(replay)?))
 }
 

@@ -1,0 +1,197 @@
+//! The mark: what the log must have at least, written down apart from it, so that a segment that vanishes is missed.
+//!
+//! ```text
+//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher count is the mark
+//!
+//!     slot      0   8  "pandoMRK"                     36   8  sequence of the last group
+//!               8   4  version, 1                     44   4  count of segments, n
+//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the last group (8)
+//!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
+//! ```
+//!
+//! It is written before the first group of a segment, when groups are folded and before any segment is given up, and when the log is closed. It
+//! names the segments with groups that are not folded, and the active one. So at any time what it names is there: it becomes true before
+//! it is written as far as it demands something, and demands no more before a segment goes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::frame::{self, BLOCK_LEN, Header, Identity, Life, take};
+use crate::disk::Room;
+use crate::error::{RedoDamage, RedoFinding};
+use crate::layout::{self, MARK_FILE};
+
+const MAGIC: &[u8; 8] = b"pandoMRK";
+const VERSION: u32 = 1;
+const SLOT_LEN: usize = BLOCK_LEN;
+const HEAD_LEN: usize = 48;
+const LISTED_LEN: usize = 24;
+const CRC_LEN: usize = 4;
+/// Segments that a slot has room for. Where there are more, the newest are named.
+const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
+
+/// A segment that must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) number: u64,
+    /// Its size in bytes.
+    pub(crate) length: u64,
+    /// Sequence of its last group that is known to be durable, 0 if there is none.
+    pub(crate) last: u64,
+}
+
+/// What a mark says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marked {
+    /// How many marks were written before, and this one.
+    pub(crate) count: u64,
+    /// Sequence of the last group that is known to be durable.
+    pub(crate) last: u64,
+    /// The active segment is the last of them.
+    pub(crate) segments: Vec<Listed>,
+}
+
+/// The file of the mark, open for writing.
+pub(crate) struct Mark {
+    file: File,
+    identity: Identity,
+    count: u64,
+}
+
+pub(crate) fn path(directory: &Path) -> PathBuf {
+    directory.join(MARK_FILE)
+}
+
+/// Reads the mark for the data of `identity`. The error is a system's, or says what is wrong with the mark.
+pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Marked, RedoDamage>> {
+    let bytes = match fs::read(path(directory)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(RedoDamage::MarkMissing)),
+        Err(error) => return Err(error),
+    };
+    let slots = bytes.chunks(SLOT_LEN).take(2).filter_map(|slot| parse(slot, identity));
+    Ok(slots.max_by_key(|marked| marked.count).ok_or(RedoDamage::Mark))
+}
+
+impl Mark {
+    /// Opens the file whose newest slot says `marked`.
+    pub(crate) fn open(directory: &Path, identity: Identity, marked: &Marked) -> io::Result<Mark> {
+        let file = OpenOptions::new().read(true).write(true).open(path(directory))?;
+        Ok(Mark { file, identity, count: marked.count })
+    }
+
+    /// Makes the file, or makes it empty: for a data file that does not demand it yet. Durable with its name.
+    pub(crate) fn create(directory: &Path, room: &Room, identity: Identity) -> io::Result<Mark> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(path(directory))?;
+        file.write_all_at(&[0; 2 * SLOT_LEN], 0)?;
+        file.sync_all()?;
+        room.sync_directory()?;
+        Ok(Mark { file, identity, count: 0 })
+    }
+
+    /// Writes over the older slot. Durable when it returns; after an error either mark may be read, and the next one goes to the same place.
+    pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
+        let count = self.count + 1;
+        let newest = &segments[segments.len().saturating_sub(SEGMENTS_MAX)..];
+        let slot = seal(self.identity, count, last, newest);
+        self.file.write_all_at(&slot, count % 2 * SLOT_LEN as u64)?;
+        self.file.sync_data()?;
+        self.count = count;
+        Ok(())
+    }
+}
+
+fn seal(identity: Identity, count: u64, last: u64, segments: &[Listed]) -> Vec<u8> {
+    let mut slot = Vec::with_capacity(SLOT_LEN);
+    slot.extend_from_slice(MAGIC);
+    slot.extend_from_slice(&VERSION.to_be_bytes());
+    slot.extend_from_slice(&identity);
+    slot.extend_from_slice(&count.to_be_bytes());
+    slot.extend_from_slice(&last.to_be_bytes());
+    slot.extend_from_slice(&(segments.len() as u32).to_be_bytes());
+    for segment in segments {
+        for number in [segment.number, segment.length, segment.last] {
+            slot.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+    slot.extend_from_slice(&crc32c::crc32c(&slot).to_le_bytes());
+    slot.resize(SLOT_LEN, 0);
+    slot
+}
+
+fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
+    let mut rest = slot;
+    let magic: [u8; 8] = take(&mut rest)?;
+    let version = u32::from_be_bytes(take(&mut rest)?);
+    let found: Identity = take(&mut rest)?;
+    let count = u64::from_be_bytes(take(&mut rest)?);
+    let last = u64::from_be_bytes(take(&mut rest)?);
+    let segment_count = usize::try_from(u32::from_be_bytes(take(&mut rest)?)).ok()?;
+    if magic != *MAGIC || version != VERSION || found != identity || segment_count > SEGMENTS_MAX {
+        return None;
+    }
+    let covered = slot.get(..HEAD_LEN + segment_count * LISTED_LEN)?;
+    let mut segments = Vec::with_capacity(segment_count);
+    for _ in 0..segment_count {
+        let [number, length, last] =
+            [take(&mut rest)?, take(&mut rest)?, take(&mut rest)?].map(u64::from_be_bytes);
+        segments.push(Listed { number, length, last });
+    }
+    let intact = take(&mut rest)? == crc32c::crc32c(covered).to_le_bytes();
+    intact.then_some(Marked { count, last, segments })
+}
+
+impl Marked {
+    /// Everything in the files of the log that contradicts the mark, where all groups up to `folded` are in the data file. What is within the
+    /// segments is not looked at.
+    pub(crate) fn contradictions(
+        &self,
+        directory: &Path,
+        identity: Identity,
+        folded: u64,
+    ) -> io::Result<Vec<RedoFinding>> {
+        let mut findings = Vec::new();
+        for (index, listed) in self.segments.iter().enumerate() {
+            let is_active = index + 1 == self.segments.len();
+            if listed.last <= folded && !is_active {
+                continue;
+            }
+            let file = directory.join(layout::redo_file(listed.number));
+            if let Some(damage) = listed.contradiction(&file, identity)? {
+                findings.push(RedoFinding { file, damage });
+            }
+        }
+        Ok(findings)
+    }
+}
+
+impl Listed {
+    fn contradiction(&self, path: &Path, identity: Identity) -> io::Result<Option<RedoDamage>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(RedoDamage::SegmentMissing { last: self.last }));
+            }
+            Err(error) => return Err(error),
+        };
+        let found = file.metadata()?.len();
+        if found < self.length {
+            return Ok(Some(RedoDamage::SegmentShort { length: self.length, found }));
+        }
+        let mut block = [0; BLOCK_LEN];
+        file.read_exact_at(&mut block, 0)?;
+        Ok(match frame::parse_header(&block) {
+            Some(Header::Of(life)) if life == (Life { identity, number: self.number }) => None,
+            Some(Header::Of(life)) if life.identity == identity => {
+                Some(RedoDamage::Misnamed { number: life.number })
+            }
+            // Told by reading the segment.
+            Some(Header::Version(_)) => None,
+            Some(Header::Of(_)) | None => Some(RedoDamage::Header),
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Segments of other data: removed where the data file says that it has replaced theirs, otherwise moved out of the way, since they may be
+//! all that is left of acknowledged changes.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+
+use super::frame::{self, BLOCK_LEN, Header, Identity};
+use super::segment;
+use crate::disk::{self, Room};
+use crate::layout::SET_ASIDE_DIRECTORY;
+
+/// Moves files into the directory for what was set aside, in the data directory `directory`, and returns where they are now. Durable when it
+/// returns. Nothing that is there already is written over.
+pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let aside = directory.join(SET_ASIDE_DIRECTORY);
+    match DirBuilder::new().mode(0o700).create(&aside) {
+        Ok(()) => room.sync_directory()?,
+        Err(_) if aside.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    let mut moved = Vec::with_capacity(files.len());
+    for file in files {
+        let target = free_name(&aside, file)?;
+        fs::rename(file, &target)?;
+        moved.push(target);
+    }
+    // First where the files are, so that the power cannot take both names.
+    File::open(&aside)?.sync_all()?;
+    room.sync_directory()?;
+    Ok(moved)
+}
+
+/// The name of `file` in `aside`, with a number behind it where that is taken. The lock on the data directory keeps others away.
+fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
+    let name = file.file_name().unwrap_or_default().to_os_string();
+    let mut target = aside.join(&name);
+    let mut number = 0_u64;
+    loop {
+        match fs::symlink_metadata(&target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(target),
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        number += 1;
+        let mut numbered = name.clone();
+        numbered.push(format!(".{number}"));
+        target = aside.join(numbered);
+    }
+}
+
+/// Removes the segments of the data of `identity`, which has been replaced.
+pub(crate) fn remove_replaced(directory: &Path, identity: Identity) -> io::Result<()> {
+    for (_, path) in segment::list(directory)? {
+        let mut block = [0; BLOCK_LEN];
+        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut block, 0));
+        let header = read.ok().and_then(|()| frame::parse_header(&block));
+        if matches!(header, Some(Header::Of(life)) if life.identity == identity) {
+            disk::remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
