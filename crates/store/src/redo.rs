@@ -107,8 +107,10 @@ struct Chain {
     next_number: u64,
     /// Sizes of segments, from the first to the largest.
     lengths: RangeInclusive<u64>,
-    /// Sequence of the last group that is durable.
+    /// Sequence of the last group.
     last: u64,
+    /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be in memory only.
+    durable: u64,
     /// Sequence up to which groups are folded, as far as the log has been told.
     folded: u64,
     /// `None` where the disk had no room for one when the log was opened.
@@ -178,6 +180,10 @@ impl RedoLog {
         };
         let replay = survey.replay(room.try_clone().map_err(failed)?);
         let mut chain = Chain::of(survey, lengths, owner.folded);
+        chain.durable = match &marked {
+            Some(marked) => chain.durable.max(marked.last),
+            None => chain.durable,
+        };
         chain.mark = mark;
         let written = chain.write_mark().map_err(failed);
         match written {
@@ -207,7 +213,9 @@ impl RedoLog {
         match self.write(found.sequence, &mut group) {
             Err(StoreError::DiskFull { .. }) => {
                 let written = segment.overwrite(group.framed(&segment.life, found.sequence), found.offset);
-                written.map_err(|error| self.room.io_error("write the redo log", &error))
+                written.map_err(|error| self.room.io_error("write the redo log", &error))?;
+                self.chain().durable = found.sequence;
+                Ok(())
             }
             written => written,
         }
@@ -286,7 +294,7 @@ impl RedoLog {
                 error => stop(&mut chain.stopped, &error),
             })?;
         }
-        let Chain { active: Some(active), last, stopped, .. } = &mut *chain else {
+        let Chain { active: Some(active), last, durable, stopped, .. } = &mut *chain else {
             unreachable!("a segment with room was asked for");
         };
         let frame = group.framed(&active.segment.life, sequence);
@@ -303,7 +311,7 @@ impl RedoLog {
         }
         active.end += frame.len() as u64;
         active.last = sequence;
-        *last = sequence;
+        (*last, *durable) = (sequence, sequence);
         Ok(())
     }
 
@@ -417,6 +425,7 @@ impl Chain {
             next_number,
             lengths,
             last: survey.last,
+            durable: if survey.last > folded { survey.last - 1 } else { survey.last },
             folded,
             mark: None,
             marked_number: None,
@@ -442,7 +451,7 @@ impl Chain {
         let mut listed: Vec<_> = older.map(|older| older.segment.listed(older.last)).collect();
         listed.extend(self.active.as_ref().map(|active| active.segment.listed(active.last)));
         if let Some(mark) = &mut self.mark {
-            mark.write(self.last, &listed)?;
+            mark.write(self.durable.max(folded), &listed)?;
         }
         self.marked_number = self.active.as_ref().map(|active| active.segment.life.number);
         Ok(())
