@@ -49,6 +49,16 @@ pub enum OpenError {
         /// The names of the redo log's files in it.
         files: Vec<String>,
     },
+    /// The data file is shorter than what it says belongs to it. Nothing has been changed.
+    #[error("{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup", file.display(), needed(*expected))]
+    DataFileCut {
+        /// The data file.
+        file: PathBuf,
+        /// Its size in bytes.
+        length: u64,
+        /// What its last root page says it has; 0 if there is none.
+        expected: u64,
+    },
     /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
     #[error("map {name}: {reason}")]
     Map {
@@ -70,6 +80,10 @@ pub enum OpenError {
     /// The engine refused after the data file was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn needed(expected: u64) -> String {
+    if expected == 0 { "and cannot be empty".to_owned() } else { format!("and {expected} belong to it") }
 }
 
 fn owner(pid: Option<u32>) -> String {

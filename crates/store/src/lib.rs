@@ -67,6 +67,7 @@ mod bulk;
 mod changing;
 mod compact;
 mod courtesy;
+mod data_file;
 mod disk;
 mod error;
 mod fold;

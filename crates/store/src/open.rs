@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::data_file;
 use crate::disk::{self, Claim, Room};
 use crate::fold;
 use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN, Map, MapSpec};
@@ -325,6 +326,10 @@ impl Opening<'_> {
         room: &Room,
         held: Arc<H>,
     ) -> std::result::Result<(Env, usize), OpenError> {
+        // A file in the making is whatever it is.
+        if self.mode != Mode::Making {
+            data_file::check_length(self.data_file)?;
+        }
         let mut map_bytes = match self.options.map_bytes {
             Some(bytes) => bytes,
             None => disk::map_bytes(room.space()?.total_bytes),
