@@ -4,7 +4,7 @@
 //! `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it
 //! was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::disk;
 use crate::lmdb::Failure;
@@ -143,7 +143,7 @@ pub enum StoreError {
         damage: LogDamage,
     },
     /// The redo log does not hold what was written to it: commits that were acknowledged may be missing.
-    #[error("the redo log is damaged in {} at byte {offset}: {damage}", file.display())]
+    #[error("the redo log is damaged in {} at byte {offset}: {damage}; {}", file.display(), salvage_hint(file))]
     DamagedRedo {
         /// The segment.
         file: PathBuf,
@@ -177,6 +177,12 @@ pub enum StoreError {
         /// The engine's words for it.
         message: String,
     },
+}
+
+/// What to do about a directory in which a file of ours is missing or damaged, so that it is refused.
+pub(crate) fn salvage_hint(file: &Path) -> String {
+    let directory = file.parent().unwrap_or(file);
+    format!("`pando verify --data {} --salvage FILE.ldif` writes what is whole", directory.display())
 }
 
 /// What is wrong with a log record.

@@ -38,6 +38,7 @@
 mod frame;
 mod group;
 mod replay;
+mod salvage;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use frame::Identity;
 pub(crate) use group::{Change, Group};
 pub(crate) use replay::Replay;
+pub(crate) use salvage::Findings;
+pub use salvage::{Trouble, TroubleKind};
 
 use crate::disk::{self, Room};
 use crate::{Result, StoreError};
