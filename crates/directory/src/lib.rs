@@ -41,6 +41,7 @@ pub mod passwords;
 pub mod read_ahead;
 pub mod record;
 pub mod rows;
+pub mod salvage;
 pub mod search;
 pub mod settings;
 pub mod stored_values;

@@ -15,6 +15,7 @@ mod ldif;
 mod online;
 mod output;
 mod passwd;
+mod salvage;
 mod serve;
 mod settings;
 mod verify;

@@ -150,8 +150,8 @@ impl Connection {
         self.session.number()
     }
 
-    /// The kernel says that both directions are closed: nobody reads an answer. A bind that is under way is given up (RFC 4511
-    /// section 3.1).
+    /// The kernel says that both directions are closed: nobody reads an answer. What is under way is given up (RFC 4511 section
+    /// 3.1), changes that are with the writer apart.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
@@ -164,7 +164,7 @@ impl Connection {
 
     /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
-        if self.broken && self.session.is_binding() {
+        if self.broken {
             return Turn::Close;
         }
         if let Phase::Lingering { .. } = self.phase {

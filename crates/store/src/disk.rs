@@ -220,7 +220,7 @@ fn write_owner(file: &File) -> io::Result<()> {
 }
 
 /// The process id in the lock file. `None` also while the owner is about to write it.
-fn owner(file: &mut File) -> Option<u32> {
+pub(crate) fn owner(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(16).read_to_string(&mut text).ok()?;
     text.strip_suffix('\n')?.parse().ok()

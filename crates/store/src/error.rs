@@ -4,7 +4,7 @@
 //! `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it
 //! was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::disk;
 use crate::lmdb::Failure;
@@ -169,7 +169,7 @@ pub enum StoreError {
         damage: LogDamage,
     },
     /// The redo log does not hold what was written to it: commits that were acknowledged may be missing.
-    #[error("the redo log is damaged in {} at byte {offset}: {damage}", file.display())]
+    #[error("the redo log is damaged in {} at byte {offset}: {damage}; {}", file.display(), salvage_hint(file))]
     DamagedRedo {
         /// The segment.
         file: PathBuf,
@@ -179,7 +179,7 @@ pub enum StoreError {
         damage: RedoDamage,
     },
     /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are missing.
-    #[error("the redo log lacks acknowledged changes: {}", listed(findings))]
+    #[error("the redo log lacks acknowledged changes: {}; {}", listed(findings), hint(findings))]
     RedoContradicted {
         /// Everything that does not agree.
         findings: Vec<RedoFinding>,
@@ -209,6 +209,16 @@ pub enum StoreError {
         /// The engine's words for it.
         message: String,
     },
+}
+
+fn hint(findings: &[RedoFinding]) -> String {
+    findings.first().map(|finding| salvage_hint(&finding.file)).unwrap_or_default()
+}
+
+/// What to do about a directory in which a file of ours is missing or damaged, so that it is refused.
+pub(crate) fn salvage_hint(file: &Path) -> String {
+    let directory = file.parent().unwrap_or(file);
+    format!("`pando verify --data {} --salvage FILE.ldif` writes what is whole", directory.display())
 }
 
 /// What is wrong with a log record.

@@ -53,7 +53,7 @@
 //! | a build in bulk is killed, fails, or finds the disk full | the old data is there as it was; the next open removes what is left over |
 //! | another process opens the store | `InUse` with the owner's process id |
 //! | a fold finds the disk full | it is tried again; what is pending stays visible and durable; batches get `DiskFull` when no more can be pending |
-//! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed |
+//! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed. [`salvage`] reads what is whole |
 //! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let others have the core, and starts one thread, which folds. The on-disk format is drawn in
@@ -86,6 +86,7 @@ mod redo;
 mod replay;
 mod row_buffer;
 mod run;
+mod salvage;
 mod scan;
 mod shared;
 mod sorter;
@@ -118,7 +119,9 @@ pub use observer::{Event, Observer};
 pub use open::{Facts, Options, Store, has_data_file};
 pub use read::Read;
 pub use read_only::ReadOnlyStore;
+pub use redo::{Trouble, TroubleKind};
 pub use run::temporary_file;
+pub use salvage::{LeftOut, Salvage, salvage};
 pub use scan::{Direction, KeyRange, KeyScan, Scan};
 pub use sorter::{Sorted, Sorter};
 pub use view::View;

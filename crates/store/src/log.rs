@@ -36,7 +36,7 @@ pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
 }
 
 /// The record in a frame.
-fn unframe(position: Position, frame: &[u8]) -> std::result::Result<&[u8], LogDamage> {
+pub(crate) fn unframe(position: Position, frame: &[u8]) -> std::result::Result<&[u8], LogDamage> {
     let (head, record) = frame.split_first_chunk::<HEAD_LEN>().ok_or(LogDamage::Short)?;
     let [version, stored @ ..] = *head;
     if version != FRAME_VERSION {

@@ -42,6 +42,7 @@ mod frame;
 mod group;
 mod mark;
 mod replay;
+mod salvage;
 mod segment;
 mod set_aside;
 #[cfg(test)]
@@ -57,6 +58,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use frame::Identity;
 pub(crate) use group::{Change, Group};
 pub(crate) use replay::Replay;
+pub(crate) use salvage::Findings;
+pub use salvage::{Trouble, TroubleKind};
 pub(crate) use set_aside::remove_replaced;
 
 use crate::disk::{self, Room};

@@ -143,7 +143,7 @@ pub(crate) fn next_frame(
     Ok(None)
 }
 
-fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found> {
+pub(super) fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found> {
     let mut rest = block;
     let covered = block.get(..HEAD_CRC_AT)?;
     let magic: [u8; 4] = take(&mut rest)?;

@@ -206,13 +206,8 @@ impl Survey {
 
     /// The groups above `folded`, to be read.
     pub(crate) fn replay(&self, room: Room) -> Replay {
-        Replay {
-            segments: self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect(),
-            groups: self.groups.clone(),
-            next: 0,
-            payload: Vec::new(),
-            room,
-        }
+        let segments = self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect();
+        Replay::of_groups(segments, self.groups.clone(), room)
     }
 }
 
@@ -257,6 +252,11 @@ pub(crate) struct ReplayedGroup<'r> {
 }
 
 impl Replay {
+    /// These groups, each with the index of its segment.
+    pub(super) fn of_groups(segments: Vec<Segment>, groups: Vec<(usize, Found)>, room: Room) -> Replay {
+        Replay { segments, groups, next: 0, payload: Vec::new(), room }
+    }
+
     /// How many groups there are, those read already among them.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len()

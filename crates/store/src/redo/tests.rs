@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod power_cut;
+mod salvage;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,0 +1,462 @@
+//! Reading a log that is damaged, to save what is whole.
+//!
+//! Where [`Survey`](super::replay::Survey) refuses, this goes on, and keeps apart what it finds:
+//!
+//! ```text
+//!   folded | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
+//!            whole      missing             behind  in doubt
+//! ```
+//!
+//! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before it. Everything that
+//! follows the first gap is *behind* it: it can be read, and yet not be made, since rows are absolute and say nothing about what they rest on. An
+//! intact head without its payload proves that the groups before it were durable; the highest such group is in doubt, because it may have
+//! been in the making when the power went.
+//!
+//! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed less than the
+//! frames, which carry their segment's number and the identity themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::Owner;
+use super::frame::{self, BLOCK_LEN, Found, Header, Identity, Life};
+use super::group::{Change, decode};
+use super::mark;
+use super::replay::Replay;
+use super::segment::{self, Segment};
+use crate::Result;
+use crate::disk::Room;
+use crate::error::RedoDamage;
+use crate::layout;
+
+const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
+
+/// Something that is not as it was written, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The segment.
+    pub file: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// What is wrong there.
+    pub what: TroubleKind,
+}
+
+/// What is wrong at a place of a damaged redo log.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TroubleKind {
+    /// Groups stand behind a header that is none.
+    #[error("the segment's header is damaged, its groups are read all the same")]
+    Header,
+    /// The file's name has another number than its header.
+    #[error("by its header it is segment {0}, its groups are read all the same")]
+    Renamed(u64),
+    /// The segment has another identity than the data file.
+    #[error("the segment belongs to other data and is not read")]
+    Foreign,
+    /// The header is of a format that this program does not read.
+    #[error("format version {0} is unknown, the segment is not read")]
+    Version(u32),
+    /// The mark, which says what must be there, is missing or damaged: the newest segments may be missing and nothing tells.
+    #[error("{0}; without it nobody can tell whether the newest segments are there")]
+    Mark(String),
+    /// A segment that must be there is not, or not all of it.
+    #[error("{0}")]
+    Lost(String),
+    /// The system does not read the file.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    /// The head of a group is there, its payload is not.
+    #[error("group {0} is not whole")]
+    NotWhole(u64),
+    /// The bytes of a group are those that were written and yet no changes.
+    #[error("group {0} holds something that is no change")]
+    NotAChange(u64),
+    /// A group stands behind a later one and is not the same as the one that has its number.
+    #[error("group {found} stands behind group {last}")]
+    Order {
+        /// The later one.
+        last: u64,
+        /// The one behind it.
+        found: u64,
+    },
+}
+
+impl TroubleKind {
+    /// Whether groups may have been there that are counted nowhere.
+    fn hides_groups(&self) -> bool {
+        matches!(
+            self,
+            TroubleKind::Version(_)
+                | TroubleKind::Unreadable(_)
+                | TroubleKind::Mark(_)
+                | TroubleKind::Lost(_)
+        )
+    }
+}
+
+/// Where a group is: the index of its segment, and its frame.
+type Place = (usize, Found);
+
+/// What a log holds, damaged or not.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    segments: Vec<Segment>,
+    /// The groups above the folded one that follow each other without a gap.
+    whole: Vec<Place>,
+    /// Those that can be read behind it, in the order of their numbers.
+    behind: Vec<Place>,
+    /// Numbers of groups that were durable and cannot be read.
+    pub(crate) missing: Vec<RangeInclusive<u64>>,
+    /// The group of which nobody can tell whether it was ever durable.
+    pub(crate) in_doubt: Option<u64>,
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+/// A segment in which a life's frames may be.
+struct Candidate {
+    index: usize,
+    life: Life,
+    /// What is wrong with the file if there are groups in it.
+    trouble: Option<TroubleKind>,
+}
+
+/// The groups of one identity in the order in which they were written.
+#[derive(Default)]
+struct Scanned {
+    /// With whether their payload is one of changes.
+    groups: Vec<(Place, bool)>,
+    /// Heads whose payload is not there.
+    torn: Vec<Place>,
+}
+
+impl Findings {
+    /// Reads the segments in `directory` that belong to the data of `owner`. Changes nothing.
+    ///
+    /// # Errors
+    /// `Engine`: the directory cannot be read.
+    pub(crate) fn of(directory: &Path, room: &Room, owner: &Owner) -> Result<Findings> {
+        let (mut findings, headers) = Findings::open_all(directory, room, Some(owner.identity))?;
+        let scanned = findings.scan(&headers, owner.identity);
+        findings.sort_out(scanned, Some(owner.folded));
+        if owner.is_marked {
+            findings.add_marked(directory, owner, &headers);
+        }
+        Ok(findings)
+    }
+
+    /// Adds what the mark says was durable and is nowhere: the newest segments leave no other trace.
+    fn add_marked(&mut self, directory: &Path, owner: &Owner, headers: &[Option<Header>]) {
+        let marked = match mark::read(directory, owner.identity) {
+            Ok(Ok(marked)) => marked,
+            Ok(Err(damage)) => {
+                return self.trouble(mark::path(directory), 0, TroubleKind::Mark(damage.to_string()));
+            }
+            Err(error) => {
+                return self.trouble(mark::path(directory), 0, TroubleKind::Unreadable(error.to_string()));
+            }
+        };
+        match marked.contradictions(directory, owner.identity, owner.folded) {
+            Ok(findings) => {
+                let is_elsewhere = |file: &Path| {
+                    let number = file.file_name().and_then(layout::redo_number);
+                    let lives = headers.iter().flatten();
+                    lives
+                        .clone()
+                        .any(|header| matches!(header, Header::Of(life) if Some(life.number) == number))
+                };
+                // Of others it was told what is in them.
+                let is_lost = |damage: &RedoDamage| {
+                    matches!(damage, RedoDamage::SegmentMissing { .. } | RedoDamage::SegmentShort { .. })
+                };
+                let lost = findings.into_iter().filter(|found| is_lost(&found.damage));
+                for found in lost.filter(|found| !is_elsewhere(&found.file)) {
+                    self.trouble(found.file, 0, TroubleKind::Lost(found.damage.to_string()));
+                }
+            }
+            Err(error) => {
+                self.trouble(directory.to_owned(), 0, TroubleKind::Unreadable(error.to_string()));
+            }
+        }
+        let places = self.whole.iter().chain(&self.behind).map(|(_, found)| found.sequence);
+        let missing = self.missing.iter().map(|numbers| *numbers.end());
+        let known = places.chain(missing).chain([owner.folded]).max().unwrap_or(0);
+        self.miss(known + 1, marked.last + 1);
+        if self.in_doubt.is_some_and(|in_doubt| in_doubt <= marked.last) {
+            self.in_doubt = None;
+        }
+    }
+
+    /// Reads all segments in `directory`, for whoever has no data file to which they could be added: all groups are behind.
+    ///
+    /// # Errors
+    /// `Engine`: the directory cannot be read.
+    pub(crate) fn without_data(directory: &Path, room: &Room) -> Result<Findings> {
+        let (mut findings, headers) = Findings::open_all(directory, room, None)?;
+        let mut identities: Vec<Identity> = Vec::new();
+        for header in headers.iter().flatten() {
+            if let Header::Of(life) = header
+                && !identities.contains(&life.identity)
+            {
+                identities.push(life.identity);
+            }
+        }
+        for identity in identities {
+            let scanned = findings.scan(&headers, identity);
+            findings.sort_out(scanned, None);
+        }
+        Ok(findings)
+    }
+
+    /// Opens the files with a segment's name, and reads their headers.
+    fn open_all(
+        directory: &Path,
+        room: &Room,
+        identity: Option<Identity>,
+    ) -> Result<(Findings, Vec<Option<Header>>)> {
+        let failed = |error: io::Error| room.io_error("read the redo log", &error);
+        let (mut findings, mut headers) = (Findings::default(), Vec::new());
+        for (number, path) in segment::list(directory).map_err(failed)? {
+            let segment = match Segment::open(path.clone(), identity.unwrap_or_default(), number, false) {
+                Ok(segment) => segment,
+                Err(error) => {
+                    findings.trouble(path, 0, TroubleKind::Unreadable(error.to_string()));
+                    continue;
+                }
+            };
+            let mut block = [0; BLOCK_LEN];
+            let header = match segment.file.read_exact_at(&mut block, 0) {
+                Ok(()) => frame::parse_header(&block),
+                // What is wrong is told with the blocks that follow.
+                Err(_) => None,
+            };
+            match header {
+                Some(Header::Version(version)) => {
+                    findings.trouble(path, 0, TroubleKind::Version(version));
+                }
+                Some(Header::Of(life)) if identity.is_some_and(|identity| life.identity != identity) => {
+                    findings.trouble(path, 0, TroubleKind::Foreign);
+                }
+                _ => {}
+            }
+            findings.segments.push(segment);
+            headers.push(header);
+        }
+        Ok((findings, headers))
+    }
+
+    fn trouble(&mut self, file: PathBuf, offset: u64, what: TroubleKind) {
+        self.troubles.push(Trouble { file, offset, what });
+    }
+
+    /// Finds the groups of an identity.
+    fn scan(&mut self, headers: &[Option<Header>], identity: Identity) -> Scanned {
+        let mut candidates = Vec::new();
+        for (index, (segment, header)) in self.segments.iter().zip(headers).enumerate() {
+            let number = segment.life.number;
+            let by_name = Life { identity, number };
+            match header {
+                Some(Header::Version(_)) => {}
+                Some(Header::Of(life)) if life.identity != identity => {}
+                Some(Header::Of(life)) => {
+                    let trouble = (life.number != number).then_some(TroubleKind::Renamed(life.number));
+                    candidates.push(Candidate { index, life: *life, trouble });
+                    if life.number != number {
+                        candidates.push(Candidate {
+                            index,
+                            life: by_name,
+                            trouble: Some(TroubleKind::Header),
+                        });
+                    }
+                }
+                None => {
+                    candidates.push(Candidate { index, life: by_name, trouble: Some(TroubleKind::Header) });
+                }
+            }
+        }
+        candidates.sort_by_key(|candidate| candidate.life.number);
+        let mut scanned = Scanned::default();
+        for candidate in candidates {
+            self.scan_segment(candidate, &mut scanned);
+        }
+        scanned
+    }
+
+    fn scan_segment(&mut self, candidate: Candidate, scanned: &mut Scanned) {
+        let Candidate { index, life, trouble } = candidate;
+        let segment = self.segments[index].clone();
+        let (mut block, mut payload) = ([0; BLOCK_LEN], Vec::new());
+        let (mut offset, mut unreadable, mut has_groups) = (FIRST_FRAME_AT, None, false);
+        while segment.length.saturating_sub(offset) >= BLOCK_LEN as u64 {
+            if let Err(error) = segment.file.read_exact_at(&mut block, offset) {
+                block.fill(0);
+                unreadable.get_or_insert((offset, error));
+            }
+            let Some(found) = frame::parse_head(&life, &block, offset) else {
+                offset += BLOCK_LEN as u64;
+                continue;
+            };
+            has_groups = true;
+            match read_payload(&segment, &found, &mut payload) {
+                Ok(true) => {
+                    let is_changes = decode(&payload).all(|change| change.is_ok());
+                    scanned.groups.push(((index, found), is_changes));
+                    offset = found.end();
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    unreadable.get_or_insert((offset, error));
+                }
+            }
+            scanned.torn.push((index, found));
+            offset += BLOCK_LEN as u64;
+        }
+        if let Some((offset, error)) = unreadable {
+            self.trouble(segment.path.clone(), offset, TroubleKind::Unreadable(error.to_string()));
+        }
+        if let Some(trouble) = trouble.filter(|_| has_groups) {
+            self.trouble(segment.path, 0, trouble);
+        }
+    }
+
+    /// Decides what each group of one identity is. Without a data file, which `folded` is of, none is whole.
+    fn sort_out(&mut self, scanned: Scanned, folded: Option<u64>) {
+        let mut last = folded.unwrap_or(0);
+        let mut gap = folded.is_none();
+        // What is known of each number, to tell a group that was written twice from another one.
+        let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+        let (mut behind, mut broken) = (Vec::new(), BTreeSet::new());
+        for (place, is_changes) in scanned.groups {
+            let found = place.1;
+            let form = (found.payload_len, found.payload_crc);
+            if folded.is_some_and(|folded| found.sequence <= folded)
+                || known.get(&found.sequence) == Some(&form)
+            {
+                continue;
+            }
+            let file = || self.segments[place.0].path.clone();
+            if !is_changes {
+                gap = true;
+                broken.insert(found.sequence);
+                self.trouble(file(), found.offset, TroubleKind::NotAChange(found.sequence));
+                continue;
+            }
+            if !gap && found.sequence <= last {
+                let what = TroubleKind::Order { last, found: found.sequence };
+                self.trouble(file(), found.offset, what);
+            }
+            gap |= found.sequence != last + 1;
+            known.insert(found.sequence, form);
+            if gap {
+                behind.push(place);
+            } else {
+                last = found.sequence;
+                self.whole.push(place);
+            }
+        }
+        behind.sort_by_key(|(_, found)| found.sequence);
+        self.count_missing(&behind, &scanned.torn, &broken, folded.map(|_| last));
+        self.behind.append(&mut behind);
+    }
+
+    /// Finds the numbers that must have been there. `last` is that of the last whole group, `None` where nobody knows with which they begin.
+    fn count_missing(&mut self, behind: &[Place], torn: &[Place], broken: &BTreeSet<u64>, last: Option<u64>) {
+        let first = behind.first().map(|(_, found)| found.sequence);
+        let mut next = match (last, first.or_else(|| broken.first().copied())) {
+            (Some(last), _) => last + 1,
+            (None, Some(first)) => first,
+            (None, None) => return,
+        };
+        let mut readable = BTreeSet::new();
+        for (_, found) in behind {
+            readable.insert(found.sequence);
+            self.miss(next, found.sequence);
+            next = next.max(found.sequence + 1);
+        }
+        if let Some(broken) = broken.last() {
+            self.miss(next, broken + 1);
+            next = next.max(broken + 1);
+        }
+        let start = last.unwrap_or(0);
+        let mut in_doubt = None;
+        for (index, found) in torn {
+            if found.sequence <= start || readable.contains(&found.sequence) {
+                continue;
+            }
+            let file = self.segments[*index].path.clone();
+            self.trouble(file, found.offset, TroubleKind::NotWhole(found.sequence));
+            in_doubt = in_doubt.max(Some(found.sequence).filter(|sequence| *sequence >= next));
+        }
+        if let Some(in_doubt) = in_doubt {
+            // Its head was written after those before it were durable.
+            self.miss(next, in_doubt);
+            self.in_doubt = Some(in_doubt);
+        }
+    }
+
+    /// Takes note that the groups from `next` up to that before `found` are not there.
+    fn miss(&mut self, next: u64, found: u64) {
+        if next < found {
+            self.missing.push(next..=found - 1);
+        }
+    }
+
+    /// Whether there is any segment.
+    pub(crate) fn has_segments(&self) -> bool {
+        !self.segments.is_empty() || !self.troubles.is_empty()
+    }
+
+    /// The numbers of the groups that may be made.
+    pub(crate) fn whole(&self) -> Option<RangeInclusive<u64>> {
+        let (first, last) = (self.whole.first()?, self.whole.last()?);
+        Some(first.1.sequence..=last.1.sequence)
+    }
+
+    /// Whether nothing is missing, as far as the log can tell.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.behind.is_empty()
+            && self.missing.is_empty()
+            && self.in_doubt.is_none()
+            && !self.troubles.iter().any(|trouble| trouble.what.hides_groups())
+    }
+
+    /// The whole groups, to be read.
+    pub(crate) fn replay(&self, room: Room) -> Replay {
+        Replay::of_groups(self.segments.clone(), self.whole.clone(), room)
+    }
+
+    /// Hands out the changes of each group behind the gap, with its number. Memory: one group.
+    ///
+    /// # Errors
+    /// `Engine`: the log cannot be read any more.
+    pub(crate) fn for_each_behind(
+        &self,
+        room: &Room,
+        each: &mut dyn FnMut(u64, &mut dyn Iterator<Item = Change<'_>>),
+    ) -> Result<()> {
+        let mut payload = Vec::new();
+        for (index, found) in &self.behind {
+            let whole = read_payload(&self.segments[*index], found, &mut payload);
+            if whole.map_err(|error| room.io_error("read the redo log", &error))? {
+                each(found.sequence, &mut decode(&payload).map_while(std::result::Result::ok));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the payload of a frame whose head is intact; says whether it is the one that was written.
+fn read_payload(segment: &Segment, found: &Found, payload: &mut Vec<u8>) -> io::Result<bool> {
+    // Also what keeps a length that cannot be from asking for memory.
+    if found.payload_len > segment.length.saturating_sub(found.payload_at()) {
+        return Ok(false);
+    }
+    payload.resize(usize::try_from(found.payload_len).unwrap_or(usize::MAX), 0);
+    segment.file.read_exact_at(payload, found.payload_at())?;
+    Ok(crc32c::crc32c(payload) == found.payload_crc)
+}

@@ -1,0 +1,292 @@
+//! What is found in damaged logs, against the plain list of what was written.
+
+use super::super::salvage::{Findings, TroubleKind};
+use super::*;
+
+impl Scratch {
+    fn findings(&self, folded: u64) -> Findings {
+        Findings::of(&self.0, &room(&self.0), &owner(folded)).unwrap()
+    }
+
+    /// A log over several segments, and what is in it.
+    fn several_segments(&self) -> Groups {
+        let (log, _) = self.open(0);
+        let mut model = Vec::new();
+        for fill in 1..=24 {
+            append(&log, &mut model, &mut group(fill, 5_000 + usize::from(fill) * 300));
+        }
+        assert!(self.segment_count() > 3);
+        model
+    }
+}
+
+fn whole(scratch: &Scratch, findings: &Findings) -> Groups {
+    groups_of(findings.replay(room(&scratch.0))).unwrap()
+}
+
+/// The groups behind the gap, with their changes put together again.
+fn behind(scratch: &Scratch, findings: &Findings) -> Groups {
+    let mut groups = Vec::new();
+    let mut each = |sequence: u64, changes: &mut dyn Iterator<Item = Change<'_>>| {
+        let mut group = Group::new();
+        changes.for_each(|change| group.push(change));
+        groups.push((sequence, group.payload().to_vec()));
+    };
+    findings.for_each_behind(&room(&scratch.0), &mut each).unwrap();
+    groups
+}
+
+fn kinds(findings: &Findings) -> Vec<TroubleKind> {
+    findings.troubles.iter().map(|trouble| trouble.what.clone()).collect()
+}
+
+/// Where the groups of a segment are, by their sequences.
+fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
+    let bytes = fs::read(scratch.segment(number)).unwrap();
+    let life = Life { identity: IDENTITY, number };
+    let mut places = Vec::new();
+    let mut read = |buffer: &mut [u8], at: u64| {
+        buffer.copy_from_slice(&bytes[at as usize..at as usize + buffer.len()]);
+        Ok(())
+    };
+    let mut from = BLOCK;
+    while let Some(found) =
+        frame::next_frame(&life, from, bytes.len() as u64, &mut read, &mut |_| ()).unwrap()
+    {
+        places.push((found.sequence, found.offset));
+        from = found.end();
+    }
+    places
+}
+
+/// The newest segment leaves no trace in those before it: the mark alone tells.
+#[test]
+fn what_the_mark_demands_and_no_segment_has_is_missing() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    let marked = Owner { is_marked: true, ..owner(0) };
+    let findings = || Findings::of(&scratch.0, &room(&scratch.0), &marked).unwrap();
+    assert!(findings().is_whole());
+    let newest = (1..).take_while(|number| scratch.segment(*number).exists());
+    let with_groups = newest.filter(|number| !places(&scratch, *number).is_empty()).max().unwrap();
+    let groups = places(&scratch, with_groups);
+    fs::remove_file(scratch.segment(with_groups)).unwrap();
+    // The mark was written when the segment became active: it demands what was durable by then, and the segment itself.
+    let found = findings();
+    assert_eq!(found.whole().map(|numbers| *numbers.end()), Some(groups[0].0 - 1));
+    assert!(!found.is_whole(), "{found:?}");
+    assert!(model.len() as u64 >= groups[0].0);
+    fs::remove_file(scratch.0.join("redo.mark")).unwrap();
+    assert!(!findings().is_whole());
+}
+
+#[test]
+fn a_whole_log_is_whole() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    for folded in [0, 1, 7, 23, 24, 99] {
+        let findings = scratch.findings(folded);
+        let expected: Groups = model.iter().filter(|(sequence, _)| *sequence > folded).cloned().collect();
+        assert_eq!(whole(&scratch, &findings), expected, "folded {folded}");
+        assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
+    }
+    // A restart writes the last group twice.
+    drop(scratch.open(0));
+    let findings = scratch.findings(0);
+    assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
+    assert_eq!(whole(&scratch, &findings), model);
+    let nothing = Scratch::new().findings(5);
+    assert!(nothing.is_whole() && !nothing.has_segments() && nothing.whole().is_none());
+}
+
+#[test]
+fn a_damaged_group_ends_what_is_whole() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    let numbers = 1..=scratch.segment_count() as u64;
+    for (number, sequence, offset) in
+        numbers.flat_map(|number| places(&scratch, number).into_iter().map(move |(s, o)| (number, s, o)))
+    {
+        let file = writable(&scratch.segment(number));
+        for (at, in_head) in [(offset + 13, true), (offset + HEAD_LEN as u64 + 4_500, false)] {
+            let findings = with_bytes(&file, at, &[0xA5], || {
+                let findings = scratch.findings(0);
+                assert_eq!(whole(&scratch, &findings), model[..sequence as usize - 1], "{findings:?}");
+                assert_eq!(behind(&scratch, &findings), model[sequence as usize..], "{findings:?}");
+                findings
+            });
+            let torn = if in_head { vec![] } else { vec![TroubleKind::NotWhole(sequence)] };
+            assert_eq!(kinds(&findings), torn);
+            let is_last = sequence == model.len() as u64;
+            let missing = if is_last { vec![] } else { vec![sequence..=sequence] };
+            assert_eq!(findings.missing, missing);
+            assert_eq!(findings.in_doubt, (is_last && !in_head).then_some(sequence));
+            // A last group without a head is one that was never written.
+            assert_eq!(findings.is_whole(), is_last && in_head);
+            // What is folded is not missed.
+            assert!(with_bytes(&file, at, &[0xA5], || scratch.findings(sequence)).is_whole());
+        }
+    }
+}
+
+#[test]
+fn intact_heads_prove_that_the_groups_before_them_were_durable() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 30, 40, 50]);
+    let file = writable(&scratch.segment(1));
+    for (sequence, offset) in places(&scratch, 1) {
+        if sequence >= 3 {
+            file.write_all_at(&[0xA5], offset + HEAD_LEN as u64 + 12).unwrap();
+        }
+    }
+    let findings = scratch.findings(0);
+    assert_eq!(whole(&scratch, &findings), model[..2]);
+    assert_eq!((findings.missing, findings.in_doubt), (vec![3..=4], Some(5)));
+    // Where all before it is folded, the one in doubt is left.
+    assert_eq!(scratch.findings(4).in_doubt, Some(5));
+}
+
+#[test]
+fn a_missing_segment_is_a_gap() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    let segments = scratch.segment_count() as u64;
+    for number in 1..segments {
+        let lost = places(&scratch, number);
+        let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) else { continue };
+        if *last == model.len() as u64 {
+            continue;
+        }
+        let aside = scratch.0.join("aside");
+        fs::rename(scratch.segment(number), &aside).unwrap();
+        let findings = scratch.findings(0);
+        assert_eq!(whole(&scratch, &findings), model[..*first as usize - 1]);
+        assert_eq!(behind(&scratch, &findings), model[*last as usize..]);
+        assert_eq!((&findings.missing, findings.in_doubt), (&vec![*first..=*last], None));
+        fs::rename(&aside, scratch.segment(number)).unwrap();
+
+        // Under another name its groups are found all the same.
+        let elsewhere = scratch.segment(number + 1_000);
+        fs::rename(scratch.segment(number), &elsewhere).unwrap();
+        let findings = scratch.findings(0);
+        assert_eq!(whole(&scratch, &findings), model);
+        assert!(findings.is_whole());
+        assert_eq!(kinds(&findings), [TroubleKind::Renamed(number)]);
+        fs::rename(&elsewhere, scratch.segment(number)).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_segment_is_a_gap() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    let places = places(&scratch, 1);
+    let (sequence, offset) = places[places.len() / 2];
+    writable(&scratch.segment(1)).set_len(offset + BLOCK + 7).unwrap();
+    let findings = scratch.findings(0);
+    assert_eq!(whole(&scratch, &findings), model[..sequence as usize - 1]);
+    let last = places.last().unwrap().0;
+    assert_eq!(findings.missing, vec![sequence..=last]);
+    assert_eq!(behind(&scratch, &findings), model[last as usize..]);
+}
+
+#[test]
+fn headers_say_whose_a_segment_is_and_frames_say_it_again() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 30]);
+    let file = writable(&scratch.segment(1));
+    let look = |header: &[u8]| with_bytes(&file, 0, header, || scratch.findings(0));
+
+    let damaged = look(b"x");
+    assert_eq!((kinds(&damaged), damaged.is_whole()), (vec![TroubleKind::Header], true));
+    assert_eq!(whole(&scratch, &damaged), model);
+
+    let foreign = look(&frame::header(&Life { identity: [9; 16], number: 1 }));
+    assert_eq!(kinds(&foreign), [TroubleKind::Foreign]);
+    assert!(whole(&scratch, &foreign).is_empty());
+
+    let mut version = b"pandoRDO\x00\x00\x00\x09identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
+    version.extend_from_slice(&crc32c::crc32c(&version).to_le_bytes());
+    let version = look(&version);
+    // Nobody knows what is in it.
+    assert_eq!((kinds(&version), version.is_whole()), (vec![TroubleKind::Version(9)], false));
+}
+
+#[test]
+fn a_group_that_is_no_changes_ends_what_is_whole() {
+    let scratch = Scratch::new();
+    let (log, _) = scratch.open(0);
+    let mut model = Vec::new();
+    append(&log, &mut model, &mut group(1, 10));
+    append(&log, &mut model, &mut Group::of_payload(b"nonsense"));
+    let alone = scratch.findings(0);
+    assert_eq!((alone.is_whole(), &alone.missing), (false, &vec![2..=2]));
+    append(&log, &mut model, &mut group(3, 10));
+    let findings = scratch.findings(0);
+    assert_eq!(whole(&scratch, &findings), model[..1]);
+    assert_eq!(behind(&scratch, &findings), model[2..]);
+    assert_eq!((&findings.missing, kinds(&findings)), (&vec![2..=2], vec![TroubleKind::NotAChange(2)]));
+}
+
+#[test]
+fn two_groups_of_one_number_are_neither() {
+    let scratch = Scratch::new();
+    let model = small_log(&scratch, &[10, 20, 30]);
+    let mut other = group(9, 99);
+    let file = writable(&scratch.segment(1));
+    file.write_all_at(other.framed(&Life { identity: IDENTITY, number: 1 }, 2), 4 * BLOCK).unwrap();
+    let findings = scratch.findings(0);
+    assert_eq!(whole(&scratch, &findings), model);
+    assert_eq!(kinds(&findings), [TroubleKind::Order { last: 3, found: 2 }]);
+    assert!(!findings.is_whole());
+    assert_eq!(behind(&scratch, &findings), [(2, other.payload().to_vec())]);
+}
+
+#[test]
+fn without_a_data_file_every_group_is_told() {
+    let scratch = Scratch::new();
+    let model = scratch.several_segments();
+    let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
+    assert_eq!(behind(&scratch, &findings), model);
+    assert!(whole(&scratch, &findings).is_empty() && !findings.is_whole());
+    assert!(findings.missing.is_empty() && findings.troubles.is_empty());
+    // A header that is damaged is made up for by those that are not.
+    writable(&scratch.segment(1)).write_all_at(b"x", 0).unwrap();
+    let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
+    assert_eq!(behind(&scratch, &findings), model);
+    fs::remove_file(scratch.segment(2)).unwrap();
+    let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
+    assert_eq!(findings.missing.len(), 1);
+}
+
+/// Whatever is written over a log, what is called whole is what was written, from the first group on, and what the log itself opens is
+/// never more.
+#[test]
+fn random_damage_never_changes_what_is_whole() {
+    let mut random = Rng::with_seed(0x5a1f);
+    for _ in 0..60 {
+        let scratch = Scratch::new();
+        let model = scratch.several_segments();
+        for _ in 0..random.u64(1..5) {
+            let file = writable(&scratch.segment(random.u64(1..=3)));
+            let length = file.metadata().unwrap().len();
+            match random.u8(..3) {
+                0 => file.set_len(random.u64(0..length)).unwrap(),
+                1 => file.write_all_at(&[random.u8(..)], random.u64(0..length.max(1))).unwrap(),
+                _ => file.write_all_at(&vec![0; BLOCK_LEN], random.u64(0..8) * BLOCK).unwrap(),
+            }
+        }
+        let findings = scratch.findings(0);
+        let whole = whole(&scratch, &findings);
+        assert_eq!(whole, model[..whole.len()], "{findings:?}");
+        let behind = behind(&scratch, &findings);
+        assert!(behind.iter().all(|group| model[whole.len()..].contains(group)), "{findings:?}");
+        let missing: u64 = findings.missing.iter().map(|range| range.end() - range.start() + 1).sum();
+        let last = behind.last().map_or(whole.len() as u64, |(sequence, _)| *sequence);
+        let last = findings.missing.last().map_or(last, |range| last.max(*range.end()));
+        assert_eq!(whole.len() as u64 + behind.len() as u64 + missing, last, "{findings:?}");
+        if let Ok(opened) = scratch.read(0) {
+            assert_eq!(opened, whole);
+        }
+    }
+}

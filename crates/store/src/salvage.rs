@@ -1,0 +1,169 @@
+//! [`salvage`]: what a data directory still holds whose redo log, or data file, is damaged.
+//!
+//! The data file is read as it is, and over it, in memory only, stand the groups of the redo log that are proven to follow it without a
+//! gap. What can be read behind a gap is handed out as the records that it has, and not applied: its rows are absolute, so each says what a row
+//! is and none what it rests on. An entry would appear without its superior, a count without what it counts.
+//!
+//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers: the lock keeps writers away, so
+//! the file can be read without that table.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::{self, Room};
+use crate::error::LogDamage;
+use crate::layout::{self, LOCK_FILE, Map, MapSpec};
+use crate::lmdb::{Mode, Txn, TxnKind};
+use crate::log;
+use crate::open::{self, MissingMaps, Opening, failed};
+use crate::redo::{Change, Findings, Trouble};
+use crate::replay::RedoFacts;
+use crate::{OpenError, Options, Position, Read, Result, StoreError};
+
+/// What a damaged data directory still holds. Its lock is held as long as this lives.
+pub struct Salvage {
+    /// The data file with what may be added to it, or why it cannot be read.
+    read: std::result::Result<Read, OpenError>,
+    findings: Findings,
+    room: Room,
+    _lock: Arc<Option<File>>,
+}
+
+/// A record of the log that is behind a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut<'a> {
+    /// Number of the group that it is in.
+    pub group: u64,
+    /// Its position, and its bytes or what is wrong with them; `None` for a group without records.
+    pub record: Option<(Position, std::result::Result<&'a [u8], LogDamage>)>,
+}
+
+/// Reads what is whole in a data directory that nobody has open. Changes nothing in it, but makes the lock file if there is none.
+///
+/// # Errors
+/// `InUse` while somebody has it open; `File` and `Store` if the directory itself cannot be read. That the data file cannot be read is no error: see
+/// [`Salvage::read`].
+pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> std::result::Result<Salvage, OpenError> {
+    open::check_names(maps)?;
+    let lock = Arc::new(lock(directory)?);
+    let options = Options::default();
+    let opened = File::open(directory).map_err(failed("open", directory))?;
+    let room = Room::new(opened, directory, options.reserve_bytes);
+    let read = open_data(directory, maps, &room, &lock).and_then(|(mut read, facts)| {
+        let findings = Findings::of(directory, &room, &facts.owner)?;
+        let clone = room.try_clone().map_err(failed("open", directory))?;
+        facts.replay(&mut read, &mut findings.replay(clone))?;
+        Ok((read, findings))
+    });
+    let (read, findings) = match read {
+        Ok((read, findings)) => (Ok(read), findings),
+        Err(error) => (Err(error), Findings::without_data(directory, &room)?),
+    };
+    Ok(Salvage { read, findings, room, _lock: lock })
+}
+
+/// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be kept away.
+fn lock(directory: &Path) -> std::result::Result<Option<File>, OpenError> {
+    let path = directory.join(LOCK_FILE);
+    let opened = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)
+        }
+        opened => opened,
+    };
+    let mut file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return Ok(None),
+        opened => opened.map_err(failed("open", &path))?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            Err(OpenError::InUse { directory: directory.to_owned(), pid: disk::owner(&mut file) })
+        }
+        Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source)),
+    }
+}
+
+fn open_data(
+    directory: &Path,
+    maps: &'static [MapSpec],
+    room: &Room,
+    lock: &Arc<Option<File>>,
+) -> std::result::Result<(Read, RedoFacts), OpenError> {
+    let (data_file, options) = (directory.join(layout::DATA_FILE), Options::default());
+    let opening =
+        Opening { data_file: &data_file, maps, options: &options, mode: Mode::Frozen, read_ahead: true };
+    let (env, _) = opening.open(room, Arc::clone(lock))?;
+    let env = Arc::new(open::with_maps(env, &data_file, maps, MissingMaps::Refuse)?);
+    let read = Read::new(Txn::begin(&env, TxnKind::Read).map_err(StoreError::from)?, maps);
+    let facts = RedoFacts::read(&read.txn)?;
+    Ok((read, facts))
+}
+
+impl Salvage {
+    /// The rows up to the first gap.
+    ///
+    /// # Errors
+    /// The data file is missing or cannot be read.
+    pub fn read(&self) -> std::result::Result<&Read, &OpenError> {
+        self.read.as_ref()
+    }
+
+    /// Numbers of the groups of the redo log that are in [`read`](Salvage::read) beside the data file.
+    pub fn applied(&self) -> Option<RangeInclusive<u64>> {
+        self.findings.whole()
+    }
+
+    /// Numbers of groups that were durable and cannot be read.
+    pub fn missing(&self) -> &[RangeInclusive<u64>] {
+        &self.findings.missing
+    }
+
+    /// The group that cannot be read and of which nobody can tell whether it was ever durable: the last, of which only the head is there.
+    pub fn in_doubt(&self) -> Option<u64> {
+        self.findings.in_doubt
+    }
+
+    /// What is wrong with the files of the redo log.
+    pub fn troubles(&self) -> &[Trouble] {
+        &self.findings.troubles
+    }
+
+    /// Whether there is any file of a redo log.
+    pub fn has_redo_log(&self) -> bool {
+        self.findings.has_segments()
+    }
+
+    /// Whether everything is there, as far as data file and log can tell.
+    pub fn is_whole(&self) -> bool {
+        self.read.is_ok() && self.findings.is_whole()
+    }
+
+    /// Hands out the records behind the gap, or all of the redo log where there is no data file, in the order of their groups; a group without
+    /// any is told as well.
+    ///
+    /// # Errors
+    /// `Engine`: the log cannot be read any more.
+    pub fn for_each_left_out(&self, each: &mut dyn FnMut(&LeftOut<'_>)) -> Result<()> {
+        self.findings.for_each_behind(&self.room, &mut |group, changes| {
+            let mut count = 0;
+            for change in changes {
+                if let Change::Put { map, key, value } = change
+                    && map == Map::LOG.number()
+                    && let Ok(position) = log::position_of(key)
+                {
+                    count += 1;
+                    each(&LeftOut { group, record: Some((position, log::unframe(position, value))) });
+                }
+            }
+            if count == 0 {
+                each(&LeftOut { group, record: None });
+            }
+        })
+    }
+}
