@@ -74,17 +74,21 @@ pub(super) const SHAPES: &[Shape] = &[
         connections: 8,
         one_source: false,
         bind: None,
-        in_quick: true,
-        messages: || searches(OUTSTANDING, &nested_filter(), &names(2_000)),
+        in_quick: false,
+        messages: || searches(OUTSTANDING, &nested_filter(), &names(2_000, 10)),
     },
     Shape {
         name: "attribute-lists-8",
-        what: "200 searches, each with 60,000 names of attributes (1.9 MB)",
+        what: "200 searches, each with 4,000 or 60,000 names of attributes (1.9 MB)",
         connections: 8,
         one_source: false,
         bind: None,
         in_quick: true,
-        messages: || searches(200, &substrings_filter(1_000), &names(60_000)),
+        messages: || {
+            let few = searches(200, &substrings_filter(1_000), &names(4_000, 460));
+            let many = searches(200, &substrings_filter(1_000), &names(60_000, 10));
+            Box::new(move |number| if number % 2 == 0 { few(number) } else { many(number) })
+        },
     },
     Shape {
         name: "big-assertions-8",
@@ -107,7 +111,7 @@ pub(super) const SHAPES: &[Shape] = &[
         connections: 8,
         one_source: false,
         bind: PERSON_BIND,
-        in_quick: true,
+        in_quick: false,
         messages: big_names,
     },
     Shape {
@@ -239,8 +243,9 @@ fn nested_filter() -> String {
     text + &substrings_filter(1_000) + &end
 }
 
-fn names(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("cn;lang-x{number}-aaaaaaaaaaaaaaa")).collect()
+/// Names of attributes with options, each some octets longer than `length`.
+fn names(count: usize, length: usize) -> Vec<String> {
+    (0..count).map(|number| format!("cn;lang-x{number}-{}", "a".repeat(length))).collect()
 }
 
 fn encode(number: usize, request: Request<'_>, controls: Controls<'_>) -> Vec<u8> {
