@@ -206,7 +206,7 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         name: "binds-8",
-        what: "100 binds with a password of 1.9 MB",
+        what: "100 binds with passwords of 4 kB and 1.9 MB",
         connections: 8,
         one_source: false,
         bind: None,
@@ -215,12 +215,12 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         name: "binds-1000",
-        what: "a bind with a password of 1.9 MB",
+        what: "two binds with passwords of 4 kB and 1.9 MB",
         connections: 1_000,
         one_source: false,
         bind: None,
         in_quick: true,
-        messages: || binds(1),
+        messages: || binds(2),
     },
 ];
 
@@ -354,10 +354,11 @@ fn adds() -> Messages {
     })
 }
 
+/// Binds with a password as long as one may be, and far longer, in turn.
 fn binds(count: usize) -> Messages {
-    let password = vec![b'x'; LARGE];
+    let passwords = [vec![b'x'; 4_000], vec![b'x'; LARGE]];
     Box::new(move |number| {
-        let authentication = Authentication::Simple(&password);
+        let authentication = Authentication::Simple(&passwords[number % 2]);
         let request = Request::Bind(BindRequest { version: 3, name: ADMIN_DN, authentication });
         (number < count).then(|| encode(number, request, Controls::NONE))
     })
