@@ -30,7 +30,7 @@ const TELLS_MAX: f64 = 0.55;
 const SAMPLES: usize = 1_000;
 
 /// The same in the quick run.
-const SAMPLES_QUICK: usize = 40;
+const SAMPLES_QUICK: usize = 30;
 
 /// How long a right bind may take behind many whose clients have gone.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
@@ -191,9 +191,9 @@ impl Load {
                 }
             })
         };
-        let searching = Duration::from_micros(300);
-        let threads =
-            vec![thread(searching, false), thread(searching, false), thread(Duration::from_millis(60), true)];
+        // Few enough binds that most of those that are measured wait for none of them.
+        let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
+        let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }
     }
 
