@@ -312,9 +312,9 @@ fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<St
     }
 }
 
-/// How many changes may be lost without a word, as docs/security.md says: the last group, which a crash may have torn; the
-/// newest groups of the segment in use, where they are zeroes, which is what a file looks like that nothing was written
-/// to; and the data file as a whole, while nothing beside it is pending.
+/// How many changes may be lost without a word, as docs/security.md says: the last group, which a crash may have
+/// torn; the newest groups of the segment in use, where they are zeroes, which is what a file looks like that nothing
+/// was written to; and the data file as a whole, while nothing beside it is pending.
 fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {
@@ -326,8 +326,8 @@ fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
     }
 }
 
-/// Whether a refusal names the file; for the data file the folder is enough, and where a file is of other data, nobody knows
-/// which of them is the wrong one.
+/// Whether a refusal names the file; for the data file the folder is enough, and where a file is of other data,
+/// nobody knows which of them is the wrong one.
 fn names(line: &str, name: &str, way: Way, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
@@ -340,8 +340,8 @@ fn last_line(said: &str) -> &str {
 }
 
 /// Puts everything back as it was before the damage: a refusal has taken nothing away, so that all changes are there.
-/// What is found in the middle of the data file only, when the redo log is being replayed, may find that log's last group
-/// written once more; otherwise a refusal changes no octet (`is_strict`).
+/// What is found in the middle of the data file only, when the redo log is being replayed, may find that log's last
+/// group written once more; otherwise a refusal changes no octet (`is_strict`).
 fn mend(
     trial: &Scratch,
     template: &Template,

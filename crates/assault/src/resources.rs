@@ -105,8 +105,8 @@ fn descriptors_used_up() -> Finding {
         Some(outcome) => format!("change {acknowledged} refused: {} {}", outcome.code, outcome.diagnostic),
     };
     Finding::of(format!(
-        "{accepted_count} connections on a server with {DESCRIPTORS} descriptors, {used} in use, then {CHANGES} changes \
-         of {FILLING} octets"
+        "{accepted_count} connections on a server with {DESCRIPTORS} descriptors, {used} in use, then {CHANGES} \
+         changes of {FILLING} octets"
     ))
     .bounded(acknowledged == CHANGES, changes, "all")
     .bounded(there >= acknowledged, format!("{there} there after kill -9"), "all that were acknowledged")
