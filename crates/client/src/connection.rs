@@ -100,7 +100,11 @@ impl Connection {
         Ok(self)
     }
 
-    fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
+    /// Speaks over a socket that is connected already, as one that was bound to an address of its own.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when the socket is of no use.
+    pub fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         Connection::over(Stream::Tcp(stream))
     }

@@ -10,8 +10,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The binary under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_pando");
+/// The binary under test: the one that Cargo built for a test; elsewhere, as in the assault, the release build below
+/// the current folder.
+pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_pando") {
+    Some(program) => program,
+    None => "target/release/pando",
+};
 
 /// How to start a server.
 pub struct Start {

@@ -25,6 +25,8 @@ pub struct Writer {
     acknowledged: State,
     /// What it would be if the last request, which has no answer, was carried out.
     under_way: Option<State>,
+    /// What it would be if the change that was refused was carried out all the same.
+    refused: Option<State>,
     number: u64,
 }
 
@@ -49,6 +51,7 @@ impl Writer {
             random: fastrand::Rng::with_seed(seed),
             acknowledged: State::default(),
             under_way: None,
+            refused: None,
             number: 0,
         }
     }
@@ -92,6 +95,7 @@ impl Writer {
             let outcome = self.send(&mut connection, &change).ok()?;
             self.under_way = None;
             if !outcome.is_success() {
+                self.refused = Some(next);
                 let diagnostic = format!("{}: {}", change.text(), outcome.diagnostic);
                 return Some(Outcome { diagnostic, ..outcome });
             }
@@ -172,6 +176,13 @@ impl Writer {
         uid: &str,
     ) -> Result<Outcome, ClientError> {
         connection.modify(&self.group(), &[(operation, "member", &[&self.person(uid)])])
+    }
+
+    /// The same where a failed sync refused a change: nobody knows whether that one is on the disk.
+    #[track_caller]
+    pub fn check_with_refused(&mut self, connection: &mut Connection) {
+        self.under_way = self.under_way.take().or(self.refused.take());
+        self.check(connection);
     }
 
     /// Compares the server with what it acknowledged, and takes over what it did with the request that was under way.

@@ -1,0 +1,164 @@
+//! Somebody who uses the server while others attack it, from an address of its own: every answer must come, and the
+//! slowest is told.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use client::{ClientError, Connection};
+
+use crate::data::{PERSON, PERSON_PASSWORD};
+use crate::horde::connect_from;
+use crate::report::Finding;
+
+/// Where it comes from.
+const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
+
+/// How long it waits for an answer before it says that there is none.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two of its requests.
+const PACE: Duration = Duration::from_millis(4);
+
+/// Requests over the connection it has, for each new connection and each use of the socket in the data directory.
+const REQUESTS_PER_CONNECT: u64 = 25;
+
+/// A user of the server, on a thread of its own.
+pub(crate) struct Bystander {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// What it saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    answers: u64,
+    /// The slowest answer on the connection that it had before.
+    slowest: Duration,
+    /// The same on a new one: connect, bind, search.
+    slowest_new: Duration,
+    /// The same over the socket in the data directory, as the administrator.
+    slowest_local: Duration,
+    failures: Vec<String>,
+}
+
+impl Bystander {
+    /// Begins. `data` is the folder with the server's socket.
+    pub(crate) fn start(server: SocketAddr, data: &Path) -> Bystander {
+        let stop = Arc::new(AtomicBool::new(false));
+        // Bound before the attack begins.
+        let mut connection = open(server).unwrap();
+        let (socket, stopped) = (data.join("pando.sock"), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let mut seen = Seen::default();
+            while !stopped.load(Ordering::Relaxed) {
+                seen.use_all(server, &socket, &mut connection);
+                std::thread::sleep(PACE);
+            }
+            seen
+        });
+        Bystander { stop, thread }
+    }
+
+    /// Ends, and says what it saw.
+    pub(crate) fn end(self) -> Seen {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+impl Seen {
+    fn use_all(&mut self, server: SocketAddr, socket: &Path, connection: &mut Connection) {
+        let started = Instant::now();
+        let answer = search(connection);
+        self.slowest = self.slowest.max(started.elapsed());
+        if self.count("search", answer).is_none() {
+            // The connection is of no use any more, and a new one is asked for.
+            let fresh = open(server);
+            if let Some(fresh) = self.count("connect again", fresh) {
+                *connection = fresh;
+            }
+        }
+        if self.answers % REQUESTS_PER_CONNECT == 1 {
+            let started = Instant::now();
+            let answer = open(server).and_then(|mut connection| search(&mut connection));
+            self.slowest_new = self.slowest_new.max(started.elapsed());
+            self.count("new connection", answer);
+            let started = Instant::now();
+            let answer = local(socket);
+            self.slowest_local = self.slowest_local.max(started.elapsed());
+            self.count("local socket", answer);
+        }
+    }
+
+    fn count<T>(&mut self, what: &str, answer: Result<T, ClientError>) -> Option<T> {
+        match answer {
+            Ok(answer) => {
+                self.answers += 1;
+                Some(answer)
+            }
+            Err(error) => {
+                self.failures.push(format!("{what}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Adds what it saw to a finding, with the longest that an answer may take.
+    pub(crate) fn add_to(&self, finding: Finding, slowest_max: Duration) -> Finding {
+        let slowest = self.slowest.max(self.slowest_new).max(self.slowest_local);
+        let answered = match self.failures.first() {
+            None => format!("another client has {} of {} answers", self.answers, self.answers),
+            Some(first) => format!("another client lacks {} answers, first: {first}", self.failures.len()),
+        };
+        let measured = format!(
+            "{answered}, slowest {}, with a new connection {}, over the local socket {}",
+            ms(self.slowest),
+            ms(self.slowest_new),
+            ms(self.slowest_local)
+        );
+        let is_kept = self.failures.is_empty() && self.answers > 0 && slowest <= slowest_max;
+        finding.bounded(is_kept, measured, format!("all, each within {}", ms(slowest_max)))
+    }
+}
+
+/// A time as text.
+pub(crate) fn ms(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
+}
+
+fn open(server: SocketAddr) -> Result<Connection, ClientError> {
+    let mut connection = Connection::over_tcp(connect_from(SOURCE, server)?)?;
+    connection.set_timeout(PATIENCE)?;
+    let outcome = connection.bind(PERSON, PERSON_PASSWORD)?;
+    if outcome.is_success() {
+        Ok(connection)
+    } else {
+        Err(ClientError::Unexpected(format!("bind: {outcome:?}")))
+    }
+}
+
+fn search(connection: &mut Connection) -> Result<(), ClientError> {
+    match connection.entry(PERSON, &["cn"])? {
+        Some(_) => Ok(()),
+        None => Err(ClientError::Unexpected("no entry".to_owned())),
+    }
+}
+
+/// Binds as the administrator over the socket in the data directory and looks at the server's state.
+fn local(socket: &Path) -> Result<(), ClientError> {
+    let mut connection = Connection::open_local(socket)?;
+    connection.set_timeout(PATIENCE)?;
+    let outcome = connection.bind_external(None)?;
+    if !outcome.is_success() {
+        return Err(ClientError::Unexpected(format!("bind: {outcome:?}")));
+    }
+    match connection.entry("cn=monitor", &[])? {
+        Some(_) => Ok(()),
+        None => Err(ClientError::Unexpected("no cn=monitor".to_owned())),
+    }
+}

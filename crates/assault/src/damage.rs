@@ -1,0 +1,411 @@
+//! Damage to a data directory: each of its files in each way, after a kill with changes pending in the redo log and
+//! after a clean stop.
+//!
+//! A start then refuses with exit code 4 and names the file, and has changed nothing: with the file as it was,
+//! everything is there. Or it opens, and everything acknowledged is there, but for what `docs/store-format.md` says
+//! that cannot be noticed. Damage inside the rows of `data.mdb` is found by the check of all rows at the latest.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use client::Connection;
+use ldap::Scope;
+
+use crate::data;
+use crate::plan::Plan;
+use crate::report::{Finding, Report};
+use crate::support::pando::{Pando, Start, command};
+use crate::support::tree::add;
+use crate::support::writers::plant_suffix;
+use crate::support::{SUFFIX, Scratch};
+
+/// Acknowledged changes, each a group of its own.
+const CHANGES: usize = 60;
+
+/// Text of each: together more than the first segment of the redo log takes.
+const FILLING: usize = 12_000;
+
+/// The exit code of data that cannot be used.
+const DATA: i32 = 4;
+
+/// A block of the redo log, and a page of the data file.
+const BLOCK: usize = 4_096;
+
+/// Ways to damage a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Removed,
+    Emptied,
+    Renamed,
+    CutInHalf,
+    CutByABlock,
+    FirstOctetFlipped,
+    MiddleOctetFlipped,
+    LastOctetFlipped,
+    TailZeroed,
+    Foreign,
+}
+
+const WAYS: [Way; 10] = [
+    Way::Removed,
+    Way::Emptied,
+    Way::Renamed,
+    Way::CutInHalf,
+    Way::CutByABlock,
+    Way::FirstOctetFlipped,
+    Way::MiddleOctetFlipped,
+    Way::LastOctetFlipped,
+    Way::TailZeroed,
+    Way::Foreign,
+];
+
+/// What the server did with a damaged directory.
+#[derive(Debug)]
+enum Outcome {
+    /// It opened, and so many changes are there.
+    Opened { found: usize, is_sound: bool },
+    /// It ended with this code, or by a signal, and said this.
+    Refused { code: Option<i32>, said: String },
+}
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let names = ["damage/killed", "damage/stopped", "damage/groups"];
+    if !names.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let killed = Template::make("killed", true);
+    let stopped = Template::make("stopped", false);
+    // Other data of the same kind, for files that are not its own.
+    let foreign = Template::make("foreign", true);
+    report.attack(names[0], || every_file("killed with changes pending", &killed, &foreign));
+    report.attack(names[1], || every_file("stopped", &stopped, &foreign));
+    report.attack(names[2], || groups(plan, &killed));
+}
+
+/// A directory with [`CHANGES`] acknowledged changes.
+struct Template {
+    scratch: Scratch,
+}
+
+impl Template {
+    fn make(name: &str, is_killed: bool) -> Template {
+        let scratch = Scratch::new(&format!("assault-damage-{name}"));
+        // What is in the data file before.
+        let pando = Start::new(&scratch).ready();
+        plant_suffix(&mut pando.administrator());
+        assert!(pando.stop().success());
+        let pando = Start::new(&scratch).ready();
+        let mut admin = pando.administrator();
+        for number in 0..CHANGES {
+            let attributes =
+                [("objectClass", "device"), ("serialNumber", name), ("description", &filling(number)[..])];
+            add(&mut admin, &format!("cn={number},{SUFFIX}"), &attributes);
+        }
+        if is_killed {
+            pando.kill();
+        } else {
+            assert!(pando.stop().success());
+        }
+        Template { scratch }
+    }
+
+    fn data(&self) -> PathBuf {
+        Pando::data(&self.scratch)
+    }
+
+    /// The names of its regular files, in order.
+    fn files(&self) -> Vec<String> {
+        contents(&self.data()).into_keys().collect()
+    }
+}
+
+fn filling(number: usize) -> String {
+    format!("{number}-").repeat(FILLING / 3)
+}
+
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    files.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+fn is_redo(name: &str) -> bool {
+    name.starts_with("redo-")
+}
+
+/// Files that tell nothing: their loss or damage is none.
+fn is_worthless(name: &str) -> bool {
+    matches!(name, "lock" | "data.mdb-lock" | "pando.sock")
+}
+
+fn every_file(what: &str, template: &Template, foreign: &Template) -> Finding {
+    let files = template.files();
+    let mut complaints = Vec::new();
+    let (mut opened, mut refused, mut later) = (0, 0, 0);
+    for name in &files {
+        for way in WAYS {
+            let trial = Scratch::new("assault-damaged");
+            let folder = Pando::data(&trial);
+            data::copy(&template.data(), &folder);
+            if !damage(&folder, name, way, &foreign.data()) {
+                continue;
+            }
+            let before = contents(&folder);
+            let outcome = open(&trial);
+            match &outcome {
+                Outcome::Opened { is_sound: false, .. } => later += 1,
+                Outcome::Opened { .. } => opened += 1,
+                Outcome::Refused { .. } => refused += 1,
+            }
+            if let Some(complaint) = judge(&outcome, name, way, &files) {
+                complaints.push(format!("{name} {way:?}: {complaint}"));
+            } else if matches!(outcome, Outcome::Refused { .. })
+                && let Some(complaint) =
+                    mend(&trial, template, &before, name != "data.mdb" || way != Way::TailZeroed)
+            {
+                complaints.push(format!("{name} {way:?}, then mended: {complaint}"));
+            }
+        }
+    }
+    let trials = opened + refused + later;
+    let done = format!(
+        "a directory of a server that was {what}, {} files damaged in up to {} ways: {trials} starts, {refused} \
+         refused, {opened} opened, {later} opened and found by verify",
+        files.len(),
+        WAYS.len()
+    );
+    verdict(done, trials, &complaints)
+}
+
+fn verdict(done: String, trials: usize, complaints: &[String]) -> Finding {
+    let finding = Finding::of(done).bounded(
+        complaints.is_empty() && trials > 0,
+        format!("{} of {trials} starts not as they should be", complaints.len()),
+        "0; refused with exit code 4 and the file's name, or all acknowledged changes there",
+    );
+    complaints.iter().fold(finding, |finding, complaint| finding.noted(complaint))
+}
+
+/// Damages a file. False where this way means nothing for it.
+fn damage(folder: &Path, name: &str, way: Way, foreign: &Path) -> bool {
+    let path = folder.join(name);
+    let mut bytes = fs::read(&path).unwrap();
+    let length = bytes.len();
+    if length == 0 && !matches!(way, Way::Removed | Way::Renamed) {
+        return false;
+    }
+    match way {
+        Way::Removed => return fs::remove_file(&path).is_ok(),
+        Way::Renamed => return fs::rename(&path, folder.join(renamed(name))).is_ok(),
+        Way::Foreign => match foreign_file(foreign, name) {
+            Some(file) => bytes = fs::read(file).unwrap(),
+            None => return false,
+        },
+        Way::Emptied => bytes.clear(),
+        Way::CutInHalf => bytes.truncate(length / 2 / BLOCK * BLOCK),
+        Way::CutByABlock => bytes.truncate(length.saturating_sub(BLOCK)),
+        Way::FirstOctetFlipped => bytes[0] ^= 0x10,
+        Way::MiddleOctetFlipped => {
+            let at = middle(&bytes);
+            bytes[at] ^= 0x10;
+        }
+        Way::LastOctetFlipped => {
+            let at = last_used(&bytes);
+            bytes[at] ^= 0x10;
+        }
+        Way::TailZeroed => {
+            let end = last_used(&bytes) + 1;
+            bytes[end - end / 4..].fill(0);
+        }
+    }
+    fs::write(&path, bytes).unwrap();
+    true
+}
+
+/// The place of the last octet that is not zero: behind it there may be room for more.
+fn last_used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
+}
+
+/// A place in the middle of what is used.
+fn middle(bytes: &[u8]) -> usize {
+    let half = last_used(bytes) / 2;
+    half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
+}
+
+/// Another name of the same form.
+fn renamed(name: &str) -> String {
+    match name.strip_prefix("redo-").and_then(|number| number.parse::<u64>().ok()) {
+        Some(number) => format!("redo-{:016}", number + 1_000),
+        None => format!("{name}.old"),
+    }
+}
+
+fn foreign_file(foreign: &Path, name: &str) -> Option<PathBuf> {
+    let same = foreign.join(name);
+    if same.exists() {
+        return Some(same);
+    }
+    let redo = contents(foreign).into_keys().find(|other| is_redo(other) && is_redo(name));
+    redo.map(|other| foreign.join(other))
+}
+
+fn open(trial: &Scratch) -> Outcome {
+    match Start::new(trial).ready_or_ended() {
+        Ok(pando) => {
+            let found = count(&mut pando.administrator());
+            // What a start found is said before it is ready; the check of all rows is asked besides.
+            assert!(pando.stop().success(), "it stops");
+            let is_sound = command(&["verify"], Some(&Pando::data(trial))).code == Some(0);
+            Outcome::Opened { found: found.unwrap_or(0), is_sound: is_sound && found.is_some() }
+        }
+        Err((status, _)) => {
+            let said = fs::read_to_string(trial.join("pando.log")).unwrap_or_default();
+            Outcome::Refused { code: status.code(), said }
+        }
+    }
+}
+
+/// How many of the changes are there, by reading each of them; none where the server says that something is wrong.
+fn count(admin: &mut Connection) -> Option<usize> {
+    let mut found = 0;
+    for number in 0..CHANGES {
+        let dn = format!("cn={number},{SUFFIX}");
+        let reply = admin.search(&dn, Scope::BaseObject, "(objectClass=*)", &["description"]).unwrap();
+        match reply.outcome.code {
+            ldap::ResultCode::SUCCESS | ldap::ResultCode::NO_SUCH_OBJECT => {
+                let is_whole =
+                    |entry: &client::Entry| entry.text("description").as_ref() == Some(&filling(number));
+                found += usize::from(reply.entries.first().is_some_and(is_whole));
+            }
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
+/// What is wrong with an outcome, if anything is.
+fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<String> {
+    match outcome {
+        Outcome::Opened { found, is_sound } => {
+            let lost = CHANGES - found;
+            // Rows of the data file carry checksums, its pages do not: a start cannot see all of it, the check can.
+            if name == "data.mdb" && !is_sound {
+                return None;
+            }
+            let allowed = undetectable(name, way, files);
+            let what = if *is_sound { "" } else { ", and verify finds something" };
+            (lost > allowed || !is_sound).then(|| format!("opened with {found} of {CHANGES} changes{what}"))
+        }
+        Outcome::Refused { code, said } if *code != Some(DATA) => {
+            Some(format!("ended with {code:?} and not with exit code {DATA}: {}", last_line(said)))
+        }
+        Outcome::Refused { said, .. } if !names(last_line(said), name, way, files) => {
+            Some(format!("refused without its name: {}", last_line(said)))
+        }
+        Outcome::Refused { .. } if is_worthless(name) => {
+            Some("refused because of a file that tells nothing".to_owned())
+        }
+        Outcome::Refused { .. } => None,
+    }
+}
+
+/// How many changes may be lost without a word, as docs/security.md says: the last group, which a crash may have
+/// torn; the newest groups of the segment in use, where they are zeroes, which is what a file looks like that nothing
+/// was written to; and the data file as a whole, while nothing beside it is pending.
+fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
+    let newest = files.iter().rfind(|file| is_redo(file));
+    match way {
+        Way::Removed | Way::Renamed | Way::Foreign if name == "data.mdb" && newest.is_none() => CHANGES,
+        _ if newest.is_none_or(|newest| newest != name) => 0,
+        Way::LastOctetFlipped => 1,
+        Way::TailZeroed => CHANGES,
+        _ => 0,
+    }
+}
+
+/// Whether a refusal names the file; for the data file the folder is enough, and where a file is of other data,
+/// nobody knows which of them is the wrong one.
+fn names(line: &str, name: &str, way: Way, files: &[String]) -> bool {
+    line.contains(name)
+        || (name == "data.mdb" && line.contains("/data:"))
+        || (way == Way::Foreign
+            && (line.contains("redo.mark") || files.iter().any(|file| line.contains(file))))
+}
+
+fn last_line(said: &str) -> &str {
+    said.lines().last().unwrap_or_default()
+}
+
+/// Puts everything back as it was before the damage: a refusal has taken nothing away, so that all changes are there.
+/// What is found in the middle of the data file only, when the redo log is being replayed, may find that log's last
+/// group written once more; otherwise a refusal changes no octet (`is_strict`).
+fn mend(
+    trial: &Scratch,
+    template: &Template,
+    damaged: &BTreeMap<String, Vec<u8>>,
+    is_strict: bool,
+) -> Option<String> {
+    let folder = Pando::data(trial);
+    let after = contents(&folder);
+    for (name, bytes) in damaged {
+        let is_same = if is_strict { after.get(name) == Some(bytes) } else { after.contains_key(name) };
+        // What was emptied has nothing to lose.
+        if !is_worthless(name) && !bytes.is_empty() && !is_same {
+            return Some(format!("the refused start has changed {name}"));
+        }
+    }
+    // The rest of the files stay as the refused start has left them.
+    for (name, bytes) in contents(&template.data()) {
+        if damaged.get(&name) != Some(&bytes) {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    match open(trial) {
+        Outcome::Opened { found: CHANGES, is_sound: true } => None,
+        other => Some(format!("{other:?}")),
+    }
+}
+
+/// Random damage to the octets of the redo log: never fewer changes but the last, without a word.
+fn groups(plan: &Plan, template: &Template) -> Finding {
+    let mut random = plan.random("damage/groups");
+    let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();
+    let newest = files.last().unwrap();
+    let mut complaints = Vec::new();
+    let trials = plan.count(20, 300);
+    let (mut opened, mut refused) = (0, 0);
+    for _ in 0..trials {
+        let trial = Scratch::new("assault-damaged");
+        let folder = Pando::data(&trial);
+        data::copy(&template.data(), &folder);
+        let name = &files[random.usize(..files.len())];
+        let path = folder.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let used = last_used(&bytes) + 1;
+        let at = random.usize(..used);
+        // One group's worth of octets, or a few; so that what is behind them proves that they were there.
+        let end = (at + random.usize(1..2 * FILLING)).min(used);
+        let is_zeroed = random.bool();
+        bytes[at..end].iter_mut().for_each(|byte| *byte = if is_zeroed { 0 } else { random.u8(..) });
+        fs::write(&path, bytes).unwrap();
+        let outcome = open(&trial);
+        let is_at_the_end = name == newest && end + 2 * BLOCK + FILLING >= used;
+        let complaint = match &outcome {
+            Outcome::Opened { found, is_sound: true } if is_at_the_end && CHANGES - found <= 1 => None,
+            // Zeroes up to the end of the newest segment are what nothing looks like.
+            Outcome::Opened { is_sound: true, .. } if is_at_the_end && is_zeroed && end == used => None,
+            other => judge(other, name, Way::MiddleOctetFlipped, &files),
+        };
+        match outcome {
+            Outcome::Opened { .. } => opened += 1,
+            Outcome::Refused { .. } => refused += 1,
+        }
+        complaints.extend(complaint.map(|complaint| format!("{name} {at} to {end} of {used}: {complaint}")));
+    }
+    let done =
+        format!("random octets of the redo log damaged: {trials} starts, {refused} refused, {opened} opened");
+    verdict(done, trials, &complaints)
+}

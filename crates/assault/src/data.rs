@@ -1,0 +1,57 @@
+//! The directory that is attacked: the sample organisation and, where many candidates are wanted, people in one flat
+//! unit.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::support::pando::{Pando, Start, command};
+use crate::support::{SUFFIX, Scratch};
+
+/// Somebody in the sample, who is no administrator.
+pub(crate) const PERSON: &str = "uid=ahuber,ou=people,dc=example,dc=com";
+
+/// Everybody's password there.
+pub(crate) const PERSON_PASSWORD: &str = "password";
+
+/// The unit with many entries.
+pub(crate) const MANY: &str = "ou=many,dc=example,dc=com";
+
+/// A folder with the sample organisation in `data`, nobody serving it.
+pub(crate) fn sample(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
+    scratch
+}
+
+/// The same with so many entries in one unit besides.
+pub(crate) fn sample_and_many(name: &str, count: usize) -> Scratch {
+    let scratch = sample(name);
+    let data = Pando::data(&scratch);
+    let file = scratch.join("all.ldif");
+    let file_name = file.to_str().unwrap();
+    command(&["export", "--operational", "-o", file_name], Some(&data)).expect_code(0);
+    let mut text = fs::read_to_string(&file).unwrap();
+    write!(text, "\ndn: {MANY}\nobjectClass: organizationalUnit\n\n").unwrap();
+    for number in 0..count {
+        write!(
+            text,
+            "dn: cn=m{number},{MANY}\nobjectClass: device\ndescription: one of many, number {number}\n\n"
+        )
+        .unwrap();
+    }
+    fs::write(&file, text).unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    command(&["import", "--suffix", SUFFIX, file_name], Some(&data)).expect_code(0);
+    scratch
+}
+
+/// Copies the regular files of a folder into a new one.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Many hostile connections at once: each sends its messages as fast as the server takes them, and reads nothing
+//! unless told to.
+
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use client::{ClientError, Connection};
+use ldap::{Authentication, BindRequest, Controls, MessageId, Request, ResultCode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Socket, Type};
+
+/// After so long without an octet taken from anybody the server is taken to want no more.
+const QUIET: Duration = Duration::from_millis(1_200);
+
+/// Between two looks at something else while all sockets are full.
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// How long the server may take to answer a bind of a hostile connection.
+const BIND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Octets given to one connection before the others have their turn.
+const TURN: usize = 256 << 10;
+
+/// The first address of hostile connections; each has its own, which is the worst case for bounds by source.
+const FIRST_SOURCE: u32 = u32::from_be_bytes([127, 1, 0, 1]);
+
+/// Hostile connections.
+pub(crate) struct Horde {
+    members: Vec<Member>,
+}
+
+struct Member {
+    stream: TcpStream,
+    pending: Vec<u8>,
+    written: usize,
+    sent: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Sending,
+    Done,
+    /// The server has closed it.
+    Closed,
+}
+
+/// How far a horde got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pushed {
+    /// Messages given to the kernel as a whole.
+    pub(crate) messages: usize,
+    pub(crate) octets: u64,
+    /// Connections that the server closed.
+    pub(crate) closed: usize,
+    /// Connections of which the server takes no more.
+    pub(crate) waiting: usize,
+}
+
+/// Connects from an address of the loopback network.
+pub(crate) fn connect_from(source: Ipv4Addr, server: SocketAddr) -> Result<TcpStream, ClientError> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.connect(&server.into())?;
+    Ok(socket.into())
+}
+
+/// The source address of a hostile connection.
+pub(crate) fn hostile_source(index: usize) -> Ipv4Addr {
+    Ipv4Addr::from(FIRST_SOURCE + index as u32)
+}
+
+impl Horde {
+    /// Connects so many, all from one address, or each from its own.
+    pub(crate) fn connect(server: SocketAddr, count: usize, one_source: bool) -> Horde {
+        let member = |index| {
+            let source = hostile_source(if one_source { 0 } else { index });
+            let stream = connect_from(source, server).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            // When it goes it is gone: with an ordinary end what is in its socket would still be asked.
+            socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+            Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
+        };
+        Horde { members: (0..count).map(member).collect() }
+    }
+
+    /// Binds each of them.
+    pub(crate) fn bind(&mut self, dn: &str, password: &str) {
+        let authentication = Authentication::Simple(password.as_bytes());
+        let request = Request::Bind(BindRequest { version: 3, name: dn, authentication });
+        for member in &mut self.members {
+            let stream = member.stream.try_clone().unwrap();
+            stream.set_nonblocking(false).unwrap();
+            let mut connection = Connection::over_tcp(stream).unwrap();
+            connection.set_timeout(BIND_TIMEOUT).unwrap();
+            connection.send_as(MessageId(i32::MAX), request, Controls::NONE).unwrap();
+            let outcome = connection.reply(MessageId(i32::MAX)).unwrap().outcome;
+            assert_eq!(outcome.code, ResultCode::SUCCESS, "{outcome:?}");
+            member.stream.set_nonblocking(true).unwrap();
+        }
+    }
+
+    /// Sends what `message` gives for a connection and the number of its message, both from 0, until it gives none;
+    /// until the server takes no more; or until `goes_on` says no.
+    pub(crate) fn push(
+        &mut self,
+        message: impl Fn(usize, usize) -> Option<Vec<u8>>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Pushed {
+        let mut pushed = Pushed::default();
+        let mut last_taken = Instant::now();
+        while self.members.iter().any(|member| member.state == State::Sending) && goes_on() {
+            let mut taken = 0;
+            for (index, member) in self.members.iter_mut().enumerate() {
+                taken += member.turn(|number| message(index, number), &mut pushed.messages);
+            }
+            pushed.octets += taken;
+            if taken > 0 {
+                last_taken = Instant::now();
+            } else if last_taken.elapsed() > QUIET {
+                break;
+            } else {
+                self.wait_for_room();
+            }
+        }
+        let count = |state| self.members.iter().filter(|member| member.state == state).count();
+        (pushed.closed, pushed.waiting) = (count(State::Closed), count(State::Sending));
+        pushed
+    }
+
+    fn wait_for_room(&self) {
+        let sending = self.members.iter().filter(|member| member.state == State::Sending);
+        let mut fds: Vec<PollFd<'_>> =
+            sending.map(|member| PollFd::new(&member.stream, PollFlags::OUT)).collect();
+        let _ = poll(&mut fds, Some(&POLL));
+    }
+}
+
+impl Member {
+    /// Gives the kernel as much as it takes, up to a turn's worth: how many octets it took.
+    fn turn(&mut self, message: impl Fn(usize) -> Option<Vec<u8>>, messages: &mut usize) -> u64 {
+        let mut taken = 0;
+        while self.state == State::Sending && taken < TURN {
+            if self.written == self.pending.len() {
+                match message(self.sent) {
+                    Some(next) => (self.pending, self.written) = (next, 0),
+                    None => {
+                        self.state = State::Done;
+                        break;
+                    }
+                }
+            }
+            match self.stream.write(&self.pending[self.written..]) {
+                Ok(count) => {
+                    taken += count;
+                    self.written += count;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.state = State::Closed,
+            }
+            if self.written == self.pending.len() {
+                self.sent += 1;
+                *messages += 1;
+            }
+        }
+        taken as u64
+    }
+}

@@ -1,0 +1,218 @@
+//! kill -9 at every time of a server's life: nothing acknowledged is lost, nothing is there by half, and the check of
+//! all rows passes.
+//!
+//! Writers keep what was acknowledged to each of them, and what was under way; see `support/writers.rs`.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use powercut::PowerCut;
+use rustix::process::Signal;
+
+use crate::plan::Plan;
+use crate::report::{Finding, Report};
+use crate::settings_writer::SettingsWriter;
+use crate::support::pando::{self, Pando, Start};
+use crate::support::writers::{Writer, plant_suffix};
+use crate::support::{DEADLINE, Scratch};
+
+const WRITERS: usize = 12;
+
+/// Rounds that each attack has at least.
+const ROUNDS_MIN: u32 = 3;
+
+/// Acknowledgements before a kill under load, at most.
+const ACKNOWLEDGEMENTS_MAX: u64 = 800;
+
+/// File calls of a start after which it is killed, at most: one that replays, folds and stops the redo log takes some
+/// dozen.
+const START_CALLS_MAX: u64 = 40;
+
+/// File calls of a server under load after which it is killed, at most: several folds.
+const CALLS_MAX: u64 = 4_000;
+
+/// How long writers write before a stop.
+const BEFORE_A_STOP: u64 = 60;
+
+/// Microseconds between the signal to stop and the kill, at most: a stop folds what is pending.
+const STOP_MICROS_MAX: u64 = 30_000;
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    report.attack("kills/load", || attack(plan, "load", 8, Way::Load));
+    report.attack("kills/start", || attack(plan, "start", 5, Way::Start));
+    report.attack("kills/calls", || attack(plan, "calls", 6, Way::Calls));
+    report.attack("kills/stop", || attack(plan, "stop", 5, Way::Stop));
+    report.attack("kills/settings", || attack(plan, "settings", 8, Way::Settings));
+}
+
+/// When the server is killed.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// After so many acknowledged changes.
+    Load,
+    /// While it starts on pending changes, at one of its file calls.
+    Start,
+    /// Under load at one of its file calls, in a group or in a fold.
+    Calls,
+    /// While it stops, which folds.
+    Stop,
+    /// While settings and indexes change besides.
+    Settings,
+}
+
+/// The server's folder, those who write, and what they know.
+struct Scene {
+    scratch: Scratch,
+    writers: Vec<Writer>,
+    settings: Option<SettingsWriter>,
+    acknowledged: AtomicU64,
+    way: Way,
+}
+
+fn attack(plan: &Plan, name: &str, hundredths: u32, way: Way) -> Finding {
+    let mut random = plan.random(&format!("kills/{name}"));
+    let mut scene = Scene::new(name, way, &mut random);
+    let started = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS_MIN || started.elapsed() < plan.share(hundredths) {
+        scene.round(&mut random);
+        scene.check(random.bool());
+        rounds += 1;
+    }
+    pando::command(&["verify"], Some(&Pando::data(&scene.scratch))).expect_code(0);
+    let when = match way {
+        Way::Load => "under load",
+        Way::Start => "at a file call of its start on pending changes",
+        Way::Calls => "under load at a file call, in groups and folds",
+        Way::Stop => "while it stops and folds",
+        Way::Settings => "while settings and indexes change under load",
+    };
+    let acknowledged = scene.acknowledged.load(Ordering::Relaxed);
+    Finding::of(format!("{rounds} times kill -9 {when}")).bounded(
+        acknowledged > 0,
+        format!("{acknowledged} acknowledged changes, 0 lost, 0 by half, verify finds nothing"),
+        "0, 0, nothing",
+    )
+}
+
+impl Scene {
+    fn new(name: &str, way: Way, random: &mut fastrand::Rng) -> Scene {
+        let scratch = Scratch::new(&format!("assault-kills-{name}"));
+        let writers: Vec<Writer> =
+            (0..WRITERS).map(|index| Writer::new(&format!("w{index}"), random.u64(..))).collect();
+        let pando = Start::new(&scratch).ready();
+        let mut admin = pando.administrator();
+        plant_suffix(&mut admin);
+        writers.iter().for_each(|writer| writer.plant(&mut admin));
+        let settings = (way == Way::Settings).then(|| SettingsWriter::new(random.u64(..)));
+        // The first kill comes right behind these.
+        pando.kill();
+        Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
+    }
+
+    fn data(&self) -> PathBuf {
+        Pando::data(&self.scratch).canonicalize().unwrap()
+    }
+
+    fn power(&self) -> PowerCut {
+        PowerCut::new(&self.data(), &self.scratch.join("journal"))
+    }
+
+    fn round(&mut self, random: &mut fastrand::Rng) {
+        match self.way {
+            Way::Load | Way::Settings => {
+                let pando = Start::new(&self.scratch).ready();
+                self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
+            }
+            Way::Start => {
+                let pando = Start::new(&self.scratch).ready();
+                self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
+                // Again and again, so that a start finds what a killed start left.
+                for _ in 0..3 {
+                    let power = self.power().kill_at(random.u64(1..START_CALLS_MAX));
+                    // One that is ready is killed when it is dropped.
+                    drop(Start::new(&self.scratch).with(&power).ready_or_ended());
+                }
+            }
+            Way::Calls => {
+                let power = self.power().kill_at(random.u64(1..CALLS_MAX));
+                if let Ok(pando) = Start::new(&self.scratch).with(&power).ready_or_ended() {
+                    self.write_and(&pando, u64::MAX, |_| ());
+                }
+            }
+            Way::Stop => {
+                let pando = Start::new(&self.scratch).ready();
+                let wait = Duration::from_micros(random.u64(..STOP_MICROS_MAX));
+                self.write_and(&pando, BEFORE_A_STOP + random.u64(..ACKNOWLEDGEMENTS_MAX), |pando| {
+                    pando.signal(Signal::TERM);
+                    // The kill is to come anywhere in the stop, wherever that is on this machine.
+                    std::thread::sleep(wait);
+                    kill(pando);
+                });
+            }
+        }
+    }
+
+    /// Lets all write; after so many acknowledgements does something that ends the server, and waits until they have
+    /// seen that.
+    fn write_and(&mut self, pando: &Pando, acknowledgements: u64, then: impl FnOnce(&Pando)) {
+        let address = pando.address();
+        let (sender, receiver) = mpsc::channel();
+        let (total, way) = (&self.acknowledged, self.way);
+        let (writers, settings) = (&mut self.writers, &mut self.settings);
+        std::thread::scope(|scope| {
+            for writer in writers {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    let refusal = writer.write_until_refused(address, &sender);
+                    assert!(
+                        refusal.is_none() || way == Way::Stop,
+                        "only one that stops refuses: {refusal:?}"
+                    );
+                });
+            }
+            if let Some(settings) = settings {
+                let sender = sender.clone();
+                scope.spawn(move || settings.write_until_the_end(address, &sender));
+            }
+            drop(sender);
+            let mut then = Some(then);
+            for count in 1.. {
+                match receiver.recv_timeout(DEADLINE) {
+                    Ok(()) => _ = total.fetch_add(1, Ordering::Relaxed),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) => {
+                        panic!("no change is acknowledged any more\n{}", pando.log())
+                    }
+                }
+                if count == acknowledgements
+                    && let Some(then) = then.take()
+                {
+                    then(pando);
+                }
+            }
+        });
+    }
+
+    /// Compares the server with what it acknowledged. One that is stopped then leaves nothing to replay to the next
+    /// round.
+    fn check(&mut self, stops: bool) {
+        let pando = Start::new(&self.scratch).ready();
+        let mut admin = pando.administrator();
+        self.writers.iter_mut().for_each(|writer| writer.check(&mut admin));
+        if let Some(settings) = &mut self.settings {
+            settings.check(&mut admin);
+        }
+        drop(admin);
+        if stops {
+            assert!(pando.stop().success());
+        }
+    }
+}
+
+fn kill(pando: &Pando) {
+    pando.signal(Signal::KILL);
+}

@@ -1,0 +1,98 @@
+//! The assault: attacks a running Pando as a hostile client, a failing disk or a broken machine would, measures what
+//! happens, and holds it against the bounds that `docs/security.md` promises.
+//!
+//! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
+//! over a temporary folder, ends it by its process id, and reports one line: name, what was done, what was measured
+//! with its bound, `pass` or `FAIL`. Attacks that choose at random begin from one printed seed. The helpers that
+//! start a server and write to it are those of the black-box tests (`crates/pando/tests/support`).
+//!
+//! `./dev assault` builds the release binary and runs this from the repository's root; the binary under attack is
+//! `target/release/pando` below the current folder.
+#![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]
+
+mod bystander;
+mod damage;
+mod data;
+mod horde;
+mod kills;
+mod memory;
+mod messages;
+mod plan;
+mod process;
+mod report;
+mod resources;
+mod settings_writer;
+mod slow;
+#[path = "../../pando/tests/support/mod.rs"]
+mod support;
+mod timing;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use plan::Plan;
+use report::Report;
+
+/// Attacks the release build of Pando and measures it against the bounds of docs/security.md.
+#[derive(Debug, Parser)]
+#[command(name = "assault")]
+struct Arguments {
+    /// Two minutes in all, with fewer rounds and, where so few say less, wider bounds; what CI runs
+    #[arg(long, conflicts_with = "minutes")]
+    quick: bool,
+    /// How long the attacks that go on at random do so, all together
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    minutes: u64,
+    /// One family (or attack: memory/heavy-filters) instead of all; may be given several times
+    #[arg(long, value_name = "FAMILY")]
+    only: Vec<String>,
+    /// Where random choices begin [default: a new number, printed]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// List the families
+    #[arg(long)]
+    list: bool,
+}
+
+/// A family's name, what it does, and its attacks.
+type Family = (&'static str, &'static str, fn(&Plan, &mut Report));
+
+const FAMILIES: &[Family] = &[
+    ("kills", "kill -9 at start, under load, in folds, while settings and indexes change", kills::run),
+    (
+        "damage",
+        "each file of a data directory removed, emptied, renamed, cut, flipped, zeroed, exchanged",
+        damage::run,
+    ),
+    ("resources", "no descriptors, no memory, no disk, failing calls", resources::run),
+    ("memory", "what hostile connections can make the server hold", memory::run),
+    ("slow", "slow senders, slow readers, storms of connections", slow::run),
+    ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
+    ("messages", "mutated messages", messages::run),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        FAMILIES.iter().for_each(|(name, what, _)| println!("{name:10} {what}"));
+        return ExitCode::SUCCESS;
+    }
+    let family_of = |only: &String| only.split('/').next().unwrap_or_default().to_owned();
+    let wanted: Vec<String> = arguments.only.iter().map(family_of).collect();
+    if let Some(unknown) = wanted.iter().find(|wanted| FAMILIES.iter().all(|family| family.0 != **wanted)) {
+        eprintln!("assault: there is no family {unknown:?}; --list names them");
+        return ExitCode::from(2);
+    }
+    process::raise_descriptor_limit();
+    let plan =
+        Plan::new(arguments.quick, arguments.minutes, arguments.seed.unwrap_or_else(|| fastrand::u64(..)));
+    println!("assault on {}, --seed {}", support::pando::PROGRAM, plan.seed());
+    let mut report = Report::new(arguments.only);
+    for (name, _, run) in FAMILIES {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            run(&plan, &mut report);
+        }
+    }
+    report.end()
+}

@@ -1,0 +1,200 @@
+//! What hostile connections can make the server hold: the worst request shapes, measured as the growth of its
+//! resident memory.
+//!
+//! Each shape runs against a server of its own while somebody else uses it. Eight connections may cost 512 MiB, a
+//! thousand a quarter of the memory that the server may have, which is twice what its requests may hold
+//! (`request_memory_bytes`); what they cost is given back when they are gone.
+
+mod shapes;
+
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use ldap::{Controls, FilterBuf, MessageId, Request, Scope, SearchRequest, SelectionBuf};
+
+use crate::bystander::Bystander;
+use crate::data::{self, MANY, PERSON, PERSON_PASSWORD};
+use crate::horde::{Horde, connect_from, hostile_source};
+use crate::plan::Plan;
+use crate::process::{MIB, Memory, connections_possible};
+use crate::report::{Finding, Report};
+use crate::support::pando::{Pando, Start};
+use crate::support::{SUFFIX, Scratch};
+use shapes::{SHAPES, Shape};
+
+/// What eight hostile connections may cost.
+const FEW_COST_MAX: u64 = 512 * MIB;
+
+/// How many are few.
+const FEW: usize = 8;
+
+/// What requests may hold where there are many, as a setting: what they cost is then the same on every machine.
+const REQUEST_MEMORY: u64 = 256 * MIB;
+
+/// All together they hold at most so many times that.
+const REQUEST_MEMORY_TIMES: u64 = 2;
+
+/// What so many connections cost besides: themselves, and what the server works with.
+const BESIDES: u64 = 64 * MIB;
+
+/// How much more than before the server may hold when they are gone.
+const KEPT_MAX: u64 = 64 * MIB;
+
+/// Growth at which an attack has shown what it can do and ends: a machine is not to fail because of it.
+const ENOUGH: u64 = 6 << 30;
+
+/// Entries in one unit, for searches that gather candidates.
+const MANY_ENTRIES: (usize, usize) = (20_000, 100_000);
+
+/// How long the server has for what a client says that then reads.
+const HEARD: Duration = Duration::from_millis(500);
+
+/// How long another client's answer may take during an attack.
+const SLOWEST_MAX: Duration = Duration::from_secs(5);
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let wanted: Vec<&Shape> = SHAPES
+        .iter()
+        .filter(|shape| {
+            (shape.in_quick || !plan.is_quick()) && report.wants(&format!("memory/{}", shape.name))
+        })
+        .collect();
+    let over_budget = ["memory/abandon-over-budget", "memory/unbind-over-budget"];
+    if wanted.is_empty() && !over_budget.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let scratch = data::sample_and_many("assault-memory", plan.count(MANY_ENTRIES.0, MANY_ENTRIES.1));
+    for shape in wanted {
+        report.attack(&format!("memory/{}", shape.name), || attack(plan, &scratch, shape));
+    }
+    report.attack(over_budget[0], || over_its_budget(&scratch, AndThen::Abandons));
+    report.attack(over_budget[1], || over_its_budget(&scratch, AndThen::Unbinds));
+}
+
+fn start(scratch: &Scratch, arguments: &[&str]) -> Pando {
+    Start::new(scratch).arguments(&["--anonymous-read"]).arguments(arguments).ready()
+}
+
+fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
+    let count = shape.connections.min(connections_possible());
+    let is_few = count <= FEW;
+    let node_file = scratch.write("node.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
+    let arguments = ["--config", node_file.to_str().unwrap()];
+    // Few are bounded whatever is set.
+    let pando = start(scratch, if is_few { &[] } else { &arguments });
+    let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
+    let mut horde = Horde::connect(pando.address(), count, shape.one_source);
+    if let Some((dn, password)) = shape.bind {
+        horde.bind(dn, password);
+    }
+    // The first answers bring in pages and fill what is remembered; that is no attack's doing.
+    warm_up(&pando);
+    let memory = Memory::watch(pando.id());
+    let bound = if is_few { FEW_COST_MAX } else { REQUEST_MEMORY_TIMES * REQUEST_MEMORY + BESIDES };
+    let end = Instant::now() + Duration::from_secs(plan.count(3, 40) as u64);
+    let enough = (2 * bound).min(ENOUGH);
+    let make = (shape.messages)();
+    let pushed =
+        horde.push(|_, number| make(number), || memory.peak_growth() < enough && Instant::now() < end);
+    memory.settle(Duration::from_millis(500), Instant::now() + Duration::from_secs(plan.count(1, 10) as u64));
+    let peak = memory.peak_growth();
+    drop(horde);
+    let kept = memory.given_back(KEPT_MAX);
+    let seen = bystander.end();
+    let who = if shape.bind.is_some() { "bound" } else { "anonymous" };
+    let from = if shape.one_source { " of one source" } else { "" };
+    let done = format!(
+        "{count} {who} connections{from} send {}: {} messages, {} MiB taken, {} closed, {} not read any further",
+        shape.what,
+        pushed.messages,
+        pushed.octets / MIB,
+        pushed.closed,
+        pushed.waiting
+    );
+    let finding = Finding::of(done)
+        .bounded(
+            peak <= bound,
+            format!("+{} MiB on {}", peak / MIB, memory.before() / MIB),
+            format!("at most {}", bound / MIB),
+        )
+        .bounded(
+            kept <= KEPT_MAX,
+            format!("+{} MiB when they are gone", kept / MIB),
+            format!("at most {}", KEPT_MAX / MIB),
+        );
+    seen.add_to(finding, SLOWEST_MAX)
+}
+
+fn warm_up(pando: &Pando) {
+    let mut admin = pando.administrator();
+    for filter in ["(cn=anna huber)", "(objectClass=inetOrgPerson)", "(description=*number 17*)"] {
+        let reply = admin.search(SUFFIX, Scope::WholeSubtree, filter, &["cn"]).unwrap();
+        assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+    }
+}
+
+/// What a client does that has more outstanding than it may.
+#[derive(Clone, Copy, PartialEq)]
+enum AndThen {
+    Abandons,
+    Unbinds,
+}
+
+/// Requests of a connection that may be outstanding, in these attacks.
+const OUTSTANDING: usize = 100;
+
+/// Entries that each of its searches finds: what others than the administrator get at most.
+const ENTRIES: usize = 1_000;
+
+/// Octets of answers that wait in the client's socket, so that most wait in the server.
+const RECEIVED_MAX: usize = 64 << 10;
+
+/// One connection has as much outstanding as it may, one search more, and reads nothing. It abandons all and asks for
+/// something small (RFC 4511 section 4.11), or says goodbye (section 4.3), and then reads: few of the entries come,
+/// because the server has read that although it takes no further request.
+fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
+    let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
+    let pando = start(scratch, &["--config", node_file.to_str().unwrap()]);
+    let stream = connect_from(hostile_source(0), pando.address()).unwrap();
+    socket2::SockRef::from(&stream).set_recv_buffer_size(RECEIVED_MAX).unwrap();
+    let mut connection = Connection::over_tcp(stream).unwrap();
+    assert!(connection.bind(PERSON, PERSON_PASSWORD).unwrap().is_success());
+    let filter = FilterBuf::parse("(objectClass=device)").unwrap();
+    let selection = SelectionBuf::new();
+    let request = SearchRequest::new(MANY, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let mut send = |_| connection.send(Request::Search(request), Controls::NONE).unwrap();
+    let ids: Vec<MessageId> = (0..=OUTSTANDING).map(&mut send).collect();
+    let all = ids.len() * ENTRIES;
+    let (end, last) = match then {
+        AndThen::Abandons => {
+            ids.iter().for_each(|id| connection.abandon(*id).unwrap());
+            let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+            let small =
+                SearchRequest::new(PERSON, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+            let small = connection.send(Request::Search(small), Controls::NONE).unwrap();
+            ("abandons all, and asks for its entry and has it", Some(small))
+        }
+        AndThen::Unbinds => {
+            connection.send(Request::Unbind, Controls::NONE).unwrap();
+            ("says goodbye, and is closed", None)
+        }
+    };
+    // The server has what was sent, and does what it does with it.
+    std::thread::sleep(HEARD);
+    let mut entries = 0;
+    loop {
+        match connection.receive_any() {
+            Ok(received) if received.outcome().is_none() => entries += 1,
+            Ok(received) if Some(received.id()) == last => break,
+            Ok(_) => {}
+            Err(error) if last.is_some() => panic!("no answer to the last request: {error}"),
+            Err(_) => break,
+        }
+    }
+    Finding::of(format!(
+        "a connection asks for {all} entries in {} searches, reads nothing, {end}",
+        ids.len()
+    ))
+    .bounded(entries <= all / 2, format!("{entries} entries come"), format!("at most {}", all / 2))
+}

@@ -1,0 +1,101 @@
+//! What the kernel says of the server under attack, and of this process.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Octets in a mebibyte.
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// How long memory that is no longer used may take to be given back.
+const GIVE_BACK: Duration = Duration::from_secs(20);
+
+/// Between two looks at something that changes by itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Lets this process have as many descriptors as it may: attacks hold thousands of connections.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Connections that this process can have, with some descriptors left for other things.
+pub(crate) fn connections_possible() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(200))
+}
+
+/// Memory of a process in octets, from `/proc/PID/status`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    id: u32,
+    before: u64,
+}
+
+impl Memory {
+    /// Begins to measure: the peak is one from here on.
+    pub(crate) fn watch(id: u32) -> Memory {
+        // 5 resets the peak, see proc_pid_clear_refs(5).
+        let _ = fs::write(format!("/proc/{id}/clear_refs"), "5");
+        Memory { id, before: field(id, "VmRSS:") }
+    }
+
+    /// Octets resident now above those at the beginning.
+    pub(crate) fn growth(&self) -> u64 {
+        field(self.id, "VmRSS:").saturating_sub(self.before)
+    }
+
+    /// The most that were.
+    pub(crate) fn peak_growth(&self) -> u64 {
+        field(self.id, "VmHWM:").saturating_sub(self.before)
+    }
+
+    /// Octets resident at the beginning.
+    pub(crate) fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// Waits until the peak has not grown for `quiet`, at most until `end`.
+    pub(crate) fn settle(&self, quiet: Duration, end: Instant) {
+        let (mut peak, mut since) = (self.peak_growth(), Instant::now());
+        while since.elapsed() < quiet && Instant::now() < end {
+            std::thread::sleep(LOOK_AGAIN);
+            let now = self.peak_growth();
+            if now > peak {
+                (peak, since) = (now, Instant::now());
+            }
+        }
+    }
+
+    /// Waits until the growth is below `octets`: what it is then, or when that takes too long.
+    pub(crate) fn given_back(&self, octets: u64) -> u64 {
+        wait_until(GIVE_BACK, || self.growth() <= octets);
+        self.growth()
+    }
+}
+
+/// A field of `/proc/PID/status` that is in kB, in octets; 0 of a process that has gone.
+fn field(id: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_ascii_whitespace().next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+/// How many descriptors a process has open.
+pub(crate) fn descriptors(id: u32) -> usize {
+    fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count())
+}
+
+/// Looks again and again until something is so, at most so long: whether it is.
+pub(crate) fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        if is_so() {
+            return true;
+        }
+        if started.elapsed() > longest {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}

@@ -1,0 +1,98 @@
+//! One line for each attack, and a sum.
+
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What came of an attack.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    done: String,
+    measures: Vec<String>,
+    is_passed: bool,
+}
+
+impl Finding {
+    /// Begins with what was done.
+    pub(crate) fn of(done: impl Into<String>) -> Finding {
+        Finding { done: done.into(), measures: Vec::new(), is_passed: true }
+    }
+
+    /// Something measured, whether its bound is kept, and the bound.
+    pub(crate) fn bounded(
+        mut self,
+        is_kept: bool,
+        measured: impl std::fmt::Display,
+        bound: impl std::fmt::Display,
+    ) -> Finding {
+        let mark = if is_kept { "" } else { "NOT KEPT: " };
+        self.measures.push(format!("{mark}{measured} [{bound}]"));
+        self.is_passed &= is_kept;
+        self
+    }
+
+    /// Something measured that has no bound.
+    pub(crate) fn noted(mut self, measured: impl std::fmt::Display) -> Finding {
+        self.measures.push(measured.to_string());
+        self
+    }
+}
+
+/// The lines that were printed, counted.
+#[derive(Debug)]
+pub(crate) struct Report {
+    only: Vec<String>,
+    passed: usize,
+    failed: Vec<String>,
+    started: Instant,
+}
+
+impl Report {
+    /// `only` has the families and attacks wanted; empty for all.
+    pub(crate) fn new(only: Vec<String>) -> Report {
+        Report { only, passed: 0, failed: Vec::new(), started: Instant::now() }
+    }
+
+    /// Whether an attack, `family/name`, is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        let is_it = |only: &String| {
+            name == only || name.starts_with(&format!("{only}/")) || name.starts_with(&format!("{only}-"))
+        };
+        self.only.is_empty() || self.only.iter().any(is_it)
+    }
+
+    /// Runs an attack and prints its line. One that panics has failed.
+    pub(crate) fn attack(&mut self, name: &str, attack: impl FnOnce() -> Finding) {
+        if !self.wants(name) {
+            return;
+        }
+        let started = Instant::now();
+        let finding = catch_unwind(AssertUnwindSafe(attack)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            let line = text.lines().collect::<Vec<_>>().join(" | ");
+            Finding::of("stopped by what it found").bounded(false, line, "it goes on to its end")
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        let verdict = if finding.is_passed { "pass" } else { "FAIL" };
+        println!("{verdict} {name} ({seconds:.1} s): {}; {}", finding.done, finding.measures.join("; "));
+        // Somebody may be reading along through a pipe.
+        let _ = std::io::stdout().flush();
+        if finding.is_passed {
+            self.passed += 1;
+        } else {
+            self.failed.push(name.to_owned());
+        }
+    }
+
+    /// Prints the sum, and says it as an exit code.
+    pub(crate) fn end(self) -> ExitCode {
+        println!("{} s", self.started.elapsed().as_secs());
+        if !self.failed.is_empty() {
+            println!("failed: {}", self.failed.join(" "));
+        }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        if self.failed.is_empty() && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

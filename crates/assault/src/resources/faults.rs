@@ -1,0 +1,246 @@
+//! System calls that fail for a while, of each thread and kind: what a machine is like that is short of descriptors,
+//! memory or room, or has a bad disk.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use ldap::{ChangeOperation, Scope};
+use powercut::{Fault, FaultCall};
+
+use super::{Tally, each_in_turn};
+use crate::plan::Plan;
+use crate::process::wait_until;
+use crate::report::Finding;
+use crate::support::pando::{Pando, Start};
+use crate::support::writers::{Writer, plant_suffix};
+use crate::support::{SUFFIX, Scratch};
+
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+
+/// What the server has to do when the fault is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Changes go on: nothing of a group was written when the call failed.
+    GoesOn,
+    /// Changes have stopped, loudly: nobody knows what the disk has.
+    Stops,
+    /// One of them.
+    Either,
+}
+
+/// Calls of a thread on files, and the errors that each gives in turn.
+struct Case {
+    call: FaultCall,
+    /// Patterns, as [`Fault`] has them.
+    thread: &'static str,
+    path: &'static str,
+    errors: &'static [i32],
+    wanted: Wanted,
+}
+
+const CASES: &[Case] = &[
+    // The writer needs another segment of the redo log: nothing of the group is written yet.
+    Case {
+        call: FaultCall::Open,
+        thread: "pando-writer",
+        path: "*/redo-*",
+        errors: &[EMFILE, ENFILE, ENOMEM, ENOSPC],
+        wanted: Wanted::GoesOn,
+    },
+    Case {
+        call: FaultCall::Open,
+        thread: "pando-writer",
+        path: "*/redo-*",
+        errors: &[EIO],
+        wanted: Wanted::Either,
+    },
+    // A group: what the kernel does with its pages after an error is not known.
+    Case {
+        call: FaultCall::Sync,
+        thread: "pando-writer",
+        path: "*/redo-*",
+        errors: &[EIO, ENOSPC, ENOMEM, EDQUOT],
+        wanted: Wanted::Stops,
+    },
+    Case {
+        call: FaultCall::Write,
+        thread: "pando-writer",
+        path: "*/redo-*",
+        errors: &[EIO, ENOSPC, EDQUOT],
+        wanted: Wanted::Either,
+    },
+    // A fold of what is in the redo log into the data file.
+    Case {
+        call: FaultCall::Write,
+        thread: "store-fold",
+        path: "*/data.mdb",
+        errors: &[EIO, ENOSPC],
+        wanted: Wanted::Either,
+    },
+    Case {
+        call: FaultCall::Sync,
+        thread: "store-fold",
+        path: "*",
+        errors: &[EIO, ENOMEM],
+        wanted: Wanted::Either,
+    },
+    Case { call: FaultCall::Rename, thread: "*", path: "*", errors: &[EIO, ENOSPC], wanted: Wanted::Either },
+    // Threads, descriptors, memory of those who serve clients.
+    Case {
+        call: FaultCall::Accept,
+        thread: "*",
+        path: "*",
+        errors: &[EMFILE, ENFILE, ENOMEM],
+        wanted: Wanted::GoesOn,
+    },
+    Case { call: FaultCall::Thread, thread: "*", path: "*", errors: &[EAGAIN], wanted: Wanted::GoesOn },
+    Case { call: FaultCall::Random, thread: "pando-*", path: "*", errors: &[EIO], wanted: Wanted::GoesOn },
+    Case {
+        call: FaultCall::Open,
+        thread: "*",
+        path: "*",
+        errors: &[EMFILE, ENFILE, ENOMEM],
+        wanted: Wanted::GoesOn,
+    },
+    Case {
+        call: FaultCall::Mmap,
+        thread: "*",
+        path: "*/data.mdb",
+        errors: &[ENOMEM],
+        wanted: Wanted::GoesOn,
+    },
+];
+
+/// How long a fault lasts: long enough for a fold, which comes every two seconds.
+const FAULT: Duration = Duration::from_millis(2_600);
+
+/// How long the server may take to go on when it is over.
+const RECOVERY: Duration = Duration::from_secs(10);
+
+/// Octets of some changes: enough of them need new segments.
+const FILLING: usize = 12_000;
+
+/// Each case with each of its errors, on a server of its own.
+pub(super) fn every_thread_and_call(plan: &Plan) -> Finding {
+    let mut trials: Vec<(&Case, i32)> = Vec::new();
+    for case in CASES {
+        // The quick run has the first error of each.
+        let errors = if plan.is_quick() { &case.errors[..1] } else { case.errors };
+        trials.extend(errors.iter().map(|error| (case, *error)));
+    }
+    let seed = plan.random("resources/faults").u64(..);
+    let name_of = |(case, error): &(&Case, i32)| {
+        format!("{:?} of {} on {}, error {error}", case.call, case.thread, case.path)
+    };
+    let Tally { came, went_on, stopped, complaints, .. } =
+        each_in_turn(&trials, name_of, |(case, error)| attack(case, *error, seed));
+    let done = format!(
+        "{} servers of which calls fail for {:.1} s, by thread, call and error ({came} came to such a call): {went_on} \
+         go on, {stopped} stop changes",
+        trials.len(),
+        FAULT.as_secs_f64()
+    );
+    let finding = Finding::of(done).bounded(
+        complaints.is_empty() && came > 0,
+        format!("{} false acknowledgements, silent stops, or stops where it could go on", complaints.len()),
+        "0",
+    );
+    complaints.into_iter().fold(finding, Finding::noted)
+}
+
+fn attack(case: &Case, error: i32, seed: u64) -> Tally {
+    let scratch = Scratch::new("assault-faults");
+    let (switch, log) = (scratch.join("on"), scratch.join("faults.log"));
+    let fault = Fault::new(case.call, error).thread(case.thread).path(case.path).only_while(&switch);
+    let pando = Start::new(&scratch).with_faults(&[fault], &log).ready();
+    let mut writer = Writer::new("w", seed);
+    let mut admin = pando.administrator();
+    plant_suffix(&mut admin);
+    writer.plant(&mut admin);
+    let mut bulk = pando.administrator();
+    let acknowledged = write_meanwhile(&pando, &mut writer, &mut bulk, &switch);
+    // The fault is over. Reads have gone on, changes do or do not.
+    assert!(admin.entry(SUFFIX, &["dc"]).unwrap().is_some(), "reads go on");
+    let mut last = None;
+    let goes_on = wait_until(RECOVERY, || {
+        let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
+        let is_done = outcome.is_success();
+        last = Some(outcome);
+        // What is stopped until a restart does not go on by waiting.
+        is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
+    }) && last.as_ref().is_some_and(client::Outcome::is_success);
+    let (said, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
+    let status = pando.stop();
+    let mut complaints = Vec::new();
+    match (goes_on, case.wanted) {
+        (true, Wanted::Stops) if came => complaints.push("changes go on, and they must not".to_owned()),
+        (false, Wanted::GoesOn) => complaints.push(format!("changes have stopped: {last:?}")),
+        _ => {}
+    }
+    if !goes_on && !said.contains("ERROR") {
+        complaints.push(format!("changes have stopped without an ERROR line: {last:?}"));
+    }
+    if !goes_on && status.code() != Some(1) {
+        complaints.push(format!("changes had stopped, and it ends with {status}"));
+    }
+    let pando = Start::new(&scratch).ready();
+    let mut admin = pando.administrator();
+    writer.check_with_refused(&mut admin);
+    let there = there(&mut admin);
+    if let Some(lost) = acknowledged.iter().find(|name| !there.contains(*name)) {
+        complaints.push(format!("{lost} was acknowledged and is not there"));
+    }
+    let (came, went_on, stopped) = (usize::from(came), usize::from(goes_on), usize::from(!goes_on));
+    Tally { came, went_on, stopped, complaints, ..Tally::default() }
+}
+
+/// Changes data while the fault lasts, connects anew, and binds: the names of large entries that were acknowledged.
+fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, switch: &Path) -> Vec<String> {
+    let address = pando.address();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_until_refused(address, &sender));
+        // The writer is bound and at work when the fault begins.
+        receiver.recv_timeout(crate::support::DEADLINE).unwrap();
+        fs::write(switch, "").unwrap();
+        let started = Instant::now();
+        let (filling, mut acknowledged) = ("x".repeat(FILLING), Vec::new());
+        // A name each, because one that was refused may be there.
+        for number in 0.. {
+            if started.elapsed() > FAULT {
+                break;
+            }
+            let name = format!("large-{number}");
+            let attributes = [("objectClass", "device"), ("description", &filling[..])];
+            match bulk.add(&format!("cn={name},{SUFFIX}"), &attributes).unwrap() {
+                outcome if outcome.is_success() => acknowledged.push(name),
+                // Refused for as long as the fault lasts, or stopped: the others are asked meanwhile.
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+            // Somebody who connects may have to wait, and nothing else.
+            if let Ok(mut other) = Connection::open(address) {
+                let _ = other.set_timeout(Duration::from_millis(50));
+                let _ = other.search(SUFFIX, Scope::WholeSubtree, "(cn=*arge*)", &["1.1"]);
+            }
+            while receiver.try_recv().is_ok() {}
+        }
+        fs::remove_file(switch).unwrap();
+        drop(receiver);
+        acknowledged
+    })
+}
+
+fn there(admin: &mut Connection) -> Vec<String> {
+    let reply = admin.search(SUFFIX, Scope::SingleLevel, "(objectClass=device)", &["cn"]).unwrap();
+    assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+    reply.entries.iter().filter_map(|entry| entry.text("cn")).collect()
+}

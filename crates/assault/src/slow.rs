@@ -1,0 +1,239 @@
+//! Slow senders, slow readers, halves of connections, storms of them: others are answered meanwhile, and nothing
+//! stays behind.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use ldap::{
+    Controls, FilterBuf, Message, MessageId, Request, Response, ResponseMessage, Scope, SearchRequest,
+    SelectionBuf,
+};
+
+use crate::bystander::{Bystander, ms};
+use crate::data::{self, MANY};
+use crate::horde::{connect_from, hostile_source};
+use crate::plan::Plan;
+use crate::process::{MIB, Memory, connections_possible, descriptors, wait_until};
+use crate::report::{Finding, Report};
+use crate::support::pando::{Pando, Start};
+use crate::support::{SUFFIX, Scratch};
+
+/// How long another client's answer may take meanwhile.
+const SLOWEST_MAX: Duration = Duration::from_secs(2);
+
+/// What slow peers may cost in memory, which is little: they say little.
+const COST_MAX: u64 = 64 * MIB;
+
+/// Entries of a large result.
+const ENTRIES: usize = 20_000;
+
+/// Silence after which a peer in the middle of something is closed, as `server/src/limits.rs` says, and some time to
+/// see it.
+const STALL: Duration = Duration::from_secs(120 + 15);
+
+/// How long descriptors of connections that have gone may stay in use.
+const CLEAN_UP: Duration = Duration::from_secs(10);
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let names = ["octet-by-octet", "half-closed", "slow-reader", "storm", "stalled"]
+        .map(|name| format!("slow/{name}"));
+    if !names.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let scratch = data::sample_and_many("assault-slow", ENTRIES);
+    let count = plan.count(200, 1_000).min(connections_possible());
+    report.attack(&names[0], || with_bystander(&scratch, |pando| octet_by_octet(pando, count)));
+    report.attack(&names[1], || with_bystander(&scratch, |pando| half_closed(pando, count)));
+    report.attack(&names[2], || with_bystander(&scratch, |pando| slow_reader(pando, plan.count(4, 16))));
+    report.attack(&names[3], || with_bystander(&scratch, |pando| storm(pando, plan.count(2_000, 20_000))));
+    if !plan.is_quick() {
+        report.attack(&names[4], || with_bystander(&scratch, stalled));
+    }
+}
+
+fn with_bystander(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding {
+    let pando = Start::new(scratch).arguments(&["--anonymous-read"]).ready();
+    let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
+    let memory = Memory::watch(pando.id());
+    let finding = attack(&pando);
+    let seen = bystander.end();
+    let peak = memory.peak_growth();
+    let finding = finding.bounded(
+        peak <= COST_MAX,
+        format!("+{} MiB", peak / MIB),
+        format!("at most {}", COST_MAX / MIB),
+    );
+    seen.add_to(finding, SLOWEST_MAX)
+}
+
+fn open(server: SocketAddr, index: usize) -> TcpStream {
+    let stream = connect_from(hostile_source(index % 60_000), server).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+fn search(id: i32, base: &str, filter: &str) -> Vec<u8> {
+    let filter = FilterBuf::parse(filter).unwrap();
+    let selection = SelectionBuf::new();
+    let request = SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let mut bytes = Vec::new();
+    Message { id: MessageId(id), request: Request::Search(request), controls: Controls::NONE }
+        .encode(&mut bytes);
+    bytes
+}
+
+/// Reads answers until this many searches are done: how many entries came, or why they did not.
+fn read_answers(
+    stream: &mut TcpStream,
+    searches: usize,
+    piece: usize,
+    pause: Duration,
+) -> Result<usize, String> {
+    let limits = ldap::DecodeLimits::AUTHENTICATED;
+    let (mut input, mut entries, mut done) = (Vec::new(), 0, 0);
+    let mut buffer = vec![0; piece];
+    while done < searches {
+        let count =
+            stream.read(&mut buffer).map_err(|error| format!("{done} of {searches} answered: {error}"))?;
+        if count == 0 {
+            return Err(format!("closed with {done} of {searches} answered"));
+        }
+        input.extend_from_slice(&buffer[..count]);
+        let mut consumed = 0;
+        while let Some(len) = ldap::frame_len(&input[consumed..]).map_err(|error| error.to_string())?
+            && len <= input.len() - consumed
+        {
+            let message = ResponseMessage::decode(&input[consumed..consumed + len], &limits)
+                .map_err(|error| error.to_string())?;
+            match message.response {
+                Response::SearchEntry(_) => entries += 1,
+                response => done += usize::from(response.result().is_some()),
+            }
+            consumed += len;
+        }
+        input.drain(..consumed);
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+    Ok(entries)
+}
+
+/// Each sends a request one octet at a time.
+fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
+    let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
+    let message = search(1, SUFFIX, "(uid=ahuber)");
+    for octet in &message {
+        streams.iter_mut().for_each(|stream| stream.write_all(&[*octet]).unwrap());
+    }
+    let answers = streams.iter_mut().map(|stream| read_answers(stream, 1, 4_096, Duration::ZERO));
+    let answered = answers.filter(|answer| *answer == Ok(1)).count();
+    Finding::of(format!("{count} connections send a search of {} octets one at a time", message.len()))
+        .bounded(answered == count, format!("{answered} answered"), "all")
+}
+
+/// Each sends ten requests and closes its half: every answer comes, and then the end.
+fn half_closed(pando: &Pando, count: usize) -> Finding {
+    let requests: Vec<u8> = (1..=10).flat_map(|id| search(id, SUFFIX, "(uid=ahuber)")).collect();
+    let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
+    for stream in &mut streams {
+        stream.write_all(&requests).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    let mut answered = 0;
+    for stream in &mut streams {
+        let is_answered = read_answers(stream, 10, 4_096, Duration::ZERO) == Ok(10);
+        answered += usize::from(is_answered && matches!(stream.read(&mut [0; 1]), Ok(0)));
+    }
+    Finding::of(format!("{count} connections send 10 searches each and close their half")).bounded(
+        answered == count,
+        format!("{answered} have all answers and are closed"),
+        "all",
+    )
+}
+
+/// Each asks for a large result several times and reads it slowly: it is complete all the same.
+fn slow_reader(pando: &Pando, count: usize) -> Finding {
+    const SEARCHES: usize = 3;
+    let size_limit = 1_000;
+    let requests: Vec<u8> =
+        (1..=SEARCHES as i32).flat_map(|id| search(id, MANY, "(objectClass=device)")).collect();
+    let address = pando.address();
+    let threads: Vec<_> = (0..count)
+        .map(|index| {
+            let requests = requests.clone();
+            std::thread::spawn(move || {
+                let mut stream = open(address, index);
+                stream.write_all(&requests).unwrap();
+                read_answers(&mut stream, SEARCHES, 2_048, Duration::from_millis(2))
+            })
+        })
+        .collect();
+    let answers: Vec<Result<usize, String>> =
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let complete = answers.iter().filter(|answer| **answer == Ok(SEARCHES * size_limit)).count();
+    let other = answers.iter().find(|answer| **answer != Ok(SEARCHES * size_limit));
+    Finding::of(format!(
+        "{count} connections read {SEARCHES} results of {size_limit} entries, 1 MB a second at most"
+    ))
+    .bounded(
+        complete == count,
+        format!("{complete} complete{}", other.map_or(String::new(), |other| format!(", {other:?}"))),
+        "all",
+    )
+}
+
+/// Connections that come and go as quickly as they can, some of them in the middle of a message or of a result.
+fn storm(pando: &Pando, count: usize) -> Finding {
+    let before = descriptors(pando.id());
+    let large = search(1, MANY, "(objectClass=device)");
+    let started = Instant::now();
+    for index in 0..count {
+        let mut stream = open(pando.address(), index);
+        // One that the server has closed already has had its way.
+        let _ = match index % 4 {
+            0 => Ok(()),
+            1 => stream.write_all(&large[..large.len() / 2]),
+            2 => stream.write_all(&large),
+            _ => stream.write_all(&[0x16, 3, 1, 2, 0]),
+        };
+    }
+    let took = started.elapsed();
+    wait_until(CLEAN_UP, || descriptors(pando.id()) <= before + 4);
+    let after = descriptors(pando.id());
+    let done = format!(
+        "{count} connections in {}, idle, in half a message, without their answer, no LDAP",
+        ms(took)
+    );
+    Finding::of(done).bounded(
+        after <= before + 4,
+        format!("{before} descriptors before, {after} after"),
+        "4 more at most",
+    )
+}
+
+/// Half a message, and answers that nobody reads: both are closed in time.
+fn stalled(pando: &Pando) -> Finding {
+    const COUNT: usize = 50;
+    let before = descriptors(pando.id());
+    let large: Vec<u8> = (1..=500).flat_map(|id| search(id, MANY, "(objectClass=device)")).collect();
+    let mut streams: Vec<TcpStream> = (0..COUNT).map(|index| open(pando.address(), index)).collect();
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let part = if index % 2 == 0 { &large[..20] } else { &large[..] };
+        stream.write_all(part).unwrap();
+    }
+    let reached = descriptors(pando.id());
+    let closed = wait_until(STALL, || descriptors(pando.id()) <= before + 4);
+    drop(streams);
+    let done = format!(
+        "{COUNT} connections stop in a message or read nothing: {before} descriptors, then {reached}"
+    );
+    Finding::of(done).bounded(
+        closed,
+        if closed { "all closed" } else { "not all closed" },
+        format!("within {} s", STALL.as_secs()),
+    )
+}
