@@ -122,7 +122,10 @@ pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingVa
             OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {reason}", Quoted(dn.text())))
         };
         let Some(attribute_type) = schema.attribute_type(ava.attribute) else {
-            return Err(invalid(format!("attribute type {:?} is not defined in the schema", ava.attribute)));
+            return Err(invalid(format!(
+                "attribute type {:?} is not defined in the schema",
+                ldap::Excerpt(ava.attribute)
+            )));
         };
         let is_unstable = attribute_type.no_user_modification
             || attribute_type.is_operational()

@@ -94,7 +94,10 @@ fn try_bind_without_password(
             credentials
         }
         Authentication::Sasl { mechanism, .. } => {
-            let text = format!("SASL mechanism {mechanism:?} is not offered here; simple binds are");
+            let text = format!(
+                "SASL mechanism {:?} is not offered here; simple binds are",
+                ldap::Excerpt(mechanism)
+            );
             return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, &text);
         }
         _ => return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds and SASL are known"),

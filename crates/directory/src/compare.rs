@@ -150,7 +150,10 @@ fn assertion(
 fn bad_value(state: State<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
     let diagnostic = match rule.normalize_assertion(&state.catalog.schema, value, &mut Vec::new()) {
         Err(error) => format!("{name}: {error}"),
-        Ok(()) => format!("{name}: {:?} is not defined in the schema", String::from_utf8_lossy(value)),
+        Ok(()) => format!(
+            "{name}: {:?} is not defined in the schema",
+            ldap::Excerpt(String::from_utf8_lossy(value))
+        ),
     };
     OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
 }
@@ -158,7 +161,7 @@ fn bad_value(state: State<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> 
 fn no_such_attribute(description: &str) -> OperationError {
     OperationError::refused(
         ResultCode::NO_SUCH_ATTRIBUTE,
-        format!("the entry has no attribute {description}"),
+        format!("the entry has no attribute {}", ldap::Excerpt(description)),
     )
 }
 

@@ -187,7 +187,7 @@ fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outco
         Some(known) => {
             format!("critical control {} ({}) does not fit this operation", control.oid, known.name)
         }
-        None => format!("critical control {:?} is not supported", control.oid),
+        None => format!("critical control {:?} is not supported", ldap::Excerpt(control.oid)),
     };
     Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, diagnostic)
 }

@@ -72,7 +72,7 @@ pub(crate) fn read_description(schema: &Schema, text: &str) -> Result<AttributeD
         |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);
     let mut description = schema.parse_description(text).map_err(|error| match error {
         DescriptionError::UnknownType(name) => {
-            undefined(format!("attribute type {name:?} is not defined in the schema"))
+            undefined(format!("attribute type {:?} is not defined in the schema", ldap::Excerpt(name)))
         }
         other => undefined(other.to_string()),
     })?;

@@ -1,5 +1,6 @@
-//! Names in messages for people.
+//! Names in messages for people, no longer than [`ldap::EXCERPT_MAX`] characters each.
 
+use ldap::Excerpt;
 use std::fmt::{Display, Formatter, Result, Write};
 
 /// A text in quotes, as it was given: a DN keeps its backslashes single, so that it can be copied from a message. Only
@@ -8,14 +9,17 @@ pub(crate) struct Quoted<T>(pub(crate) T);
 
 impl<T: AsRef<str>> Display for Quoted<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let excerpt = Excerpt(&self.0);
+        let (shown, is_cut) = excerpt.shown();
         f.write_char('"')?;
-        for character in self.0.as_ref().chars() {
+        for character in shown.chars() {
             match character.is_control() {
                 true => write!(f, "{}", character.escape_default())?,
                 false => f.write_char(character)?,
             }
         }
-        f.write_char('"')
+        f.write_char('"')?;
+        if is_cut { f.write_char('\u{2026}') } else { Ok(()) }
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn read_classes<'v>(schema: &Schema, values: impl Iterator<Item = &'v
     for (place, value) in values.enumerate() {
         let class = std::str::from_utf8(value).ok().and_then(|name| schema.object_class(name));
         let Some(class) = class else {
-            let name = String::from_utf8_lossy(value);
+            let name = ldap::Excerpt(String::from_utf8_lossy(value));
             return Err(OperationError::refused(
                 ResultCode::INVALID_ATTRIBUTE_SYNTAX,
                 format!("objectClass: value {} ({name:?}) is not an object class of the schema", place + 1),

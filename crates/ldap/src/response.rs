@@ -138,24 +138,34 @@ impl<'a> LdapResult<'a> {
         u8::try_from(self.code.0).ok().filter(|code| says_nothing && *code < 0x80)
     }
 
+    /// As much of the diagnostic text as is sent, whatever made it.
+    fn bounded_diagnostic(&self) -> &str {
+        let end = self.diagnostic.floor_char_boundary(DIAGNOSTIC_SIZE_MAX);
+        self.diagnostic.get(..end).unwrap_or_default()
+    }
+
     fn content_len(&self) -> usize {
         let referral_len = if self.referrals.is_empty() { 0 } else { element_len(uris_len(self.referrals)) };
         element_len(integer_len(i64::from(self.code.0)))
             + element_len(self.matched_dn.len())
-            + element_len(self.diagnostic.len())
+            + element_len(self.bounded_diagnostic().len())
             + referral_len
     }
 
     fn put(&self, out: &mut Vec<u8>) {
         put_integer(out, Tag::ENUMERATED, i64::from(self.code.0));
         put_element(out, Tag::OCTET_STRING, self.matched_dn.as_bytes());
-        put_element(out, Tag::OCTET_STRING, self.diagnostic.as_bytes());
+        put_element(out, Tag::OCTET_STRING, self.bounded_diagnostic().as_bytes());
         if !self.referrals.is_empty() {
             put_header(out, REFERRAL_TAG, uris_len(self.referrals));
             put_uris(out, self.referrals);
         }
     }
 }
+
+/// Octets of a diagnostic text that are sent at most. Texts bound what they repeat of a request by [`crate::Excerpt`]; this is the last
+/// resort.
+pub const DIAGNOSTIC_SIZE_MAX: usize = 4096;
 
 pub(crate) const REFERRAL_TAG: Tag = Tag::context_constructed(3);
 pub(crate) const SERVER_SASL_CREDENTIALS_TAG: Tag = Tag::context(7);

@@ -1,5 +1,6 @@
 //! Errors, one type a concern: schema text, descriptions, names, values.
 
+use ldap::Excerpt;
 use std::fmt;
 
 /// What is wrong with a value, in terms of its bytes. Shared by [`SyntaxError`] and [`ValueError`].
@@ -38,7 +39,7 @@ pub enum Fault {
         what: &'static str,
     },
     /// A name that no definition of the schema carries.
-    #[error("{name:?} is not defined in the schema")]
+    #[error("{name:?} is not defined in the schema", name = Excerpt(.name))]
     UnknownName {
         /// The name as given.
         name: String,
@@ -79,13 +80,13 @@ pub struct ValueError {
 #[non_exhaustive]
 pub enum DescriptionError {
     /// Well formed, but the schema has no such type (`undefinedAttributeType`).
-    #[error("attribute type {0:?} is not defined")]
+    #[error("attribute type {text:?} is not defined", text = Excerpt(.0))]
     UnknownType(String),
     /// The option `binary` on a type whose syntax has no binary transfer: as good as unknown (RFC 4522 section 3).
     #[error("{0} has no binary form, leave ;binary out")]
     NoBinaryForm(String),
     /// Not `attributetype *( ";" option )` (RFC 4512 section 2.5).
-    #[error("{description:?} is not an attribute description: {fault}")]
+    #[error("{description:?} is not an attribute description: {fault}", description = Excerpt(.description))]
     BadSyntax {
         /// The description as given.
         description: String,
@@ -99,7 +100,7 @@ pub enum DescriptionError {
 #[non_exhaustive]
 pub enum NameError {
     /// The schema has no such attribute type.
-    #[error("attribute type {0:?} in the name is not defined")]
+    #[error("attribute type {text:?} in the name is not defined", text = Excerpt(.0))]
     UnknownType(String),
     /// The attribute type has no equality rule, so it cannot name an entry (RFC 4512 section 2.3).
     #[error("attribute type {0} has no equality rule and cannot name an entry")]
@@ -149,7 +150,7 @@ pub enum SchemaErrorKind {
         found: String,
     },
     /// A line that begins like no definition.
-    #[error("{0:?} is not the beginning of a schema definition")]
+    #[error("{text:?} is not the beginning of a schema definition", text = Excerpt(.0))]
     UnknownDirective(String),
     /// An LDIF value after `::` that is not base64.
     #[error("the value behind '::' is not base64")]
@@ -172,24 +173,23 @@ pub enum SchemaErrorKind {
     #[error("{0} is missing")]
     MissingTerm(&'static str),
     /// Not a numeric OID.
-    #[error("{0:?} is not a numeric OID")]
+    #[error("{text:?} is not a numeric OID", text = Excerpt(.0))]
     BadOid(String),
     /// Not a descriptor.
-    #[error("{0:?} is not a name: a letter, then letters, digits and hyphens")]
+    #[error("{text:?} is not a name: a letter, then letters, digits and hyphens", text = Excerpt(.0))]
     BadName(String),
     /// Not a usage.
     #[error(
-        "{0:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation"
-    )]
+        "{text:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation", text = Excerpt(.0))]
     BadUsage(String),
     /// Not a length in braces behind a syntax, or not a rule id.
-    #[error("{0:?} is not a number")]
+    #[error("{text:?} is not a number", text = Excerpt(.0))]
     BadNumber(String),
     /// An OID macro used before its `objectidentifier` line.
-    #[error("OID macro {0:?} is not defined above")]
+    #[error("OID macro {text:?} is not defined above", text = Excerpt(.0))]
     UnknownMacro(String),
     /// An OID macro defined with two meanings.
-    #[error("OID macro {0:?} is defined twice with different OIDs")]
+    #[error("OID macro {text:?} is defined twice with different OIDs", text = Excerpt(.0))]
     RepeatedMacro(String),
     /// Two definitions with one OID.
     #[error("OID {oid} is already defined as {other}, differently")]
@@ -200,7 +200,7 @@ pub enum SchemaErrorKind {
         other: String,
     },
     /// Two definitions with one name.
-    #[error("name {name:?} already belongs to {other}")]
+    #[error("name {name:?} already belongs to {other}", name = Excerpt(.name))]
     DuplicateName {
         /// The name.
         name: String,
@@ -208,10 +208,10 @@ pub enum SchemaErrorKind {
         other: String,
     },
     /// A supertype, superclass or superior rule that is not defined.
-    #[error("superior {0:?} is not defined")]
+    #[error("superior {text:?} is not defined", text = Excerpt(.0))]
     UnknownSuperior(String),
     /// An attribute type that is not defined.
-    #[error("attribute type {name:?} in {term} is not defined")]
+    #[error("attribute type {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownAttribute {
         /// Where it stands.
         term: &'static str,
@@ -219,7 +219,7 @@ pub enum SchemaErrorKind {
         name: String,
     },
     /// An object class that is not defined.
-    #[error("object class {name:?} in {term} is not defined")]
+    #[error("object class {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownClass {
         /// Where it stands.
         term: &'static str,
@@ -227,13 +227,13 @@ pub enum SchemaErrorKind {
         name: String,
     },
     /// A name form that is not defined.
-    #[error("name form {0:?} is not defined")]
+    #[error("name form {text:?} is not defined", text = Excerpt(.0))]
     UnknownNameForm(String),
     /// A syntax we do not have.
-    #[error("syntax {0:?} is not known; a new one is defined with X-SUBST, naming a known one")]
+    #[error("syntax {text:?} is not known; a new one is defined with X-SUBST, naming a known one", text = Excerpt(.0))]
     UnknownSyntax(String),
     /// A matching rule we do not have.
-    #[error("matching rule {name:?} in {term} is not known")]
+    #[error("matching rule {name:?} in {term} is not known", name = Excerpt(.name))]
     UnknownRule {
         /// Where it stands.
         term: &'static str,

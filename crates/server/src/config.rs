@@ -6,6 +6,7 @@
 //! [`crate::settings`].
 
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -129,6 +130,8 @@ pub struct Config {
     pub admin_dn: DnText,
     /// The administrator's password in clear; `None` is the one that the data directory keeps.
     pub admin_password: Option<Secret>,
+    /// The file that it was read from.
+    pub admin_password_file: Option<PathBuf>,
     /// Whether anonymous may read the tree on this node (never userPassword), whatever the directory says.
     pub anonymous_read: bool,
     /// What can be changed while connections are open.
@@ -194,6 +197,7 @@ impl Config {
             initial: None,
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
             admin_password: None,
+            admin_password_file: None,
             anonymous_read: false,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
@@ -217,6 +221,11 @@ impl Config {
             arguments.data.clone().or_else(|| file.data.clone()).ok_or(ConfigError::NoDataDirectory)?;
         let defaults = Config::new(data);
         let admin_password = admin_password(arguments, file.admin_password_file.as_deref())?;
+        let admin_password_file = match (&arguments.admin_password_file, &arguments.admin_password) {
+            (Some(given), _) => Some(given.clone()),
+            (None, Some(_)) => None,
+            (None, None) => file.admin_password_file.clone(),
+        };
         let online = OnlineSettings {
             connections_max: file.limits.connections.map_or(limits::CONNECTIONS_MAX, NonZeroUsize::get),
             outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
@@ -248,6 +257,7 @@ impl Config {
                 .or(file.admin_dn.map(|dn| dn.0))
                 .unwrap_or(defaults.admin_dn),
             admin_password,
+            admin_password_file,
             anonymous_read: arguments.anonymous_read,
             online,
             log: LogSettings {
@@ -258,6 +268,22 @@ impl Config {
                 file: file.log.file,
             },
             data: defaults.data,
+        })
+    }
+
+    /// What is wrong with the file of the administrator's password, if others can read or replace it: its name, its mode and
+    /// the command that repairs it. The group counts as others unless it is the process's own.
+    pub(crate) fn password_file_warning(&self) -> Option<String> {
+        let file = self.admin_password_file.as_deref()?;
+        let found = std::fs::metadata(file).ok()?;
+        let own_group = found.gid() == rustix::process::getegid().as_raw();
+        let others = if own_group { 0o027 } else { 0o077 };
+        let mode = found.mode() & 0o777;
+        (found.is_file() && mode & others != 0).then(|| {
+            let file = file.display();
+            format!(
+                "others can use the administrator's password in {file}, mode {mode:04o}: chmod 600 {file}"
+            )
         })
     }
 
@@ -400,6 +426,31 @@ mod tests {
         check("secret", Some(b"secret"));
         check(" two lines\n\n", Some(b" two lines\n"));
         check("\n", None);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// The story: a password file of mode 0644 was taken without a word.
+    #[test]
+    fn a_password_file_that_others_can_read_is_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = std::env::temp_dir().join(format!("pando-modes-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("password");
+        std::fs::write(&file, "secret\n").unwrap();
+        for (mode, warns) in
+            [(0o600, false), (0o400, false), (0o644, true), (0o604, true), (0o602, true), (0o620, true)]
+        {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let arguments = Arguments { admin_password_file: Some(file.clone()), ..Arguments::default() };
+            let warning = merged(arguments, "").unwrap().password_file_warning();
+            assert_eq!(warning.is_some(), warns, "{mode:o}: {warning:?}");
+            let text = warning.unwrap_or_default();
+            let says = |part: &str| text.contains(part);
+            assert!(
+                !warns || (says(&format!("mode {mode:04o}")) && says("chmod 600") && !says("secret")),
+                "{text}"
+            );
+        }
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

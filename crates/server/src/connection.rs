@@ -201,7 +201,8 @@ impl Connection {
             }
             Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
         };
-        if !self.send(context) {
+        // Requests may be read that came before the end did.
+        if !self.send(context) || (self.broken && self.session.is_binding()) {
             return Turn::Close;
         }
         if self.phase == Phase::Draining && self.session.is_idle() {

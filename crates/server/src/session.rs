@@ -299,7 +299,7 @@ impl Session {
         if is_change && !context.shared.writes.reserve(frame.len()) {
             return Taken::NotYet(Next::WriterRoom);
         }
-        let line = context.settings.log_operations.then(|| OperationLine::begin(message));
+        let line = begin_line(context, message);
         let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
         context.counters.received(operation);
         let mut asked = Asked { id: message.id, operation, line };
@@ -359,7 +359,7 @@ impl Session {
         }
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
-        let line = context.settings.log_operations.then(|| OperationLine::begin(message));
+        let line = begin_line(context, message);
         let asked = Asked { id: message.id, operation, line };
         self.answer(context, &asked, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         Taken::Yes
@@ -391,7 +391,7 @@ impl Session {
         // there is no TLS.
         let text = match ldap::oids::extended_operation_name(request.name) {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
-            None => format!("extended operation {:?} is not known here", request.name),
+            None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
         };
         self.answer(context, asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
     }
@@ -536,6 +536,14 @@ pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+
+/// The line of the operation log about a request, where there is to be one.
+fn begin_line(context: &Context, message: &Message<'_>) -> Option<Box<OperationLine>> {
+    context.settings.log_operations.then(|| {
+        let is_known = |name: &str| context.shared.directory.attribute_name(name).is_some();
+        OperationLine::begin(message, &is_known)
+    })
+}
 
 /// The first message in `bytes`; `None` while it is not complete. Its size is refused as soon as its header says it.
 fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {

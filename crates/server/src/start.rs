@@ -290,6 +290,7 @@ impl Opened {
     }
 
     pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
+        warn_of_password_file(&config);
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let health = Arc::new(Health::default());
@@ -557,6 +558,7 @@ impl Handle {
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
+        warn_of_password_file(&new);
         let mut config = self.lock_config();
         for (name, online) in config.changes(&new) {
             let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
@@ -584,6 +586,12 @@ impl Handle {
 
     fn lock_config(&self) -> std::sync::MutexGuard<'_, Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn warn_of_password_file(config: &Config) {
+    if let Some(warning) = config.password_file_warning() {
+        tracing::warn!("{warning}");
     }
 }
 

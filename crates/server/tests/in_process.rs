@@ -344,3 +344,38 @@ fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());
 }
+
+/// Texts for people repeat what a client sent, and once did so however long it was: two megabytes in every answer.
+#[test]
+fn diagnostic_texts_repeat_little_of_what_a_client_sends() {
+    let folder = Folder::new();
+    let running = Running::start(config(&folder));
+    let mut admin = running.administrator();
+    let long = "x".repeat(900_000);
+    let (name, description) = (format!("cn={long},{SUFFIX}"), format!("{long}-type"));
+    let filter = format!("({long}=1)");
+    let mut outcomes = vec![
+        admin.add(&long, &[("objectClass", "device")]).unwrap(),
+        admin.add(&name, &[("objectClass", long.as_str())]).unwrap(),
+        admin.add(&name, &[("objectClass", "device"), (description.as_str(), "1")]).unwrap(),
+        admin.modify(&name, &[(ChangeOperation::Add, "cn", &["1"])]).unwrap(),
+        admin.modify(SUFFIX, &[(ChangeOperation::Add, description.as_str(), &["1"])]).unwrap(),
+        admin.modify(SUFFIX, &[(ChangeOperation::Replace, "objectClass", &[long.as_str()])]).unwrap(),
+        admin.modify(SUFFIX, &[(ChangeOperation::Add, "createTimestamp", &[long.as_str()])]).unwrap(),
+        admin.modify_dn(SUFFIX, &long, None).unwrap(),
+        admin.modify_dn(&name, "cn=a", Some(&long)).unwrap(),
+        admin.delete(&name).unwrap(),
+        admin.compare(&name, "cn", "1").unwrap(),
+        admin.compare(SUFFIX, &description, "1").unwrap(),
+        admin.compare(SUFFIX, "objectClass", &long).unwrap(),
+        admin.extended(&long, None).unwrap().outcome,
+        admin.bind(&long, "wrong").unwrap(),
+    ];
+    let mut connection = running.connect();
+    for base in [long.as_str(), name.as_str()] {
+        outcomes.push(connection.search(base, Scope::BaseObject, &filter, &[]).unwrap().outcome);
+    }
+    let too_long: Vec<_> = outcomes.iter().filter(|outcome| outcome.diagnostic.len() > 1_000).collect();
+    assert!(too_long.is_empty(), "{too_long:?}");
+    assert!(outcomes.iter().any(|outcome| outcome.diagnostic.contains('…')), "{outcomes:?}");
+}

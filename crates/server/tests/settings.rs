@@ -56,8 +56,12 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                 SettingValue::Word((*rng.choice(&["ssha", "clear", "argon2id"]).unwrap()).to_owned())
             }
             SettingValue::Words(_) => {
-                let names = ["manager", "member", "owner", "seeAlso"].into_iter().filter(|_| rng.bool());
-                SettingValue::Words(names.map(str::to_owned).collect())
+                let words = match setting.key {
+                    "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
+                    _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
+                };
+                let words = words.into_iter().filter(|_| rng.bool());
+                SettingValue::Words(words.map(str::to_owned).collect())
             }
         };
         setting.set(&mut stated.general, value).unwrap();

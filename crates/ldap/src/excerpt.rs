@@ -1,0 +1,51 @@
+//! What a peer sent, in a text for a person: cut, so that a megabyte of a request does not come back as the answer.
+
+use std::fmt::{Debug, Display, Formatter, Result, Write};
+
+/// Characters of one piece of a request that a diagnostic text repeats.
+pub const EXCERPT_MAX: usize = 200;
+
+/// A text of which no more than [`EXCERPT_MAX`] characters are shown, with an ellipsis where there are more. `{}` shows it
+/// as it is, `{:?}` in quotes and escaped.
+pub struct Excerpt<T>(pub T);
+
+impl<T: AsRef<str>> Excerpt<T> {
+    /// The beginning that is shown, and whether there is more.
+    pub fn shown(&self) -> (&str, bool) {
+        let text = self.0.as_ref();
+        match text.char_indices().nth(EXCERPT_MAX) {
+            Some((end, _)) => (text.get(..end).unwrap_or_default(), true),
+            None => (text, false),
+        }
+    }
+}
+
+impl<T: AsRef<str>> Display for Excerpt<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (shown, is_cut) = self.shown();
+        f.write_str(shown)?;
+        if is_cut { f.write_char('\u{2026}') } else { Ok(()) }
+    }
+}
+
+impl<T: AsRef<str>> Debug for Excerpt<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (shown, is_cut) = self.shown();
+        Debug::fmt(shown, f)?;
+        if is_cut { f.write_char('\u{2026}') } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        for (text, expected) in [("", ""), ("cn", "cn"), (&"é".repeat(200), &*"é".repeat(200))] {
+            assert_eq!(Excerpt(text).to_string(), expected);
+        }
+        assert_eq!(Excerpt("é".repeat(201)).to_string(), format!("{}…", "é".repeat(200)));
+        assert_eq!(format!("{:?}", Excerpt("a\n".repeat(200))), format!("\"{}\"…", "a\\n".repeat(100)));
+    }
+}
