@@ -19,6 +19,11 @@ impl Finding {
         Finding { done: done.into(), measures: Vec::new(), is_passed: true }
     }
 
+    /// Whether all bounds are kept.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.is_passed
+    }
+
     /// Something measured, whether its bound is kept, and the bound.
     pub(crate) fn bounded(
         mut self,

