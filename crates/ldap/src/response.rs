@@ -140,8 +140,11 @@ impl<'a> LdapResult<'a> {
 
     /// As much of the diagnostic text as is sent, whatever made it.
     fn bounded_diagnostic(&self) -> &str {
-        let end = self.diagnostic.floor_char_boundary(DIAGNOSTIC_SIZE_MAX);
-        self.diagnostic.get(..end).unwrap_or_default()
+        if self.diagnostic.len() <= DIAGNOSTIC_SIZE_MAX {
+            return self.diagnostic;
+        }
+        let end = (0..=DIAGNOSTIC_SIZE_MAX).rev().find(|end| self.diagnostic.is_char_boundary(*end));
+        self.diagnostic.get(..end.unwrap_or_default()).unwrap_or_default()
     }
 
     fn content_len(&self) -> usize {
