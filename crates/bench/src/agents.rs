@@ -1,15 +1,16 @@
-//! Several load machines as one: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that lets them run a workload
-//! together and adds up what they measured.
+//! Several load machines as one: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that lets them run a
+//! workload together and adds up what they measured.
 //!
-//! What goes over the wire is [`protocol`]: messages of JSON, each behind its length, in bounded sizes. Nobody gets further than
-//! the first message who does not prove that they have the token: the agent sends a nonce, the coordinator its HMAC. The token itself never
-//! travels; but what follows is neither encrypted nor signed, passwords for the server included, so agents listen on loopback
-//! unless told otherwise, and belong on a network of their own.
+//! What goes over the wire is [`protocol`]: messages of JSON, each behind its length, in bounded sizes. Nobody gets
+//! further than the first message who does not prove that they have the token: the agent sends a nonce, the coordinator
+//! its HMAC. The token itself never travels; but what follows is neither encrypted nor signed, passwords for the server
+//! included, so agents listen on loopback unless told otherwise, and belong on a network of their own.
 //!
-//! A run: the coordinator compares versions, estimates each agent's clock from the shortest of some round trips, and sends the workload
-//! with each one's share of clients, rate and keys. Agents prepare, connect, and say so; when all are ready they are told the
-//! moment to begin, each by its own clock. They send a word every second; one that is silent, or whose connection breaks, is
-//! taken for dead: the others run to the end, and the result says that it is incomplete.
+//! A run: the coordinator compares versions, estimates each agent's clock from the shortest of some round trips, and
+//! sends the workload with each one's share of clients, rate and keys. Agents prepare, connect, and say so; when all
+//! are ready they are told the moment to begin, each by its own clock. They send a word every second; one that is
+//! silent, or whose connection breaks, is taken for dead: the others run to the end, and the result says that it is
+//! incomplete.
 
 mod coordinate;
 mod protocol;

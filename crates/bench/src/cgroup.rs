@@ -1,8 +1,8 @@
-//! A limit on a server's memory, page cache included, by the kernel's control groups; through their file system, so that no service
-//! manager is needed.
+//! A limit on a server's memory, page cache included, by the kernel's control groups; through their file system, so
+//! that no service manager is needed.
 //!
-//! Version 2 where its memory controller is there, version 1 otherwise. Making a group takes root, or a part of the tree that
-//! was delegated.
+//! Version 2 where its memory controller is there, version 1 otherwise. Making a group takes root, or a part of the
+//! tree that was delegated.
 
 use std::fs;
 use std::io;

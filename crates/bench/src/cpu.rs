@@ -15,7 +15,8 @@ pub fn process_time(id: u32) -> io::Result<Duration> {
     times(id).map(|[own, _]| own)
 }
 
-/// The same with that of all children that it has waited for. A process that has ended and was not reaped yet still has it.
+/// The same with that of all children that it has waited for. A process that has ended and was not reaped yet still has
+/// it.
 ///
 /// # Errors
 /// As [`process_time`].
@@ -29,7 +30,8 @@ fn times(id: u32) -> io::Result<[Duration; 2]> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/stat"))
 }
 
-/// utime, stime, cutime and cstime are the 14th to 17th fields; the second, the program's name in parentheses, may contain spaces.
+/// utime, stime, cutime and cstime are the 14th to 17th fields; the second, the program's name in parentheses, may
+/// contain spaces.
 fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);
@@ -41,8 +43,8 @@ fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
     Some([time()?, time()?])
 }
 
-/// The processor time that this machine was ready to use until now and its hypervisor gave to other machines, all processors together: what `top` calls
-/// steal. Zero on a machine that is no guest.
+/// The processor time that this machine was ready to use until now and its hypervisor gave to other machines, all
+/// processors together: what `top` calls steal. Zero on a machine that is no guest.
 ///
 /// # Errors
 /// /proc is not Linux's.

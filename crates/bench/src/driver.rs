@@ -1,17 +1,18 @@
 //! The load driver: runs a [`Workload`] against any LDAP server and measures it.
 //!
-//! It must never be what is measured. Each thread is one event loop (`worker`) that sends the answers' successors before it
-//! waits again: requests are templates that are filled (`request`), answers are checked where they lie (`answers`), all that came in
-//! one read is answered in one write. A thread that is busy all the time says so in the result. Every answer is checked: its
-//! code, how many entries came, and that the entry asked for is among them.
+//! It must never be what is measured. Each thread is one event loop (`worker`) that sends the answers' successors
+//! before it waits again: requests are templates that are filled (`request`), answers are checked where they lie
+//! (`answers`), all that came in one read is answered in one write. A thread that is busy all the time says so in the
+//! result. Every answer is checked: its code, how many entries came, and that the entry asked for is among them.
 //!
-//! Closed loop: a client asks again when it has its answer, which finds the most that a server can do. Open loop: requests have intended
-//! starts at a rate, whatever the server does, and latency counts from those; a request that starts late because nothing was
-//! free, or because the server had stopped, has waited as a user would have.
+//! Closed loop: a client asks again when it has its answer, which finds the most that a server can do. Open loop:
+//! requests have intended starts at a rate, whatever the server does, and latency counts from those; a request that
+//! starts late because nothing was free, or because the server had stopped, has waited as a user would have.
 //!
 //! # Places
 //!
-//! Texts of a workload have places: `{n}`, `{part:50}`, `{dn}`, `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
+//! Texts of a workload have places: `{n}`, `{part:50}`, `{dn}`, `{attribute}`, `{attribute:4}`,
+//! `{random:alphanumeric:11}`.
 
 mod answers;
 mod data;
@@ -94,8 +95,8 @@ pub struct Options {
     pub together: Option<Together>,
 }
 
-/// How several load machines keep step: asked when this one is ready, it waits for the others and gives the moment at which all
-/// go on, or nothing when they do not.
+/// How several load machines keep step: asked when this one is ready, it waits for the others and gives the moment at
+/// which all go on, or nothing when they do not.
 #[derive(Clone)]
 pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 

@@ -1,12 +1,13 @@
 //! Directory servers to measure beside each other: each configured, loaded, started and stopped the same way.
 //!
-//! A [`Peer`] is one product in a folder of its own. What all of them get alike is in a [`Setup`]: suffix, administrator, indexes,
-//! schema additions, cores; each peer's file says in its comments what else it sets and where its vendor recommends that
-//! (`docs/peers.md` has the same as a table). [`Data`] is generated once and given to every server's own bulk loader, whose cost is
-//! measured ([`process`]); [`answers`] asks all servers the same and tells what differs.
+//! A [`Peer`] is one product in a folder of its own. What all of them get alike is in a [`Setup`]: suffix,
+//! administrator, indexes, schema additions, cores; each peer's file says in its comments what else it sets and where
+//! its vendor recommends that (`docs/peers.md` has the same as a table). [`Data`] is generated once and given to every
+//! server's own bulk loader, whose cost is measured ([`process`]); [`answers`] asks all servers the same and tells what
+//! differs.
 //!
-//! Everything runs on loopback, on ports that were free a moment before, as the user who asks; nothing is left behind but what
-//! the caller's folder keeps.
+//! Everything runs on loopback, on ports that were free a moment before, as the user who asks; nothing is left behind
+//! but what the caller's folder keeps.
 
 pub mod answers;
 mod blocks;
@@ -132,7 +133,8 @@ pub enum Passwords {
     Salted,
     /// As they are, for mechanisms that compute with the password itself.
     Clear,
-    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the servers verify.
+    /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the
+    /// servers verify.
     Slow,
 }
 

@@ -1,12 +1,12 @@
 //! The report: one page that shows what runs measured, for people; and the same figures for programs.
 //!
-//! A [`Report`] takes any number of results ([`crate::result`]), from one run or from many, and nothing else. [`groups`] sorts
-//! them for comparison, [`problems`] finds what a reader must be warned of, [`charts`] and [`plot`] draw, [`documents`] puts the
-//! figures into the tables of the documents that workloads rerun, [`verdict`] says it in a sentence, and [`view`] gathers all of
-//! it as text for the page's template (`report/page.html`, `report/style.css`).
+//! A [`Report`] takes any number of results ([`crate::result`]), from one run or from many, and nothing else.
+//! [`groups`] sorts them for comparison, [`problems`] finds what a reader must be warned of, [`charts`] and [`plot`]
+//! draw, [`documents`] puts the figures into the tables of the documents that workloads rerun, [`verdict`] says it in a
+//! sentence, and [`view`] gathers all of it as text for the page's template (`report/page.html`, `report/style.css`).
 //!
-//! The page is one file, without scripts, and refers to nothing outside. The numbers of the plots are in its tables, so that
-//! nothing is only to be seen.
+//! The page is one file, without scripts, and refers to nothing outside. The numbers of the plots are in its tables, so
+//! that nothing is only to be seen.
 
 mod axis;
 mod charts;

@@ -1,9 +1,9 @@
 //! The null responder: a server that looks at the envelope of a message, and answers what it always answers.
 //!
-//! It does what the kernel must do for a request and an answer, and nothing else: all that comes in one read is answered in one
-//! write. So what the driver measures against it is the floor that every server on this machine stands on. It can also be
-//! told to be slow, to stop, to answer wrongly and to hang up ([`Faults`]): by that the driver is tested, and for that it reports what
-//! it really did ([`Report`]).
+//! It does what the kernel must do for a request and an answer, and nothing else: all that comes in one read is
+//! answered in one write. So what the driver measures against it is the floor that every server on this machine stands
+//! on. It can also be told to be slow, to stop, to answer wrongly and to hang up ([`Faults`]): by that the driver is
+//! tested, and for that it reports what it really did ([`Report`]).
 
 mod canned;
 mod faults;

@@ -1,11 +1,13 @@
 //! What a run measured, as it is saved, merged and reported.
 //!
-//! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every workload on
-//! every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second. Everything that a reader
-//! needs to judge a figure is in the file, the settings of the server included; the report is made from it and nothing else.
+//! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every
+//! workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second.
+//! Everything that a reader needs to judge a figure is in the file, the settings of the server included; the report is
+//! made from it and nothing else.
 //!
-//! Units stand in the names. What was not measured is absent, never zero. Results of several load machines merge exactly
-//! ([`WorkloadResult::merge`]): histograms have the same bounds everywhere and seconds carry theirs until they are merged.
+//! Units stand in the names. What was not measured is absent, never zero. Results of several load machines merge
+//! exactly ([`WorkloadResult::merge`]): histograms have the same bounds everywhere and seconds carry theirs until they
+//! are merged.
 
 mod environment;
 mod latency;
@@ -47,7 +49,8 @@ pub struct RunResult {
     pub environment: Environment,
     /// What was measured, in order of running.
     pub workloads: Vec<WorkloadResult>,
-    /// The null responder under the same load: this machine's floor. One for each shape of load (connections, outstanding).
+    /// The null responder under the same load: this machine's floor. One for each shape of load (connections,
+    /// outstanding).
     #[serde(default)]
     pub limits: Vec<WorkloadResult>,
     /// Answers of several servers to the same requests, compared.

@@ -2,11 +2,11 @@
 //!
 //! "Sample Works" has a thousand people in twelve departments, and somewhere in it an example of most things that
 //! directories hold: nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options,
-//! portraits, certificates, SSH keys, hosts, service accounts, an alias and a referral. It is there to be looked at with
-//! any LDAP client, and to be searched by tests that want answers they can rely on.
+//! portraits, certificates, SSH keys, hosts, service accounts, an alias and a referral. It is there to be looked at
+//! with any LDAP client, and to be searched by tests that want answers they can rely on.
 //!
-//! Everybody's password is [`PASSWORD`], service accounts' too: **never load this where it could be reached by others**.
-//! The passwords come as {SSHA}, not as Pando's Argon2id, so that a thousand of them cost no time to load.
+//! Everybody's password is [`PASSWORD`], service accounts' too: **never load this where it could be reached by
+//! others**. The passwords come as {SSHA}, not as Pando's Argon2id, so that a thousand of them cost no time to load.
 //!
 //! ```text
 //! <suffix>

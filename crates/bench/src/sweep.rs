@@ -88,8 +88,8 @@ impl Steps {
     }
 }
 
-/// Sweeps, and appends a result for every step. What fails is in the result of its step, and the others go on. `driven` says how to load;
-/// its workloads are not looked at.
+/// Sweeps, and appends a result for every step. What fails is in the result of its step, and the others go on. `driven`
+/// says how to load; its workloads are not looked at.
 ///
 /// # Errors
 /// When no step can be measured.

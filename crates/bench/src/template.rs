@@ -2,10 +2,10 @@
 //! continued; `docs/generate.md` describes it, and where we differ.
 //!
 //! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
-//! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by several
-//! threads). Every entry follows from the seed and its number alone, so the same seed gives the same octets whatever
-//! the number of threads, and nothing is kept of what was written: neither entries nor the members of a group. Only a single value
-//! other than a group's members is held in memory whole.
+//! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by
+//! several threads). Every entry follows from the seed and its number alone, so the same seed gives the same octets
+//! whatever the number of threads, and nothing is kept of what was written: neither entries nor the members of a group.
+//! Only a single value other than a group's members is held in memory whole.
 //!
 //! Nothing here knows a schema; a test holds the shipped templates against Pando's.
 
@@ -50,7 +50,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a shipped template by its name, or else a file by its path, with the files that it includes and chooses from.
+    /// Reads a shipped template by its name, or else a file by its path, with the files that it includes and chooses
+    /// from.
     ///
     /// # Errors
     /// The first thing that is wrong, with file and line.
@@ -82,8 +83,8 @@ impl Template {
         self.plan.entry_count()
     }
 
-    /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line so that documents can be joined. Gives the
-    /// number of octets. Memory does not grow with the document.
+    /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line so that documents can be joined.
+    /// Gives the number of octets. Memory does not grow with the document.
     ///
     /// # Errors
     /// Those of `out`.

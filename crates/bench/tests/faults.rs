@@ -1,10 +1,12 @@
-//! What the null responder does wrong comes out of the driver: delays and stalls to the hair, wrong answers and hang-ups by number.
+//! What the null responder does wrong comes out of the driver: delays and stalls to the hair, wrong answers and
+//! hang-ups by number.
 //!
-//! No figure here is compared with one of another moment. The responder reports how long it really held each answer, and stood still; the driver
-//! must say the same, within 2%: a histogram of three digits is exact to 0.1%, the rest is two passes through the kernel on delays of a hundred
-//! milliseconds and more. What a busy machine does to either of them in between can only add to a latency, never take from it. So no run may be
-//! below, and of several runs the least disturbed may not be above; [`Hiccups`] notes by how much a thread that only wants to sleep is woken late
-//! meanwhile, and that much is allowed on top.
+//! No figure here is compared with one of another moment. The responder reports how long it really held each answer,
+//! and stood still; the driver must say the same, within 2%: a histogram of three digits is exact to 0.1%, the rest is
+//! two passes through the kernel on delays of a hundred milliseconds and more. What a busy machine does to either of
+//! them in between can only add to a latency, never take from it. So no run may be below, and of several runs the least
+//! disturbed may not be above; [`Hiccups`] notes by how much a thread that only wants to sleep is woken late meanwhile,
+//! and that much is allowed on top.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -53,7 +55,8 @@ impl Hiccups {
     }
 }
 
-/// Runs against a responder with these faults: what the driver says, what the responder did, and the machine's longest hiccup.
+/// Runs against a responder with these faults: what the driver says, what the responder did, and the machine's longest
+/// hiccup.
 fn run(faults: Faults, options: Options) -> (WorkloadResult, Report, Duration) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
@@ -77,7 +80,8 @@ fn open_loop(rate: f64, duration: Duration) -> Options {
 /// Runs that are tried until one is not disturbed by the machine.
 const RUNS_MAX: u32 = 6;
 
-/// Whether the driver's latencies at these percentiles are the ones that were really given, within 2% and the machine's hiccups; if not, which one.
+/// Whether the driver's latencies at these percentiles are the ones that were really given, within 2% and the machine's
+/// hiccups; if not, which one.
 ///
 /// # Panics
 /// When one is below what was given, for which no machine can be blamed.
@@ -125,8 +129,8 @@ fn injected_delays_come_out_as_they_were() {
     }
 }
 
-/// The test of coordinated omission: while the server stands still for a second, requests come every millisecond all the same, and each waits for
-/// the rest of that second.
+/// The test of coordinated omission: while the server stands still for a second, requests come every millisecond all
+/// the same, and each waits for the rest of that second.
 fn check_stalls(clients: usize, outstanding: usize, percentiles: &[f64]) {
     let stall = Stall { length: millis(1000), every: millis(1500), times: Some(2) };
     until_undisturbed("stalls", || {
@@ -157,7 +161,8 @@ fn stalls_come_out_of_an_open_loop_in_full() {
 
 #[test]
 fn requests_that_are_late_to_start_have_waited() {
-    // Few slots: nearly all requests of a stall could not even be sent. Those at its end wait for the others too, so only the long waits are known.
+    // Few slots: nearly all requests of a stall could not even be sent. Those at its end wait for the others too, so
+    // only the long waits are known.
     check_stalls(4, 1, &[97.0, 99.0, 99.5, 99.9]);
 }
 

@@ -179,7 +179,8 @@ fn it_prints_on_pages() {
     assert!((4..40).contains(&pages), "{pages} pages");
 }
 
-/// Writes the sample pages where PANDO_REPORT_SAMPLES says, for people who work on the page. They show invented figures.
+/// Writes the sample pages where PANDO_REPORT_SAMPLES says, for people who work on the page. They show invented
+/// figures.
 #[test]
 fn sample_pages() {
     let Ok(folder) = std::env::var("PANDO_REPORT_SAMPLES") else { return };

@@ -221,8 +221,8 @@ impl Header {
 
 /// The value of an INTEGER's or ENUMERATED's content: two's complement, at most 64 bits.
 ///
-/// X.690 section 8.3.2 forbids a first octet that only repeats the sign. Clients send such octets (`02 04 00 00 00 01`),
-/// and other servers accept them, so they are skipped. What is left must fit.
+/// X.690 section 8.3.2 forbids a first octet that only repeats the sign. Clients send such octets (`02 04 00 00 00
+/// 01`), and other servers accept them, so they are skipped. What is left must fit.
 ///
 /// # Errors
 /// [`BerError::BadInteger`].

@@ -69,7 +69,8 @@ impl Connection {
     /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be `host`'s.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there, or TLS does not come about: certificates that are not trusted are told so.
+    /// [`ClientError::Io`] when nobody listens there, or TLS does not come about: certificates that are not trusted are
+    /// told so.
     pub fn open_tls(address: SocketAddr, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -80,7 +81,8 @@ impl Connection {
     /// Asks for TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when the server refuses, or says more than that it agrees; otherwise as [`Connection::open_tls`].
+    /// [`ClientError::Unexpected`] when the server refuses, or says more than that it agrees; otherwise as
+    /// [`Connection::open_tls`].
     pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
         if !outcome.is_success() {
@@ -184,8 +186,8 @@ impl Connection {
         }
     }
 
-    /// The next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put aside are
-    /// not among them.
+    /// The next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put aside
+    /// are not among them.
     pub fn receive_any(&mut self) -> Result<Received, ClientError> {
         self.read_message()
     }

@@ -1,9 +1,9 @@
 //! The entries of any LDAP server as LDIF (RFC 2849), as they come.
 //!
 //! What is written leaves memory at once, and while it cannot be written nothing is read, so that TCP slows the server.
-//! Entries are written in the order in which the server sends them, but no entry before its superior, so that the text can
-//! be added again from top to bottom. An entry that comes before its superior waits for it; Pando sends them in the order
-//! in which they were added, so only those wait that were moved below a younger one.
+//! Entries are written in the order in which the server sends them, but no entry before its superior, so that the text
+//! can be added again from top to bottom. An entry that comes before its superior waits for it; Pando sends them in the
+//! order in which they were added, so only those wait that were moved below a younger one.
 //!
 //! It is no one moment: an entry that is changed meanwhile shows before or after, and one that is moved may be missed.
 
@@ -143,8 +143,8 @@ struct Export<'o> {
 }
 
 impl Export<'_> {
-    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3). False
-    /// when there is nothing to be searched there.
+    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3).
+    /// False when there is nothing to be searched there.
     fn search(
         &mut self,
         connection: &mut Connection,

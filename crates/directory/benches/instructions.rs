@@ -1,8 +1,9 @@
-//! The hot paths, for counting instructions: `./dev bench instructions` runs each case under valgrind, which counts what
-//! happens in [`measured`], and compares with the baseline in `bench/instructions.txt`.
+//! The hot paths, for counting instructions: `./dev bench instructions` runs each case under valgrind, which counts
+//! what happens in [`measured`], and compares with the baseline in `bench/instructions.txt`.
 //!
-//! A case is what a server does for one request between its sockets: decode the message, carry it out, encode the answer. Unlike times,
-//! these counts are the same on a busy machine. They say nothing of memory that is not in a cache, nor of the kernel.
+//! A case is what a server does for one request between its sockets: decode the message, carry it out, encode the
+//! answer. Unlike times, these counts are the same on a busy machine. They say nothing of memory that is not in a
+//! cache, nor of the kernel.
 //!
 //! `instructions CASE` runs a case and prints how often; without a case it prints their names.
 

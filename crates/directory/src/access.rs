@@ -12,9 +12,10 @@
 //! | others' userPassword | read, compare, change | compare if among [`GeneralSettings::password_comparers`] | no |
 //! | authPassword, pwdHistory | read, compare, change | no | no |
 //!
-//! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read
-//! is Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is an attempt to
-//! authenticate: it tells what a bind with that name and password tells, and besides whether there is a password at all.
+//! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
+//! Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is an attempt to
+//! authenticate: it tells what a bind with that name and password tells, and besides whether there is a password at
+//! all.
 //!
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
 //! insufficientAccessRights for every name in it.
@@ -25,9 +26,10 @@
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
-use crate::rows::EntryId;
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::settings::Settings;
 use crate::tree::{Found, NormalName, State, parse_dn};
-use crate::{OperationError, Settings};
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +131,8 @@ impl Access {
         }
     }
 
-    /// Whether `cn=monitor` may be read, which tells of other clients' work. The refusal is the same for every name there.
+    /// Whether `cn=monitor` may be read, which tells of other clients' work. The refusal is the same for every name
+    /// there.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -149,8 +152,8 @@ impl Access {
         self.is_administrator() || !is_secret(schema, type_id)
     }
 
-    /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask before
-    /// looking whether the entry has any: a refusal does not tell.
+    /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask
+    /// before looking whether the entry has any: a refusal does not tell.
     ///
     /// # Errors
     /// insufficientAccessRights.

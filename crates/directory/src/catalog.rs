@@ -1,8 +1,8 @@
 //! The catalogue: what numbers and names in rows mean. Attributes, class sets, suffixes, indexes.
 //!
-//! All of it changes by records and is read from `meta` once, at open. Numbers are only added, so a reader may hold a newer
-//! catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes come
-//! and go: a snapshot whose rows have them in another state takes that from the rows.
+//! All of it changes by records and is read from `meta` once, at open. Numbers are only added, so a reader may hold a
+//! newer catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes
+//! come and go: a snapshot whose rows have them in another state takes that from the rows.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,20 +12,21 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
-use crate::attribute_head::AttributeHead;
-use crate::attribute_index::definition::IndexRow;
-use crate::attribute_index::{AttributeIndex, IndexKinds};
-use crate::attribute_numbers::AttributeNumbers;
-use crate::codec::{Decoder, put_bytes, put_list, put_varint};
-use crate::csn::Csn;
-use crate::entry::EntryRow;
-use crate::operational::VirtualAttribute;
-use crate::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
-use crate::schema_times::SchemaTimes;
+use crate::database::OpenError;
+use crate::index::definition::IndexRow;
+use crate::index::{AttributeIndex, IndexKinds};
+use crate::model::attribute_head::AttributeHead;
+use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::csn::Csn;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
+use crate::model::schema_times::SchemaTimes;
 use crate::settings::check::schema_of;
 use crate::settings::{StoredSettings, SuffixNumber};
-use crate::virtual_entries::VirtualEntry;
-use crate::{OpenError, OperationError};
+use crate::tree::operational::VirtualAttribute;
+use crate::tree::virtual_entries::VirtualEntry;
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
 /// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
@@ -451,7 +452,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// The same catalogue under another schema, and the attributes on whose rules normal forms depend otherwise than before.
+    /// The same catalogue under another schema, and the attributes on whose rules normal forms depend otherwise than
+    /// before.
     ///
     /// # Errors
     /// The schema lacks a type or class that has a number; a suffix cannot be under it.
@@ -559,8 +561,8 @@ impl Catalog {
         self.index_version = version;
     }
 
-    /// A number that changes whenever an index begins or ceases to answer. The rows say the same number of themselves: where
-    /// the two differ, this catalogue does not speak of these rows.
+    /// A number that changes whenever an index begins or ceases to answer. The rows say the same number of themselves:
+    /// where the two differ, this catalogue does not speak of these rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }

@@ -1,9 +1,10 @@
 //! An open data directory: what it is made of, and what can be asked of it as a whole.
 //!
-//! [`Directory::open`] (`open.rs`) gives it and its one [`Writer`] (`writer.rs`), which changes it in [`WriteBatch`]es. Who reads has a
-//! [`Snapshot`] (`snapshot.rs`): the directory at one position of the log.
+//! [`Directory::open`] (`open.rs`) gives it and its one [`Writer`] (`writer.rs`), which changes it in [`WriteBatch`]es.
+//! Who reads has a [`Snapshot`] (`snapshot.rs`): the directory at one position of the log.
 
 mod open;
+pub(crate) mod read_only;
 mod snapshot;
 mod writer;
 
@@ -13,18 +14,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use store::{Store, StoreError};
 
-use crate::attribute_index::IndexKinds;
-use crate::attribute_index::maintenance::{self, IndexProgress};
 use crate::catalog::Catalog;
-use crate::names_clock::NamesClock;
-use crate::rows::NODES;
-use crate::search::PageKey;
-use crate::virtual_entries::MonitorSource;
-use crate::{DirectorySettings, NodeSettings, OperationError, Settings};
+use crate::index::IndexKinds;
+use crate::index::maintenance::{self, IndexProgress};
+use crate::model::outcome::OperationError;
+use crate::model::rows::NODES;
+use crate::read::search::PageKey;
+use crate::settings::DirectorySettings;
+use crate::settings::NodeSettings;
+use crate::settings::Settings;
+use crate::tree::names_clock::NamesClock;
+use crate::tree::virtual_entries::MonitorSource;
 
 use open::check_node;
 pub(crate) use open::check_versions;
 pub use open::{OpenError, OpenOptions};
+pub use read_only::ReadOnlyDirectory;
 pub use snapshot::Snapshot;
 pub use writer::{Stamp, WriteBatch, Writer};
 

@@ -8,6 +8,9 @@
 //! Reading goes the other way: [`search::Search`] is a state machine that any thread may run in slices, each
 //! slice on that thread's own [`Snapshot`].
 //!
+//! Its modules are floors: each uses only those before it (`crates/house/floors.toml`). What other crates need stands
+//! at the root by its own name, whatever floor it is on.
+//!
 //! What this crate leaves out: it reads no clock and no random source (a [`Stamp`] brings both), opens no socket,
 //! starts no thread.
 
@@ -18,66 +21,30 @@
 extern crate self as directory;
 
 pub mod access;
-pub mod apply;
-pub mod attribute_index;
-pub mod bind;
 pub mod catalog;
-pub mod check;
-pub mod compare;
-pub mod controls;
-pub mod csn;
-pub mod decide;
-pub mod entry;
-pub mod export;
-pub mod import;
-pub mod ldif_check;
-pub mod ldif_diff;
-pub mod limits;
-pub mod links;
-pub mod operational;
-pub mod outcome;
-pub mod password;
-pub mod passwords;
-pub mod read_ahead;
-pub mod record;
-pub mod rows;
-pub mod salvage;
-pub mod search;
-pub mod settings;
-pub mod stored_values;
-pub mod target;
-pub mod tree;
-pub mod virtual_entries;
-
-mod add;
-mod allocations;
-mod attribute_head;
-mod attribute_numbers;
-mod codec;
 mod database;
-mod delete;
-mod given_values;
-mod known_names;
-mod modify;
-mod modify_dn;
-mod name_cache;
-mod names_clock;
-mod new_entry;
-mod quoted;
-mod read_only;
-mod referral;
-mod schema_check;
-mod schema_times;
+pub mod index;
+pub mod links;
+mod maintenance;
+mod model;
+pub mod password;
+mod read;
+pub mod settings;
+pub mod tree;
+mod write;
 // The integration tests use what the unit tests do not.
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;
-mod value_list;
-mod whole_entry;
-mod working_entry;
 
 pub use access::Requester;
-pub use database::{Directory, OpenError, OpenOptions, Snapshot, Stamp, WriteBatch, Writer};
-pub use outcome::{OperationError, Outcome, ServerFault};
-pub use read_only::ReadOnlyDirectory;
+pub use database::{
+    Directory, OpenError, OpenOptions, ReadOnlyDirectory, Snapshot, Stamp, WriteBatch, Writer,
+};
+pub use maintenance::{check, export, import, ldif_check, ldif_diff, salvage};
+pub use model::outcome::{OperationError, Outcome, ServerFault};
+pub use model::{csn, entry, limits, outcome, record, rows};
+pub use read::{bind, compare, controls, read_ahead, search};
 pub use settings::{DirectorySettings, NodeSettings, Settings};
+pub use tree::{operational, stored_values, target, virtual_entries};
+pub use write::{apply, decide, passwords};

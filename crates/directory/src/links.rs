@@ -15,26 +15,26 @@ use ldap::Dn;
 use schema::Schema;
 use store::{Batch, Direction, Read};
 
-use crate::OperationError;
-use crate::apply::{Writing, load, load_older, save};
-use crate::attribute_index::normal_value;
 use crate::catalog::{AttributeDef, Catalog};
-use crate::entry::{EncodedAttribute, StoredEntry};
-use crate::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
-use crate::record::{Delete, Value, ValueChangeKind};
-use crate::rows::{
+use crate::index::normal_value;
+use crate::model::entry::{EncodedAttribute, StoredEntry};
+use crate::model::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::record::{Delete, Value, ValueChangeKind};
+use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
 };
-use crate::stored_values::table_values;
+use crate::tree::stored_values::table_values;
 use crate::tree::{Found, NormalName, child, damaged_row, dn_of, find, node};
+use crate::write::apply::{Writing, load, load_older, save};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Rows handled between two looks at a posting that is being emptied.
 const SLICE: usize = 1_024;
 
-/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is no
-/// DN, or has attribute types that the schema does not know.
+/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is
+/// no DN, or has attribute types that the schema does not know.
 pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     let text = std::str::from_utf8(value).ok()?;
     if has_uid(text) {
@@ -198,7 +198,7 @@ pub(crate) fn attach(
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
-    let normal_rdn = crate::apply::normal_rdn(catalog, row.parent, rdn)?;
+    let normal_rdn = crate::write::apply::normal_rdn(catalog, row.parent, rdn)?;
     Ok(child(batch, row.parent, &normal_rdn)?.is_some_and(|(owner, _)| owner == id))
 }
 

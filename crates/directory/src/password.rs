@@ -1,4 +1,5 @@
-//! userPassword schemes: what a stored value means, whether an asserted password matches it, and how a clear one is stored.
+//! userPassword schemes: what a stored value means, whether an asserted password matches it, and how a clear one is
+//! stored.
 //!
 //! A stored value is `{SCHEME}` and a text of that scheme's own (RFC 2307 section 5.3, RFC 3112 for the idea), or clear
 //! text. People come to Pando with directories from elsewhere, so everything OpenLDAP (with its contrib modules) and
@@ -13,8 +14,8 @@
 //! a malformed one. No input panics.
 //!
 //! # Unknown schemes
-//! As in slapd, a value that starts with `{`, at least one octet, `}` announces a scheme. When we do not know the scheme
-//! the value never matches: treating it as clear text would let anyone who can read a dump log in by the dump.
+//! As in slapd, a value that starts with `{`, at least one octet, `}` announces a scheme. When we do not know the
+//! scheme the value never matches: treating it as clear text would let anyone who can read a dump log in by the dump.
 //!
 //! # Left out
 //! `$1$` (MD5-crypt), traditional and BSDi DES crypt, `$7$` and `$gy$`: no maintained library verifies the first three,
@@ -39,7 +40,7 @@ use subtle::ConstantTimeEq as _;
 use digest::DigestAlgorithm;
 use pbkdf2::Prf;
 
-pub use crate::passwords::{DeletedPassword, clear_passwords, deleted_passwords};
+pub use crate::write::passwords::{DeletedPassword, clear_passwords, deleted_passwords};
 pub use verification::{Verification, Verified};
 
 /// How much work a stored value may ask for. Everything at a limit costs at most a few seconds of one core.
@@ -57,8 +58,8 @@ pub mod limits {
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
     /// bcrypt: highest cost (the logarithm of the rounds).
     pub const BCRYPT_COST_MAX: u32 = 15;
-    /// Longest password that is looked at, in octets; a longer one is never right, and is not taken as a new one. Every digest
-    /// runs over all of it, and what that costs must be nothing beside a slow hash.
+    /// Longest password that is looked at, in octets; a longer one is never right, and is not taken as a new one. Every
+    /// digest runs over all of it, and what that costs must be nothing beside a slow hash.
     pub const PASSWORD_SIZE_MAX: usize = 4096;
     /// Longest password checked against {CRYPT}, in bytes, which is libxcrypt's limit. SHA-crypt's cost grows with the
     /// square of the password's length.
@@ -157,8 +158,9 @@ fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Whether `asserted` is the password that `stored` was made of.
 ///
 /// Compares in constant time once the hash is computed. False for malformed values, unknown schemes, values past
-/// [`limits`], for an `asserted` past [`limits::PASSWORD_SIZE_MAX`], and for an empty one whatever is stored: an empty password proves nothing (RFC 4513 section
-/// 5.1.2). Takes microseconds, or up to seconds and [`limits::MEMORY_KIB_MAX`] when [`is_slow`] says so.
+/// [`limits`], for an `asserted` past [`limits::PASSWORD_SIZE_MAX`], and for an empty one whatever is stored: an empty
+/// password proves nothing (RFC 4513 section 5.1.2). Takes microseconds, or up to seconds and
+/// [`limits::MEMORY_KIB_MAX`] when [`is_slow`] says so.
 pub fn verify(stored: &[u8], asserted: &[u8]) -> bool {
     try_verify(stored, asserted).unwrap_or(false)
 }
@@ -187,8 +189,8 @@ fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool
     }
 }
 
-/// Whether [`verify`] of this value belongs on a pool: true for PBKDF2, Argon2 and crypt, false for clear text, the fast
-/// digests and what never matches anyway.
+/// Whether [`verify`] of this value belongs on a pool: true for PBKDF2, Argon2 and crypt, false for clear text, the
+/// fast digests and what never matches anyway.
 pub fn is_slow(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(scheme, _) if scheme.is_slow())
 }

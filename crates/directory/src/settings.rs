@@ -1,10 +1,11 @@
 //! Directory-wide settings: what every node of a directory agrees on, and what a backup of it contains.
 //!
-//! [`DirectorySettings`] is all of them as a person states them: suffixes, indexes, schema texts and the [`GeneralSettings`]
-//! (limits, access, passwords, links). However they arrive, as a text file of `pando apply` or as operations on the entries
-//! below `cn=config` ([`entries`], [`change_entries`]), they take one way: [`check`](mod@check) makes the proposal canonical or says what is wrong
-//! and where, [`decide`](mod@decide) makes one record of the difference, and [`apply`](mod@apply) makes the rows and the
-//! catalogue say so. [`Difference`]s say the same for people, with what each costs.
+//! [`DirectorySettings`] is all of them as a person states them: suffixes, indexes, schema texts and the
+//! [`GeneralSettings`] (limits, access, passwords, links). However they arrive, as a text file of `pando apply` or as
+//! operations on the entries below `cn=config` ([`entries`], [`change_entries`]), they take one way:
+//! [`check`](mod@check) makes the proposal canonical or says what is wrong and where, [`decide`](mod@decide) makes one
+//! record of the difference, and [`apply`](mod@apply) makes the rows and the catalogue say so. [`Difference`]s say the
+//! same for people, with what each costs.
 //!
 //! What belongs to one machine (listeners, threads, the administrator's name and password) is a [`NodeSettings`] or the
 //! server's own affair. [`Settings`] is what operations ask: both together, as they are in force.
@@ -26,8 +27,8 @@ use std::fmt;
 use ldap::ResultCode;
 use schema::Schema;
 
-use crate::attribute_index::{IndexKinds, possible_kinds};
 use crate::catalog::{Catalog, DEFAULT_INDEXES};
+use crate::index::{IndexKinds, possible_kinds};
 
 pub use check::{Checked, check};
 pub use decide::{Decided, SettingsError, decide};

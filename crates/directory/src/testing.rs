@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use directory::attribute_index::IndexKinds;
-use directory::attribute_index::maintenance::SliceBudget;
 use directory::controls::RequestControls;
+use directory::index::IndexKinds;
+use directory::index::maintenance::SliceBudget;
 use directory::search::{Budget, Search, Step};
 use directory::settings::{Difference, GeneralSettings, SettingsError};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};

@@ -4,15 +4,25 @@
 //! Neither follows aliases or referrals: it says where it stopped, and the operations decide (see `search/base.rs` and
 //! `target.rs`).
 
+pub(crate) mod known_names;
+pub(crate) mod name_cache;
+pub(crate) mod names_clock;
+pub mod operational;
+pub(crate) mod referral;
+pub mod stored_values;
+pub mod target;
+pub mod virtual_entries;
+
 use ldap::{Dn, Rdn, ResultCode, escape_value};
 use schema::{NameError, Schema};
 use store::Read;
 
 use crate::catalog::Catalog;
-use crate::limits::TREE_DEPTH_MAX;
-use crate::quoted::Quoted;
-use crate::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
-use crate::{OperationError, Settings};
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
+use crate::settings::Settings;
 
 /// What every operation reads: the rows at one position, what their numbers mean, and the settings.
 #[derive(Clone, Copy)]
@@ -97,7 +107,8 @@ pub enum Found {
     Entry(EntryId, NodeFlags),
     /// To nothing.
     Missing {
-        /// The nearest existing superior and how many RDNs of the name lead to it. `None`: not even the suffix entry exists.
+        /// The nearest existing superior and how many RDNs of the name lead to it. `None`: not even the suffix entry
+        /// exists.
         nearest: Option<(EntryId, NodeFlags, usize)>,
     },
 }

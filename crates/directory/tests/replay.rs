@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use directory::apply::apply;
-use directory::attribute_index::maintenance::{SliceBudget, run_slice};
 use directory::catalog::Catalog;
+use directory::index::maintenance::{SliceBudget, run_slice};
 use directory::record::Record;
 use directory::rows::MAPS;
 use ldap::{ChangeOperation, ResultCode};

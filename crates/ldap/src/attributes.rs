@@ -239,7 +239,8 @@ impl<'a> AttributeSelection<'a> {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so this can key a cache.
+    /// The octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so this can key a
+    /// cache.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }

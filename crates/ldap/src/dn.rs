@@ -1,8 +1,8 @@
 //! Distinguished names as text (RFC 4514), taken apart.
 //!
-//! Parsing accepts RFC 4514 in full and the older spellings that clients still send: spaces around `=`, `,` and `+`, and
-//! `;` for `,` (RFC 2253 section 4), values in double quotes (same), and `OID.2.5.4.3` (RFC 1779). It knows no schema:
-//! whether a name exists, and whether two values are equal, is for the `schema` crate.
+//! Parsing accepts RFC 4514 in full and the older spellings that clients still send: spaces around `=`, `,` and `+`,
+//! and `;` for `,` (RFC 2253 section 4), values in double quotes (same), and `OID.2.5.4.3` (RFC 1779). It knows no
+//! schema: whether a name exists, and whether two values are equal, is for the `schema` crate.
 //!
 //! Every request parses a DN, so the common case, nothing escaped, borrows everything and allocates one `Vec`.
 
@@ -153,14 +153,15 @@ impl<'a> Dn<'a> {
         Dn { text, avas }
     }
 
-    /// The text of [`ancestor`](Self::ancestor), without parsing or allocating: what follows the first `rdn_count` RDNs.
+    /// The text of [`ancestor`](Self::ancestor), without parsing or allocating: what follows the first `rdn_count`
+    /// RDNs.
     pub fn text_from(&self, rdn_count: usize) -> &'a str {
         let start = self.avas_from(rdn_count).first().map_or(self.text.len(), |ava| ava.start);
         self.text.get(start..).unwrap_or_default()
     }
 
-    /// The DN in the form of RFC 4514: `,` and `+` without spaces between what is as it was written, which is legal but for
-    /// values in quotes; those are escaped instead. `name_of` gives the name to write for an attribute.
+    /// The DN in the form of RFC 4514: `,` and `+` without spaces between what is as it was written, which is legal but
+    /// for values in quotes; those are escaped instead. `name_of` gives the name to write for an attribute.
     pub fn normal_text<'n>(&'n self, name_of: impl Fn(&'n str) -> &'n str) -> String {
         let mut out = String::with_capacity(self.text.len());
         let mut separator = "";
@@ -195,8 +196,8 @@ impl<'d, 'a> Rdn<'d, 'a> {
     }
 }
 
-/// Whether the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces beside separators, no
-/// attribute given by its OID. Looks at each octet once and parses nothing.
+/// Whether the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces beside separators,
+/// no attribute given by its OID. Looks at each octet once and parses nothing.
 pub fn is_plain_dn_text(text: &[u8]) -> bool {
     let mut octets = text.iter().copied();
     let mut in_attribute = true;

@@ -5,8 +5,8 @@ use std::fmt::{Debug, Display, Formatter, Result, Write};
 /// Characters of one piece of a request that a diagnostic text repeats.
 pub const EXCERPT_MAX: usize = 200;
 
-/// A text of which no more than [`EXCERPT_MAX`] characters are shown, with an ellipsis where there are more. `{}` shows it
-/// as it is, `{:?}` in quotes and escaped.
+/// A text of which no more than [`EXCERPT_MAX`] characters are shown, with an ellipsis where there are more. `{}` shows
+/// it as it is, `{:?}` in quotes and escaped.
 pub struct Excerpt<T>(pub T);
 
 impl<T: AsRef<str>> Excerpt<T> {

@@ -308,7 +308,8 @@ fn check_extensible_match(content: &[u8]) -> Body<()> {
     Ok(())
 }
 
-// The `read` functions look at content that the checks above have accepted; the defaults they fall back to are never used.
+// The `read` functions look at content that the checks above have accepted; the defaults they fall back to are never
+// used.
 
 impl<'a> Assertion<'a> {
     fn read(content: &'a [u8]) -> Assertion<'a> {

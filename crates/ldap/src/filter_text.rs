@@ -1,8 +1,8 @@
 //! Filters as text (RFC 4515), both ways.
 //!
-//! Parsing writes BER directly, so the parsed filter, [`FilterBuf`], is what goes into a request. The limits on depth and
-//! terms are those of decoding, so that what parses here also decodes there. Accepted besides the RFC: the empty `(&)` and
-//! `(|)` of RFC 4526, and spaces between parentheses.
+//! Parsing writes BER directly, so the parsed filter, [`FilterBuf`], is what goes into a request. The limits on depth
+//! and terms are those of decoding, so that what parses here also decodes there. Accepted besides the RFC: the empty
+//! `(&)` and `(|)` of RFC 4526, and spaces between parentheses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -329,8 +329,8 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// Whether an attribute description or matching rule can have this octet (RFC 4512 section 2.5). Underscores pass: other
-/// servers' schemas have them in names.
+/// Whether an attribute description or matching rule can have this octet (RFC 4512 section 2.5). Underscores pass:
+/// other servers' schemas have them in names.
 fn is_description_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b';' | b'_')
 }
@@ -382,8 +382,8 @@ fn fmt_assertion(f: &mut fmt::Formatter<'_>, assertion: Assertion<'_>, operator:
     write!(f, "{}{operator}{}", Escaped(assertion.description.as_bytes()), Escaped(assertion.value))
 }
 
-/// Octets with everything escaped that must be, and control characters and what is not UTF-8 besides, so that the result
-/// can be logged. Descriptions go through it too: on the wire they may be anything.
+/// Octets with everything escaped that must be, and control characters and what is not UTF-8 besides, so that the
+/// result can be logged. Descriptions go through it too: on the wire they may be anything.
 struct Escaped<'a>(&'a [u8]);
 
 impl fmt::Display for Escaped<'_> {

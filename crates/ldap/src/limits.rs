@@ -16,8 +16,8 @@ pub const FILTER_DEPTH_CEILING: usize = 256;
 pub const FILTER_TERMS_MAX: usize = 4096;
 /// How many attributes an add or changes a modify may have.
 pub const ELEMENT_COUNT_MAX: usize = 65_536;
-/// How many selectors a search may have, whatever [`DecodeLimits::element_count_max`] says: each is looked up in the schema,
-/// and some entries are held against each. Schemas have some thousand attribute types.
+/// How many selectors a search may have, whatever [`DecodeLimits::element_count_max`] says: each is looked up in the
+/// schema, and some entries are held against each. Schemas have some thousand attribute types.
 pub const SELECTOR_COUNT_MAX: usize = 4096;
 /// How many values the attributes of one add or modify may have together.
 pub const VALUE_COUNT_MAX: usize = 1 << 20;

@@ -8,11 +8,11 @@ const SIZE_MAX: u32 = i32::MAX as u32;
 /// What a client asks of a page, or a server says of the page it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagedResults<'a> {
-    /// In a request the most entries wanted; 0 ends the sequence of pages. In a response how many entries all pages have
-    /// together, as an estimate; 0 where that is not known. At most 2147483647.
+    /// In a request the most entries wanted; 0 ends the sequence of pages. In a response how many entries all pages
+    /// have together, as an estimate; 0 where that is not known. At most 2147483647.
     pub size: u32,
-    /// In a request where the page begins: empty for the first one, then what the last response gave. In a response empty
-    /// on the last page.
+    /// In a request where the page begins: empty for the first one, then what the last response gave. In a response
+    /// empty on the last page.
     pub cookie: &'a [u8],
 }
 

@@ -394,8 +394,8 @@ impl<'a> CompareRequest<'a> {
     }
 }
 
-/// The content of an AbandonRequest, a MessageID. Ids that no request can have are let through: abandoning what does not
-/// exist has no effect (RFC 4511 section 4.11).
+/// The content of an AbandonRequest, a MessageID. Ids that no request can have are let through: abandoning what does
+/// not exist has no effect (RFC 4511 section 4.11).
 fn decode_abandon(content: &[u8]) -> Body<MessageId> {
     let number = ber::integer_content(content).component("AbandonRequest")?;
     let id = i32::try_from(number).ok().filter(|id| *id >= 0);

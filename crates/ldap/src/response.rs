@@ -166,8 +166,8 @@ impl<'a> LdapResult<'a> {
     }
 }
 
-/// Octets of a diagnostic text that are sent at most. Texts bound what they repeat of a request by [`crate::Excerpt`]; this is the last
-/// resort.
+/// Octets of a diagnostic text that are sent at most. Texts bound what they repeat of a request by [`crate::Excerpt`];
+/// this is the last resort.
 pub const DIAGNOSTIC_SIZE_MAX: usize = 4096;
 
 pub(crate) const REFERRAL_TAG: Tag = Tag::context_constructed(3);
@@ -288,8 +288,9 @@ pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEn
     put_header(out, Tag::OCTET_STRING, entry.dn_len);
 }
 
-/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, where the length of the attributes was guessed.
-/// What follows the head is moved only where a length takes another number of octets than guessed.
+/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, where the length of
+/// the attributes was guessed. What follows the head is moved only where a length takes another number of octets than
+/// guessed.
 pub fn correct_search_entry(
     out: &mut Vec<u8>,
     start: usize,
@@ -361,7 +362,8 @@ pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: us
     put_header(out, Tag::SET, values_len);
 }
 
-/// Appends an attribute whose description and values are encoded already: `description` is its OCTET STRING, `values` are the contents of its SET.
+/// Appends an attribute whose description and values are encoded already: `description` is its OCTET STRING, `values`
+/// are the contents of its SET.
 #[inline]
 pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8]) {
     let content_len = description.len() + element_len(values.len());

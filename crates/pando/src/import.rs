@@ -30,7 +30,8 @@ pub(crate) struct ImportArguments {
     /// Throw away the entries that the tree has; those of other suffixes stay
     #[arg(long)]
     replace: bool,
-    /// File for the entries that are not taken, with the reasons; must not exist [default: a new one in the data directory]
+    /// File for the entries that are not taken, with the reasons; must not exist [default: a new one in the data
+    /// directory]
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
     /// Store clear passwords as they are; otherwise they are hashed (salted SHA-512)

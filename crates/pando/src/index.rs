@@ -1,12 +1,12 @@
-//! `pando index`: the indexes of a directory. They are listed from the files, and changed there or, while the directory is
-//! being served, by the server, as entries below `cn=config`.
+//! `pando index`: the indexes of a directory. They are listed from the files, and changed there or, while the directory
+//! is being served, by the server, as entries below `cn=config`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection};
-use directory::attribute_index::IndexKinds;
+use directory::index::IndexKinds;
 use ldap::{ChangeOperation, Scope};
 use server::{Config, Fault, IndexChange, ServeError};
 

@@ -1,8 +1,8 @@
 //! Files that a command writes: whole or not at all.
 //!
-//! A file is written under a temporary name beside its own, readable by its owner alone, synced, and renamed at the end, so that
-//! nobody takes half of one for a whole. Dropped before, it is thrown away. What is not an ordinary file (a device, a pipe)
-//! and standard output are written directly.
+//! A file is written under a temporary name beside its own, readable by its owner alone, synced, and renamed at the
+//! end, so that nobody takes half of one for a whole. Dropped before, it is thrown away. What is not an ordinary file
+//! (a device, a pipe) and standard output are written directly.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -65,7 +65,8 @@ trait Sink: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// An ordinary file. It is synced now and then, so that the disk works while the rest is made, and not at the end alone.
+/// An ordinary file. It is synced now and then, so that the disk works while the rest is made, and not at the end
+/// alone.
 struct OrdinaryFile {
     file: File,
     unsynced_bytes: usize,

@@ -18,8 +18,8 @@ pub(crate) struct VerifyArguments {
     /// Mend what follows from the entries: names, indexes, links backwards, counts. The directory must not be served
     #[arg(long)]
     repair: bool,
-    /// Write what is whole of a damaged directory as LDIF into a new file, and say which changes are lost. The directory must
-    /// not be served, and stays as it is
+    /// Write what is whole of a damaged directory as LDIF into a new file, and say which changes are lost. The
+    /// directory must not be served, and stays as it is
     #[arg(long, value_name = "FILE", conflicts_with = "repair")]
     salvage: Option<PathBuf>,
     /// With --salvage: write the directory's settings as well, as `pando export --config` does

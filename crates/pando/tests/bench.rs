@@ -83,8 +83,8 @@ fn the_driver_counts_what_slapd_counts() {
     ] {
         let before = completed(&mut connection, operation);
         let result = run(&workload::shipped(workload).unwrap(), slapd.address());
-        // Besides the workload there are the bind and the search of the driver's look at the root DSE, and our reading of the figure
-        // before, which was completed only after it.
+        // Besides the workload there are the bind and the search of the driver's look at the root DSE, and our reading
+        // of the figure before, which was completed only after it.
         let own = match operation {
             "Search" => 2,
             "Bind" => 1,

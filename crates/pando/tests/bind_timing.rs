@@ -129,7 +129,8 @@ fn best_guess(one: &[Duration], other: &[Duration]) -> f64 {
     0.5 + one.iter().chain(other).map(difference).fold(0.0, f64::max) / 2.0
 }
 
-/// Prints what was measured: the largest distance between two medians, as a share, and the best guess between two kinds.
+/// Prints what was measured: the largest distance between two medians, as a share, and the best guess between two
+/// kinds.
 fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     let medians: Vec<_> = times.iter().map(|(_, times)| median(times)).collect();
     for ((kind, _), median) in times.iter().zip(&medians) {
@@ -144,8 +145,8 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     (apart, guess)
 }
 
-/// With PANDO_TEST_ROUNDS=100 a thousand binds of each kind, idle and under load, which must not be told apart. Fewer do not
-/// say so much, so then only a difference counts that is none of chance: the one between hashing and not.
+/// With PANDO_TEST_ROUNDS=100 a thousand binds of each kind, idle and under load, which must not be told apart. Fewer
+/// do not say so much, so then only a difference counts that is none of chance: the one between hashing and not.
 #[test]
 fn the_time_of_a_failing_bind_does_not_tell_why() {
     let rounds = support::rounds(10);

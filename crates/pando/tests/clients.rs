@@ -1,5 +1,5 @@
-//! The programs that people use, against the real server. A program that is missing fails its test: `./dev test` installs
-//! them all.
+//! The programs that people use, against the real server. A program that is missing fails its test: `./dev test`
+//! installs them all.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

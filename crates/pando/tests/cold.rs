@@ -1,5 +1,5 @@
-//! A directory whose data is not in memory: other threads bring in what requests lack, or go through them, and every answer is what it
-//! would be otherwise.
+//! A directory whose data is not in memory: other threads bring in what requests lack, or go through them, and every
+//! answer is what it would be otherwise.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -29,8 +29,8 @@ const CONNECTIONS: usize = 8;
 /// Requests that each sends in one write.
 const PIPELINED: usize = 64;
 
-/// How often all connections ask before nothing having been read ahead counts as a failure. A server notices within a tenth
-/// of a second that it waits for the disk, and keeps it in mind for two seconds.
+/// How often all connections ask before nothing having been read ahead counts as a failure. A server notices within a
+/// tenth of a second that it waits for the disk, and keeps it in mind for two seconds.
 const ROUNDS: usize = 1_000;
 
 /// How often a server is asked for something until its data has to be in memory, which takes it a fraction of a second.

@@ -7,8 +7,8 @@ use ldap::{MessageId, ResultCode, Scope};
 use support::tree::{person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// Clients sent `02 04 00 00 00 01` as a message id and lost their connection: X.690 section 8.3.2 forbids octets that only
-/// repeat the sign, and the reader insisted. Every other server takes them.
+/// Clients sent `02 04 00 00 00 01` as a message id and lost their connection: X.690 section 8.3.2 forbids octets that
+/// only repeat the sign, and the reader insisted. Every other server takes them.
 #[test]
 fn numbers_may_have_leading_zero_octets() {
     let scratch = Scratch::new("leading-zeros");

@@ -1,5 +1,5 @@
-//! Killed under load, again and again: every acknowledged change is there, none is half there, and the check of all rows
-//! against all entries passes.
+//! Killed under load, again and again: every acknowledged change is there, none is half there, and the check of all
+//! rows against all entries passes.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -72,7 +72,8 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
     writers.iter_mut().for_each(|writer| writer.check(&mut admin));
 }
 
-/// The same with the power of the whole machine: what the process had written and not synced is lost, or any part of it.
+/// The same with the power of the whole machine: what the process had written and not synced is lost, or any part of
+/// it.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
     let seed = support::seed();

@@ -15,7 +15,8 @@ use support::{Pando, SUFFIX, Scratch};
 const OPEN_FILES: u64 = 128;
 /// A server that took more connections than it can answer would not say so.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Changes that are made, and their size: together they fill several segments of the redo log, of 256 KiB, 512 KiB and so on.
+/// Changes that are made, and their size: together they fill several segments of the redo log, of 256 KiB, 512 KiB and
+/// so on.
 const CHANGES: usize = 60;
 const VALUE_LEN: usize = 100_000;
 
@@ -34,8 +35,9 @@ fn open_all(pando: &Pando) -> (Vec<Connection>, String) {
     }
 }
 
-/// Symptom: 1,024 connections without a bind, and the next segment of the redo log could not be made: all writes stopped until a restart, and
-/// the administrator's socket was not answered either. Cause: connections were accepted as long as there was a descriptor.
+/// Symptom: 1,024 connections without a bind, and the next segment of the redo log could not be made: all writes
+/// stopped until a restart, and the administrator's socket was not answered either. Cause: connections were accepted as
+/// long as there was a descriptor.
 #[test]
 fn connections_leave_descriptors_for_the_store_and_the_administrator() {
     let scratch = Scratch::new("descriptors");

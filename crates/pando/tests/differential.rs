@@ -1,8 +1,9 @@
-//! The same operations against Pando and against Debian's slapd, with the same schema, must have the same answers: result
-//! code, matched DN, entries with their attributes and values; and after every change the two trees must be equal.
+//! The same operations against Pando and against Debian's slapd, with the same schema, must have the same answers:
+//! result code, matched DN, entries with their attributes and values; and after every change the two trees must be
+//! equal.
 //!
-//! The operations are the files in `tests/differential`, described in the README there. Where Pando differs on purpose the
-//! line before the operation says how and why; such a difference that has gone fails the test as well.
+//! The operations are the files in `tests/differential`, described in the README there. Where Pando differs on purpose
+//! the line before the operation says how and why; such a difference that has gone fails the test as well.
 //!
 //! What is compared less than octet by octet, and why:
 //! - The order of values and entries is nobody's promise (RFC 4511 section 4.5.2), so both are sets.

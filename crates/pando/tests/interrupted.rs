@@ -1,5 +1,5 @@
-//! Commands that make data, killed or out of room at points spread over all of their way: the old data is there or the new, as a
-//! whole and sound; the same command then comes to its end, and nothing is left over.
+//! Commands that make data, killed or out of room at points spread over all of their way: the old data is there or the
+//! new, as a whole and sound; the same command then comes to its end, and nothing is left over.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -104,7 +104,8 @@ fn a_repair() {
     interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
 }
 
-/// Settings are put in force all together or not at all; rows of indexes then come in slices, and what is missing of them is made later.
+/// Settings are put in force all together or not at all; rows of indexes then come in slices, and what is missing of
+/// them is made later.
 #[test]
 fn settings_that_are_applied() {
     let scratch = Scratch::new("interrupted-apply");

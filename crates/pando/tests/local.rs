@@ -1,4 +1,5 @@
-//! Sockets of the file system: who may connect, who is the administrator without a password, and what becomes of the file.
+//! Sockets of the file system: who may connect, who is the administrator without a password, and what becomes of the
+//! file.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

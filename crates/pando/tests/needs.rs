@@ -1,5 +1,5 @@
-//! `./dev` on machines that lack Rust: what it installs, and from where (`tools/needs.sh`). The machines are folders of stand-ins for apt, curl
-//! and rustup, with nothing else on the PATH but the tools that every Debian has.
+//! `./dev` on machines that lack Rust: what it installs, and from where (`tools/needs.sh`). The machines are folders of
+//! stand-ins for apt, curl and rustup, with nothing else on the PATH but the tools that every Debian has.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

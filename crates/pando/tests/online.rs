@@ -71,7 +71,8 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
             let online =
                 export(&scratch, &[wish, way].concat()).expect_code(0).expect_error("pando: exported");
             if wish.contains(&"--filter") {
-                // Superiors are not among them, so nothing waits for any: the same entries, in the order of their making.
+                // Superiors are not among them, so nothing waits for any: the same entries, in the order of their
+                // making.
                 let sorted = |text: &str| {
                     let text = without_comments(text);
                     let mut entries: Vec<String> = text.split("\n\n").map(str::to_owned).collect();

@@ -1,4 +1,5 @@
-//! `pando bench peers`, end to end: servers set up, loaded, asked the same and stopped again, and the result that is left.
+//! `pando bench peers`, end to end: servers set up, loaded, asked the same and stopped again, and the result that is
+//! left.
 //!
 //! slapd is here for every `./dev test`; `./dev test-peers` installs the others and runs the ignored test too.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -211,7 +212,8 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     assert!(said.contains("another command") && said.contains("200ms"), "{said}");
 }
 
-/// With --one-at-a-time a server is through with everything before the next is loaded, and one that is through is not loaded again.
+/// With --one-at-a-time a server is through with everything before the next is loaded, and one that is through is not
+/// loaded again.
 #[test]
 fn one_server_goes_through_all_before_the_next() {
     let scratch = Scratch::new("peers-one");

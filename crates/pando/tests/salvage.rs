@@ -1,5 +1,5 @@
-//! `pando verify --salvage`: directories whose redo log is damaged in the middle are refused with the name of the way out, and
-//! the way out gives every change before the gap, none behind it, and says which are lost.
+//! `pando verify --salvage`: directories whose redo log is damaged in the middle are refused with the name of the way
+//! out, and the way out gives every change before the gap, none behind it, and says which are lost.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Long searches beside short ones, over the real binary. What threads do with them is tested in `crates/server/tests/scans.rs`.
+//! Long searches beside short ones, over the real binary. What threads do with them is tested in
+//! `crates/server/tests/scans.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -111,7 +111,8 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
 }
 
-/// A file without suffixes means the default one, beside which no `dc=com` can be: `--suffix` was refused for what nobody had asked for.
+/// A file without suffixes means the default one, beside which no `dc=com` can be: `--suffix` was refused for what
+/// nobody had asked for.
 #[test]
 fn an_import_has_its_suffix_where_the_settings_name_none() {
     let scratch = Scratch::new("settings-import-suffix");

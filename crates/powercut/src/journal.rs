@@ -31,8 +31,8 @@ struct Unsynced<'a> {
     sectors: Vec<(u64, &'a [u8])>,
 }
 
-/// Takes back writes that were not synced when the power went: all of them, none, or any part, as `seed` has it. The same journal, files and
-/// seed give the same result.
+/// Takes back writes that were not synced when the power went: all of them, none, or any part, as `seed` has it. The
+/// same journal, files and seed give the same result.
 ///
 /// # Errors
 /// Of reading the journal and of reading and writing the files it names; `InvalidData` for a journal that is none.

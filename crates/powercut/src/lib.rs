@@ -1,13 +1,14 @@
 //! For tests: cuts the power under a process, and discards what it had not synced.
 //!
-//! Killing a process proves little about durability: what it wrote stays in the page cache and reaches the disk after all. This crate
-//! loses it. A small library (src/interpose.c, built by this crate's build script) is preloaded into the process under test. It passes every
-//! file call on, and remembers for each 512-byte sector written below one directory what the disk held when the file was last synced. At a
-//! chosen call it writes that down in a journal and ends the process. [`discard_unsynced`] then takes back what was not synced, or any part
-//! of it, as a disk may: whole files, single pages, or sectors of a page. What the process may rely on is what is left.
+//! Killing a process proves little about durability: what it wrote stays in the page cache and reaches the disk after
+//! all. This crate loses it. A small library (src/interpose.c, built by this crate's build script) is preloaded into
+//! the process under test. It passes every file call on, and remembers for each 512-byte sector written below one
+//! directory what the disk held when the file was last synced. At a chosen call it writes that down in a journal and
+//! ends the process. [`discard_unsynced`] then takes back what was not synced, or any part of it, as a disk may: whole
+//! files, single pages, or sectors of a page. What the process may rely on is what is left.
 //!
-//! The same library makes the Nth write or sync fail with an error of choice, kills the process at the Nth call, or gives it a disk with so
-//! much room and no more.
+//! The same library makes the Nth write or sync fail with an error of choice, kills the process at the Nth call, or
+//! gives it a disk with so much room and no more.
 //!
 //! ```no_run
 //! use powercut::PowerCut;
@@ -24,10 +25,11 @@
 //! // Start it again on the same data and see what it has.
 //! ```
 //!
-//! [`Fault`]s are plainer: system calls that fail without having done anything, chosen by thread, path and number, and switched on and off
-//! by a file. They need no directory and no journal, and go together with all of the above.
+//! [`Fault`]s are plainer: system calls that fail without having done anything, chosen by thread, path and number, and
+//! switched on and off by a file. They need no directory and no journal, and go together with all of the above.
 //!
-//! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment variables are:
+//! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment
+//! variables are:
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -42,7 +44,8 @@
 //! | `POWERCUT_FAULTS` | rules for faults, separated by `;`, at most 16 |
 //! | `POWERCUT_FAULTS_LOG` | file to which each fault appends a line: call, error number, thread, path |
 //!
-//! A rule is a list of `name=value`, separated by commas, as in `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
+//! A rule is a list of `name=value`, separated by commas, as in
+//! `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
 //!
 //! | name | meaning |
 //! |---|---|
@@ -55,11 +58,13 @@
 //!
 //! The rules apply to processes that the process starts, too. One that is not understood ends the process by SIGABRT.
 //!
-//! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor opened with `O_DSYNC` counts
-//! as a write and as a sync. Where there is no room, nothing is written, and no file can be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
+//! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor
+//! opened with `O_DSYNC` counts as a write and as a sync. Where there is no room, nothing is written, and no file can
+//! be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
 //!
-//! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that bypass the C library
-//! (rustix makes such), `O_TRUNC`. Renaming and removing files counts as durable at once, so it finds no missing sync of a directory.
+//! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that
+//! bypass the C library (rustix makes such), `O_TRUNC`. Renaming and removing files counts as durable at once, so it
+//! finds no missing sync of a directory.
 
 #![forbid(unsafe_code)]
 
@@ -84,7 +89,8 @@ pub fn library() -> &'static Path {
 /// A kind of call that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailKind {
-    /// A write, truncation or allocation. With `EIO` the bytes are in memory and never reach the disk; with other errors nothing happens.
+    /// A write, truncation or allocation. With `EIO` the bytes are in memory and never reach the disk; with other
+    /// errors nothing happens.
     Write,
     /// A sync, or a write through a descriptor opened with `O_DSYNC`.
     Sync,
@@ -124,8 +130,8 @@ pub fn counted(file: &Path) -> io::Result<Counted> {
 }
 
 impl PowerCut {
-    /// Watches the files below `directory`; at the cut writes `journal`, which lies elsewhere. Both exist or can be created at these paths, and
-    /// `directory` is absolute and without symbolic links.
+    /// Watches the files below `directory`; at the cut writes `journal`, which lies elsewhere. Both exist or can be
+    /// created at these paths, and `directory` is absolute and without symbolic links.
     pub fn new(directory: &Path, journal: &Path) -> PowerCut {
         PowerCut {
             directory: directory.to_owned(),
@@ -156,7 +162,8 @@ impl PowerCut {
         self
     }
 
-    /// Lets files grow by as many bytes in all as the text of `file` says, in decimal. Another number there counts from the next growth on.
+    /// Lets files grow by as many bytes in all as the text of `file` says, in decimal. Another number there counts from
+    /// the next growth on.
     pub fn room(mut self, file: &Path) -> PowerCut {
         self.room = Some(file.to_owned());
         self

@@ -36,7 +36,8 @@ pub struct AttributeType {
     pub sup: Option<TypeId>,
     /// Syntax, its own or inherited.
     pub syntax: SyntaxId,
-    /// Suggested minimum upper bound of a value's length in characters; published, never enforced (RFC 4512 section 4.1.2).
+    /// Suggested minimum upper bound of a value's length in characters; published, never enforced (RFC 4512 section
+    /// 4.1.2).
     pub length_bound: Option<u32>,
     /// Equality rule, its own or inherited. Without one, a filter on equality is Undefined.
     pub equality: Option<MatchingRule>,

@@ -1,7 +1,7 @@
 //! Keys of X.509 certificates, revocation lists and certificate pairs (RFC 4523 section 3).
 //!
-//! Only what the exact-match rules compare is read: a certificate's serial number and issuer, a list's issuer and time. The
-//! reader is bounded by the bytes it is given, follows no length beyond them and recurses nowhere. Signatures and
+//! Only what the exact-match rules compare is read: a certificate's serial number and issuer, a list's issuer and time.
+//! The reader is bounded by the bytes it is given, follows no length beyond them and recurses nowhere. Signatures and
 //! extensions are none of our business; values are kept byte for byte.
 //!
 //! | key | octets |

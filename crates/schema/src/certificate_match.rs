@@ -1,8 +1,9 @@
-//! Component matches of certificates and revocation lists (RFC 4523 sections 3.2, 3.4, 3.6; X.509 clause 11.3): certificateMatch,
-//! certificatePairMatch, certificateListMatch. Extensible filters only: an assertion names any of the parts, and a value
-//! matches that agrees in all of them.
+//! Component matches of certificates and revocation lists (RFC 4523 sections 3.2, 3.4, 3.6; X.509 clause 11.3):
+//! certificateMatch, certificatePairMatch, certificateListMatch. Extensible filters only: an assertion names any of the
+//! parts, and a value matches that agrees in all of them.
 //!
-//! The key of a value is what an assertion is tried on: the keys of the names in it, which need the schema, and its DER.
+//! The key of a value is what an assertion is tried on: the keys of the names in it, which need the schema, and its
+//! DER.
 //!
 //! | key | octets |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | revocation list | key of the issuer behind its length; the DER |
 //! | pair | for each half: length of the certificate's key (0 without that half), the key |
 //!
-//! What cannot be asserted here makes the filter Undefined rather than wrong: pathToName, nameConstraints, a distribution
-//! point, the authority's certificate by its issuer.
+//! What cannot be asserted here makes the filter Undefined rather than wrong: pathToName, nameConstraints, a
+//! distribution point, the authority's certificate by its issuer.
 
 use ber::{BerError, Reader, Tag};
 

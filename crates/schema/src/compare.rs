@@ -15,8 +15,9 @@ pub struct TypeChange {
 
 /// Attribute types whose stored values or keys would no longer be right under `new`: syntax, equality, ordering or
 /// substring rule changed, multi-valued became single-valued, or the type is gone. The directory refuses such a change
-/// while values exist. One thing is not seen here: a name or OID that stood in values (of `member`, of
-/// `objectClass`) while nothing defined it has a key by its text, and gets another once something does. New types, other names and descriptions, and single-valued become multi-valued, change nothing that is stored.
+/// while values exist. One thing is not seen here: a name or OID that stood in values (of `member`, of `objectClass`)
+/// while nothing defined it has a key by its text, and gets another once something does. New types, other names and
+/// descriptions, and single-valued become multi-valued, change nothing that is stored.
 pub fn changed_types(old: &Schema, new: &Schema) -> Vec<TypeChange> {
     let change = |before: &AttributeType| {
         let what = match new.attribute_type(&before.oid) {

@@ -4,8 +4,8 @@
 //! has and what follows each; nothing is resolved here.
 //!
 //! More is accepted than the ABNF has, because files in use have more: terms in any order and any case, names without
-//! quotes, quoted OIDs after `SUP`, `SYNTAX` and the rules (389 DS), empty descriptions, OID macros (OpenLDAP), identifiers like
-//! `myAttribute-oid` instead of numbers (389 DS), extensions without a value.
+//! quotes, quoted OIDs after `SUP`, `SYNTAX` and the rules (389 DS), empty descriptions, OID macros (OpenLDAP),
+//! identifiers like `myAttribute-oid` instead of numbers (389 DS), extensions without a value.
 
 use std::collections::HashMap;
 

@@ -35,8 +35,8 @@ impl AttributeDescription {
     }
 
     /// Whether values stored under `self` answer to a request for `requested`: its type is that type or a subtype, and
-    /// it has all options requested (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866 section
-    /// 3.1): it stands for `lang-en` and every tag that continues it, and `lang-` for any language tag.
+    /// it has all options requested (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866
+    /// section 3.1): it stands for `lang-en` and every tag that continues it, and `lang-` for any language tag.
     pub fn is_subtype_of(&self, schema: &Schema, requested: &AttributeDescription) -> bool {
         schema.is_subtype(self.type_id, requested.type_id) && self.has_options_of(requested)
     }
@@ -69,9 +69,9 @@ impl Schema {
     /// Resolves `cn;lang-EN` or `userCertificate;binary`. Allocates only if there are options other than `binary`.
     ///
     /// # Errors
-    /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is one
-    /// but the schema has no such type, [`DescriptionError::NoBinaryForm`] for `binary` on a type of a syntax without
-    /// binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 call the last two alike unrecognized.
+    /// [`DescriptionError::BadSyntax`] if it is no attribute description, [`DescriptionError::UnknownType`] if it is
+    /// one but the schema has no such type, [`DescriptionError::NoBinaryForm`] for `binary` on a type of a syntax
+    /// without binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 call the last two alike unrecognized.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
             Some(place) => (&description[..place], Some(&description[place + 1..])),

@@ -65,7 +65,8 @@ pub struct SyntaxError {
     pub fault: Fault,
 }
 
-/// A value that a matching rule cannot compare. As an assertion it makes a filter item Undefined (RFC 4511 section 4.5.1.7).
+/// A value that a matching rule cannot compare. As an assertion it makes a filter item Undefined (RFC 4511 section
+/// 4.5.1.7).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{rule} cannot compare this value: {fault}")]
 pub struct ValueError {

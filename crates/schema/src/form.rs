@@ -143,7 +143,8 @@ impl Form {
     /// Appends the key of an assertion.
     pub(crate) fn assertion_key(self, schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
-            // Directory, telephone and numeric strings have a character at least (RFC 4517 section 3.3); IA5 strings need none.
+            // Directory, telephone and numeric strings have a character at least (RFC 4517 section 3.3); IA5 strings
+            // need none.
             Form::Text(_, Alphabet::Unicode | Alphabet::Digits) if value.is_empty() => Err(Fault::Empty),
             Form::ObjectIdentifier | Form::OidFirst => identifier_key(schema, value, false, out),
             Form::IntegerFirst => integer::key(value, out),
@@ -226,8 +227,8 @@ fn name_and_uid_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>
     Ok(())
 }
 
-/// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and, without the `#`, the bit string if there is
-/// one. A `#` that is not followed by a bit string belongs to the DN.
+/// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and, without the `#`, the bit string if there
+/// is one. A `#` that is not followed by a bit string belongs to the DN.
 pub fn split_name_and_uid(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     let hash = value.iter().rposition(|&byte| byte == b'#');
     match hash {

@@ -1,5 +1,5 @@
-//! Just enough of the Generic String Encoding Rules (RFC 3641) for the assertions of RFC 4523: sequences of named values,
-//! quoted strings, and choices written `name:value`.
+//! Just enough of the Generic String Encoding Rules (RFC 3641) for the assertions of RFC 4523: sequences of named
+//! values, quoted strings, and choices written `name:value`.
 
 use crate::Fault;
 use crate::syntax_text::hex_digits;

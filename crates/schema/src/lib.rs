@@ -8,12 +8,12 @@
 //! So an index needs no notion of LDAP: it stores keys.
 //!
 //! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, compiled in and available as
-//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 as OpenLDAP and 389 Directory
-//! Server spell it. A schema never changes once built; a changed schema is a new one, and [`changed_types`] lists what
-//! the stored values would notice.
+//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 as OpenLDAP and 389
+//! Directory Server spell it. A schema never changes once built; a changed schema is a new one, and [`changed_types`]
+//! lists what the stored values would notice.
 //!
-//! Left out on purpose: this crate reads no file by itself, knows no entry and no index, and checks no entry against its
-//! classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
+//! Left out on purpose: this crate reads no file by itself, knows no entry and no index, and checks no entry against
+//! its classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
 #![forbid(unsafe_code)]
 
 mod attribute_type;
@@ -64,5 +64,6 @@ pub use substring::{SubstringAssertion, SubstringPiece};
 pub use syntax::{Syntax, SyntaxId};
 
 /// Version of the keys that this crate makes. It is stored beside the data; a store whose keys carry another version
-/// must be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables do.
+/// must be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables
+/// do.
 pub const NORMALISATION_VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! Keys of distinguished names.
 //!
-//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key says itself where it ends, and no RDN's key is a
-//! prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
+//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key says itself where it ends, and no RDN's key
+//! is a prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
 //!
 //! ```text
 //! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
@@ -12,10 +12,10 @@
 //! value = octets                             the equality rule's key; 00, 01, 02 written as 02 10, 02 11, 02 12
 //! ```
 //!
-//! Two treatments. A name that is to be an entry's ([`Strictness::Entry`]) must be right: known types with an equality rule,
-//! valid values, no type twice in an RDN. A name that is a *value* ([`Strictness::Value`]: a `member`, an issuer) may name
-//! things this server has never heard of; there a value without a rule, or invalid under it, counts by its octets. Whenever
-//! the first gives a key the second gives the same one, so values find the entries they name.
+//! Two treatments. A name that is to be an entry's ([`Strictness::Entry`]) must be right: known types with an equality
+//! rule, valid values, no type twice in an RDN. A name that is a *value* ([`Strictness::Value`]: a `member`, an issuer)
+//! may name things this server has never heard of; there a value without a rule, or invalid under it, counts by its
+//! octets. Whenever the first gives a key the second gives the same one, so values find the entries they name.
 
 use ldap::{Ava, Dn, Rdn};
 

@@ -1,8 +1,8 @@
 //! Look-up of names and OIDs in any case, without allocating.
 //!
 //! Every search request resolves its attribute names here, so the table hashes and compares without folding into a
-//! buffer: hashing sets bit 5 of every byte, which makes the two cases of a letter alike (and some punctuation too, which
-//! only costs a comparison), and comparing ignores ASCII case. The table is filled once, by the schema builder.
+//! buffer: hashing sets bit 5 of every byte, which makes the two cases of a letter alike (and some punctuation too,
+//! which only costs a comparison), and comparing ignores ASCII case. The table is filled once, by the schema builder.
 
 /// Names to `u32` indexes. Open addressing with linear probing, never more than half full.
 #[derive(Debug, Default, Clone)]

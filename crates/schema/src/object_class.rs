@@ -55,9 +55,9 @@ pub struct ObjectClassDef {
     pub all_must: Vec<TypeId>,
     /// Allowed attributes including inherited ones (without those in `all_must`), ascending, each once.
     pub all_may: Vec<TypeId>,
-    /// Auxiliary, but an entry without a structural class may have it in the place of one (`X-PANDO-STANDALONE 'TRUE'`).
-    /// This is how an entry that is only a posixGroup (RFC 2307) and one that is a groupOfNames and a posixGroup
-    /// (draft-howard-rfc2307bis) are both accepted; see `files/nis.schema`.
+    /// Auxiliary, but an entry without a structural class may have it in the place of one (`X-PANDO-STANDALONE
+    /// 'TRUE'`). This is how an entry that is only a posixGroup (RFC 2307) and one that is a groupOfNames and a
+    /// posixGroup (draft-howard-rfc2307bis) are both accepted; see `files/nis.schema`.
     pub standalone: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,

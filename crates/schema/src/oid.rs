@@ -13,7 +13,8 @@ pub(crate) fn is_numeric_oid(text: &str) -> bool {
         })
 }
 
-/// Whether the text is a `descr`: a letter, then letters, digits, hyphens. Underscores are tolerated, as other servers do.
+/// Whether the text is a `descr`: a letter, then letters, digits, hyphens. Underscores are tolerated, as other servers
+/// do.
 pub(crate) fn is_descriptor(text: &str) -> bool {
     text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -27,8 +28,9 @@ pub(crate) fn without_oid_prefix(text: &str) -> &str {
     }
 }
 
-/// Appends the BER content octets of a numeric OID (X.690 section 8.19) and returns whether it has any: the text must be
-/// numeric, its arcs below 2^128, so that UUIDs fit (ITU-T X.667), the result at most [`OID_KEY_SIZE_MAX`] octets. Otherwise `out` is as it was.
+/// Appends the BER content octets of a numeric OID (X.690 section 8.19) and returns whether it has any: the text must
+/// be numeric, its arcs below 2^128, so that UUIDs fit (ITU-T X.667), the result at most [`OID_KEY_SIZE_MAX`] octets.
+/// Otherwise `out` is as it was.
 pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     if is_numeric_oid(text) && encode_arcs(text, out).is_some() && out.len() - start <= OID_KEY_SIZE_MAX {

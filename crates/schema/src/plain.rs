@@ -1,8 +1,9 @@
 //! Matching on the bytes of a value as they are stored, without making its key.
 //!
-//! Keys are the truth. But the key of a value of printable ASCII is known beforehand: the same text with case folded and
-//! spaces treated. Where that is all there is to it, comparing without regard to case says what comparing keys would, and a
-//! search that has to look at every entry is several times faster. Everything here answers `None` where it is not so.
+//! Keys are the truth. But the key of a value of printable ASCII is known beforehand: the same text with case folded
+//! and spaces treated. Where that is all there is to it, comparing without regard to case says what comparing keys
+//! would, and a search that has to look at every entry is several times faster. Everything here answers `None` where it
+//! is not so.
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
@@ -38,8 +39,8 @@ pub(crate) struct PlainMatching {
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to be found in others. Both may be hostile, so it takes linear time: long ones have a searcher, of short ones the
-/// rarest byte is looked for, and the others compared.
+/// Bytes to be found in others. Both may be hostile, so it takes linear time: long ones have a searcher, of short ones
+/// the rarest byte is looked for, and the others compared.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -47,8 +48,8 @@ pub(crate) struct Needle {
     long: Option<Box<Finder<'static>>>,
 }
 
-/// A character of a piece. The key of a value of ASCII has it only if the value has it, in either case: so the values that lack it need not be
-/// looked at further, and to look for one character is cheap.
+/// A character of a piece. The key of a value of ASCII has it only if the value has it, in either case: so the values
+/// that lack it need not be looked at further, and to look for one character is cheap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sign {
     byte: u8,
@@ -96,7 +97,8 @@ impl Sign {
         against.iter().fold(0, |all, byte| all | byte) < 0x80
     }
 
-    /// Sets the highest bit where a byte is no ASCII or is the character. Written so that the compiler looks at all at once.
+    /// Sets the highest bit where a byte is no ASCII or is the character. Written so that the compiler looks at all at
+    /// once.
     #[inline]
     fn add(self, block: &[u8; BLOCK], against: &mut [u8; BLOCK]) {
         for place in 0..BLOCK {

@@ -1,14 +1,14 @@
 //! String preparation for matching (RFC 4518).
 //!
-//! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before, one
-//! behind and two inside. Keys use a shorter form with the same equalities and the same order: no space before or behind,
-//! **one** inside, and a single space for a string without anything else. A space sorts before every other
-//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] gives the RFC's form back
-//! where substring matching needs it.
+//! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before,
+//! one behind and two inside. Keys use a shorter form with the same equalities and the same order: no space before or
+//! behind, **one** inside, and a single space for a string without anything else. A space sorts before every other
+//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] gives the RFC's form
+//! back where substring matching needs it.
 //!
 //! Two decisions of ours. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most of them have been
-//! assigned since 2002, and refusing emoji or newer scripts in names helps nobody. Case folding stays that of table B.2,
-//! frozen, so that keys do not change with a tool chain; a script newer than Unicode 3.2 is compared exactly.
+//! assigned since 2002, and refusing emoji or newer scripts in names helps nobody. Case folding stays that of table
+//! B.2, frozen, so that keys do not change with a tool chain; a script newer than Unicode 3.2 is compared exactly.
 
 use stringprep::tables;
 use unicode_normalization::UnicodeNormalization;
@@ -126,8 +126,8 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
         }
 }
 
-/// Has the highest bit of some byte set if one of eight is not printable ASCII: below a space, above a tilde, or no ASCII. Borrows and carries come
-/// from such bytes only, so they say nothing wrong.
+/// Has the highest bit of some byte set if one of eight is not printable ASCII: below a space, above a tilde, or no
+/// ASCII. Borrows and carries come from such bytes only, so they say nothing wrong.
 #[inline]
 fn oddity(word: u64) -> u64 {
     word | word.wrapping_sub(0x2020_2020_2020_2020) | word.wrapping_add(0x0101_0101_0101_0101)

@@ -27,8 +27,8 @@ pub struct Publication {
 }
 
 impl Schema {
-    /// Everything the subschema subentry shows. Every syntax and rule is listed, used or not, so that no definition refers
-    /// to something a client cannot find. Takes milliseconds: keep the result.
+    /// Everything the subschema subentry shows. Every syntax and rule is listed, used or not, so that no definition
+    /// refers to something a client cannot find. Takes milliseconds: keep the result.
     pub fn publish(&self) -> Publication {
         Publication {
             attribute_types: self.attribute_types().iter().map(|one| one.definition.clone()).collect(),

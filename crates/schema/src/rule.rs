@@ -203,8 +203,8 @@ impl RuleAssertion {
         }
     }
 
-    /// Prepares the assertion `value` for `rule`. For substring rules the value is the text form of a Substring Assertion
-    /// (`abc*def`, RFC 4517 section 3.3.30).
+    /// Prepares the assertion `value` for `rule`. For substring rules the value is the text form of a Substring
+    /// Assertion (`abc*def`, RFC 4517 section 3.3.30).
     ///
     /// # Errors
     /// The value does not follow the rule's assertion syntax: the filter item is Undefined.

@@ -63,7 +63,8 @@ impl Schema {
         }
     }
 
-    /// The attribute type of this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`. Allocates nothing.
+    /// The attribute type of this name or numeric OID, in any case. `oid.1.2.3` is accepted for `1.2.3`. Allocates
+    /// nothing.
     #[inline]
     pub fn attribute_type(&self, name_or_oid: &str) -> Option<&AttributeType> {
         let index = self.type_names.find(oid::without_oid_prefix(name_or_oid))?;
@@ -166,8 +167,8 @@ impl Schema {
     /// It is exactly the part that the RDN contributes to [`Self::normalize_dn`].
     ///
     /// # Errors
-    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then as
-    /// it was.
+    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then
+    /// as it was.
     pub fn normalize_rdn(&self, rdn: &Rdn<'_, '_>, out: &mut Vec<u8>) -> Result<(), NameError> {
         restoring(out, |out| name_key::rdn_key(self, rdn, Strictness::Entry, 0, out))
     }
@@ -180,8 +181,8 @@ impl Schema {
         restoring(out, |out| name_key::dn_key(self, dn, Strictness::Entry, 0, out))
     }
 
-    /// Appends the key of a DN that is a *value* (of `member`, say) and may name types we do not know and values we would
-    /// refuse: those count by their octets. The key of [`Self::normalize_dn`] wherever that has one. This is what
+    /// Appends the key of a DN that is a *value* (of `member`, say) and may name types we do not know and values we
+    /// would refuse: those count by their octets. The key of [`Self::normalize_dn`] wherever that has one. This is what
     /// `distinguishedNameMatch` makes of a DN.
     pub fn normalize_dn_value(&self, dn: &Dn<'_>, out: &mut Vec<u8>) {
         // Values have no failures: what is unknown or invalid is kept as octets.

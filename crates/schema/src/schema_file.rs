@@ -7,8 +7,8 @@
 //! - **LDIF**: `attributeTypes: ( ... )` of a subschema entry as 389 DS keeps it, `olcAttributeTypes: {0}( ... )` of
 //!   `cn=config`, folded and in base64 where need be. Other attributes of the entry (`dn:`, `cn:`, `add:`) are skipped.
 //!
-//! Lines that begin with `#` are comments. A folded LDIF line loses the one space it begins with, which is why a word may
-//! be cut there; a continued slapd.conf line counts as white space.
+//! Lines that begin with `#` are comments. A folded LDIF line loses the one space it begins with, which is why a word
+//! may be cut there; a continued slapd.conf line counts as white space.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

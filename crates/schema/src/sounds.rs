@@ -1,7 +1,7 @@
 //! How words sound: what approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
 //!
-//! A word is a run of letters and digits. A word of the letters a to z (after accents are taken off) has a Soundex code,
-//! as the US National Archives define it for census records: its first letter and three digits for the consonants
+//! A word is a run of letters and digits. A word of the letters a to z (after accents are taken off) has a Soundex
+//! code, as the US National Archives define it for census records: its first letter and three digits for the consonants
 //! behind it; vowels separate equal digits, h and w do not. Any other word (with a digit, or of another script) has
 //! itself in lower case as its code, so that it matches in any case and no further.
 //!

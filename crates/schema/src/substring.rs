@@ -1,10 +1,10 @@
 //! Substring assertions, matched against keys.
 //!
-//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every space inside, and pieces so that an
-//! edge space of a piece survives as one. It follows that `foo *` finds `foo` as well as `foo bar` (not `foobar`), and
-//! that `*o *`, `* b*` both find `foo bar`, even together. Keys hold one space inside and none at the ends, which is the
-//! same thing as long as no piece begins or ends with a space at a loose edge; then pieces are searched in the key as it
-//! is. Otherwise the value's key is spelled out in the RFC's form for the comparison.
+//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every space inside, and pieces so
+//! that an edge space of a piece survives as one. It follows that `foo *` finds `foo` as well as `foo bar` (not
+//! `foobar`), and that `*o *`, `* b*` both find `foo bar`, even together. Keys hold one space inside and none at the
+//! ends, which is the same thing as long as no piece begins or ends with a space at a loose edge; then pieces are
+//! searched in the key as it is. Otherwise the value's key is spelled out in the RFC's form for the comparison.
 
 use crate::form::{Form, IGNORE_CASE};
 use crate::plain::{Needle, PlainMatching, Sign};
@@ -103,8 +103,8 @@ impl SubstringAssertion {
         Ok(SubstringAssertion { initial, any, last, in_keys, signs, plain })
     }
 
-    /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, `*` and `\` inside pieces
-    /// escaped as `\2A` and `\5C`.
+    /// Parses the text of a Substring Assertion (RFC 4517 section 3.3.30): `initial*any*final`, `*` and `\` inside
+    /// pieces escaped as `\2A` and `\5C`.
     ///
     /// # Errors
     /// No `*`, an empty piece, or a piece as in [`Self::new`].
@@ -142,8 +142,8 @@ impl SubstringAssertion {
         self.matches_form(&form)
     }
 
-    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be made. A value that has no key may
-    /// be answered with `Some(false)`.
+    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be
+    /// made. A value that has no key may be answered with `Some(false)`.
     #[inline]
     pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
         if self.signs.iter().flatten().any(|sign| sign.is_surely_missing(value)) {
@@ -186,8 +186,8 @@ impl SubstringAssertion {
         self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
-    /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a match,
-    /// not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
+    /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a
+    /// match, not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
     pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
         let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
         let expanded = in_keys.map(|piece| (&*piece.text, piece.place));

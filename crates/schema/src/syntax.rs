@@ -1,7 +1,8 @@
 //! Syntaxes: the table of those we know, and where each is checked.
 //!
-//! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and draft-chu-ldap-csn;
-//! and the remaining ones of RFC 2252, which old schema files mention and nobody specified: they take any octets.
+//! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and
+//! draft-chu-ldap-csn; and the remaining ones of RFC 2252, which old schema files mention and nobody specified: they
+//! take any octets.
 
 use crate::syntax_text as text;
 use crate::{

@@ -1,11 +1,12 @@
 //! The acceptor: listens, accepts, and hands each connection to the event loop that has the fewest.
 //!
-//! It works on the thread of the first event loop, which it wakes by its own epoll instance standing in the loop's, so its own
-//! connections cost no hand-over, and with one loop that is all of them: a thread of its own costs a connection two switches between
-//! threads and the waking of the loop. Listeners of every loop's own (SO_REUSEPORT) would spare the hand-over to the other loops, too. But the
-//! kernel then spreads connections by a hash, and the few long-lived ones that LDAP clients keep would crowd on one core
-//! while another idles; two servers could share a port without noticing; and the limit on connections, running out of
-//! file descriptors, and the end of accepting would each have to be agreed on between threads.
+//! It works on the thread of the first event loop, which it wakes by its own epoll instance standing in the loop's, so
+//! its own connections cost no hand-over, and with one loop that is all of them: a thread of its own costs a connection
+//! two switches between threads and the waking of the loop. Listeners of every loop's own (SO_REUSEPORT) would spare
+//! the hand-over to the other loops, too. But the kernel then spreads connections by a hash, and the few long-lived
+//! ones that LDAP clients keep would crowd on one core while another idles; two servers could share a port without
+//! noticing; and the limit on connections, running out of file descriptors, and the end of accepting would each have to
+//! be agreed on between threads.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -121,8 +122,8 @@ impl Acceptor {
     /// Listens on every place, and on the socket in the data directory.
     ///
     /// # Errors
-    /// The first place that is taken, forbidden, or unknown. Not the data directory's own socket: there are file systems
-    /// that have none, and without it everything but the tools beside the server works.
+    /// The first place that is taken, forbidden, or unknown. Not the data directory's own socket: there are file
+    /// systems that have none, and without it everything but the tools beside the server works.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -200,8 +201,8 @@ impl Acceptor {
         self.paused_until
     }
 
-    /// Accepts what waits, up to a bound. Connections for the event loop `own` are appended to `accepted`, the others get theirs by
-    /// mail. False when the server stops.
+    /// Accepts what waits, up to a bound. Connections for the event loop `own` are appended to `accepted`, the others
+    /// get theirs by mail. False when the server stops.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
             return false;
@@ -240,8 +241,8 @@ impl Acceptor {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => place.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        // Out of descriptors or memory. The connection stays in the kernel's queue; asking again at once
-                        // would spin.
+                        // Out of descriptors or memory. The connection stays in the kernel's queue; asking again at
+                        // once would spin.
                         self.pause(&error);
                         return;
                     }

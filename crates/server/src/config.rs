@@ -114,7 +114,8 @@ pub struct Config {
     pub hash_threads: usize,
     /// Threads for long searches; with none, those run in slices on the event loops.
     pub scan_threads: usize,
-    /// Threads that wait for the disk where data is larger than memory, at most; with none, event loops wait themselves.
+    /// Threads that wait for the disk where data is larger than memory, at most; with none, event loops wait
+    /// themselves.
     pub read_ahead_threads: usize,
     /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
     pub row_cache_bytes: usize,
@@ -271,8 +272,8 @@ impl Config {
         })
     }
 
-    /// What is wrong with the file of the administrator's password, if others can read or replace it: its name, its mode and
-    /// the command that repairs it. The group counts as others unless it is the process's own.
+    /// What is wrong with the file of the administrator's password, if others can read or replace it: its name, its
+    /// mode and the command that repairs it. The group counts as others unless it is the process's own.
     pub(crate) fn password_file_warning(&self) -> Option<String> {
         let file = self.admin_password_file.as_deref()?;
         let found = std::fs::metadata(file).ok()?;
@@ -347,7 +348,8 @@ fn default_request_memory_bytes() -> usize {
     share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
 
-/// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory there is.
+/// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory
+/// there is.
 fn default_warm_up_bytes() -> u64 {
     memory::available_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }

@@ -1,8 +1,8 @@
 //! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
 //!
-//! Readiness is edge-triggered: the kernel tells once that there is something to read, so a turn reads until a read comes
-//! back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent stays
-//! here, and while there is much of it nothing more is read or produced: TCP then slows the client.
+//! Readiness is edge-triggered: the kernel tells once that there is something to read, so a turn reads until a read
+//! comes back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent
+//! stays here, and while there is much of it nothing more is read or produced: TCP then slows the client.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -76,8 +76,8 @@ enum Phase {
     Finishing,
     /// The server stops: what is outstanding is still answered, then the peer is told.
     Draining,
-    /// The peer was told goodbye. What it still sends is read and thrown away, because closing a socket with unread bytes
-    /// resets the connection, and the peer might never see why.
+    /// The peer was told goodbye. What it still sends is read and thrown away, because closing a socket with unread
+    /// bytes resets the connection, and the peer might never see why.
     Lingering {
         since: Instant,
     },
@@ -150,8 +150,8 @@ impl Connection {
         self.session.number()
     }
 
-    /// The kernel says that both directions are closed: nobody reads an answer. What is under way is given up (RFC 4511 section
-    /// 3.1), changes that are with the writer apart.
+    /// The kernel says that both directions are closed: nobody reads an answer. What is under way is given up (RFC 4511
+    /// section 3.1), changes that are with the writer apart.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
@@ -315,8 +315,8 @@ impl Connection {
         }
     }
 
-    /// Looks for Abandon and Unbind behind a request that has to wait, as far as a buffer of the usual size reaches. The
-    /// rest stays in the socket.
+    /// Looks for Abandon and Unbind behind a request that has to wait, as far as a buffer of the usual size reaches.
+    /// The rest stays in the socket.
     fn look_behind(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Behind {
         let is_read =
             self.readable && input.len() - *consumed < BUFFER_SIZE && input.capacity() <= 2 * BUFFER_SIZE;
@@ -346,7 +346,8 @@ impl Connection {
         }
     }
 
-    /// How much of `input` the session may look at now, nothing while it is read ahead, and the answers that are known by then.
+    /// How much of `input` the session may look at now, nothing while it is read ahead, and the answers that are known
+    /// by then.
     #[inline]
     fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Answers>>) {
         if self.ahead == ReadingAhead::default() && !context.is_cold() {
@@ -375,8 +376,8 @@ impl Connection {
             Ok((count, _)) => {
                 self.last_progress = context.now;
                 context.counters.bytes_in.add(count as u64);
-                // A short read emptied the socket; what comes later is told again. The end of the stream is not, when it
-                // was told together with these bytes.
+                // A short read emptied the socket; what comes later is told again. The end of the stream is not, when
+                // it was told together with these bytes.
                 self.readable = count == room || self.ending;
                 None
             }
@@ -400,8 +401,8 @@ impl Connection {
         buffer
     }
 
-    /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message and
-    /// waits costs little.
+    /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message
+    /// and waits costs little.
     fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
@@ -424,8 +425,8 @@ impl Connection {
         self.session.charge(context, input + answers);
     }
 
-    /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice as
-    /// much from clients that do not read.
+    /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice
+    /// as much from clients that do not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
@@ -637,8 +638,8 @@ enum Behind {
     End(Reading),
 }
 
-/// Room for the answers of a connection whose client reads slowly: what may be unsent, the slice that goes beyond it, and
-/// the entry that goes beyond that.
+/// Room for the answers of a connection whose client reads slowly: what may be unsent, the slice that goes beyond it,
+/// and the entry that goes beyond that.
 const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX + BUFFER_SIZE;
 
 /// Whether a read needs a larger buffer.

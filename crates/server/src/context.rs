@@ -122,9 +122,9 @@ impl Context {
         }
     }
 
-    /// Makes sure that everything that was answered before now is visible. Called after requests were received and before
-    /// they are looked at: a client that got an answer on another connection, of another loop, may have sent them since
-    /// the pass began. Costs one load of a shared counter when nothing was committed.
+    /// Makes sure that everything that was answered before now is visible. Called after requests were received and
+    /// before they are looked at: a client that got an answer on another connection, of another loop, may have sent
+    /// them since the pass began. Costs one load of a shared counter when nothing was committed.
     pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
         let commits = self.shared.writes.commits();
         if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }

@@ -4,13 +4,15 @@
 //!
 //! - two for each event loop (its epoll instance and its waker), and the same of the acceptor and of the signals;
 //! - the listening sockets, the log file;
-//! - the store: the lock, the directory, the data file twice, and a segment of the redo log for what is not folded yet: a few as a rule, and one
-//!   more for every 32 MiB that are written faster than the disk folds them;
-//! - for a moment: files below `/proc`, the node file and schema files of a reload, a socket to the service manager, sort files of an import.
+//! - the store: the lock, the directory, the data file twice, and a segment of the redo log for what is not folded yet:
+//!   a few as a rule, and one more for every 32 MiB that are written faster than the disk folds them;
+//! - for a moment: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
+//!   sort files of an import.
 //!
-//! What is not there when a connection comes is counted by the kernel: it gives a new descriptor the lowest number that is free (POSIX, open), so
-//! one with the number N says that N others are taken. A connection whose number is too high is closed at once. So whatever the others hold, as
-//! many as the reserve are free after it, and the store finds one when it wants one.
+//! What is not there when a connection comes is counted by the kernel: it gives a new descriptor the lowest number that
+//! is free (POSIX, open), so one with the number N says that N others are taken. A connection whose number is too high
+//! is closed at once. So whatever the others hold, as many as the reserve are free after it, and the store finds one
+//! when it wants one.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -38,7 +40,8 @@ impl DescriptorLimits {
         DescriptorLimits { open_max, reserved, for_trusted: reserved / DESCRIPTORS_TRUSTED_DIVISOR }
     }
 
-    /// Whether a connection may keep the descriptor of this number. `is_trusted`: whether it is of somebody who may be the administrator.
+    /// Whether a connection may keep the descriptor of this number. `is_trusted`: whether it is of somebody who may be
+    /// the administrator.
     pub(crate) fn admits(&self, descriptor: u64, is_trusted: bool) -> bool {
         let kept = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
         descriptor < self.open_max - kept
@@ -56,8 +59,8 @@ pub(crate) fn open_count() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 
-/// Every connection is a file descriptor, and the usual soft limit of 1,024 is for programs that use `select`, which this
-/// one does not: take what the hard limit allows.
+/// Every connection is a file descriptor, and the usual soft limit of 1,024 is for programs that use `select`, which
+/// this one does not: take what the hard limit allows.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

@@ -1,8 +1,8 @@
 //! An event loop: one thread, its epoll instance, and the connections it owns from accept to close.
 //!
 //! A pass waits for readiness, renews the snapshot, gives every connection that something happened to its turn, reads
-//! the letters of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the changes
-//! it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
+//! the letters of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the
+//! changes it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
 //!
 //! While the loop waits for long its snapshot is parked, so that an idle server pins no old pages.
 
@@ -287,8 +287,8 @@ impl EventLoop {
         tracing::debug!("conn={} closed", connection.number());
     }
 
-    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue. When that
-    /// takes long, the rest waits until new requests were looked for: a hundred scans cost others a millisecond.
+    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue. When
+    /// that takes long, the rest waits until new requests were looked for: a hundred scans cost others a millisecond.
     fn run_ready(&mut self) {
         let count = self.ready.len();
         for place in 0..count {
@@ -354,7 +354,8 @@ impl EventLoop {
         }
     }
 
-    /// Hands an answer of another thread to its connection, if that is still there; its turn follows, once for all of them.
+    /// Hands an answer of another thread to its connection, if that is still there; its turn follows, once for all of
+    /// them.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
         if self.addressed(address) {
             self.with_connection(address.slot, |connection, context, buffers| {

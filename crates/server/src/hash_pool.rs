@@ -1,12 +1,12 @@
 //! A bounded pool of threads for what is slow on purpose: verifying and making password hashes.
 //!
 //! Argon2id takes about 20 ms and 19 MiB a password, on an event loop that would be 20 ms for everybody. The number of
-//! threads bounds memory and processor time, the length of the queue bounds how long anybody waits; beyond it the answer
-//! is busy. Right passwords that are stored as fast salted digests never come here; wrong ones do, since every failure costs
-//! the same.
+//! threads bounds memory and processor time, the length of the queue bounds how long anybody waits; beyond it the
+//! answer is busy. Right passwords that are stored as fast salted digests never come here; wrong ones do, since every
+//! failure costs the same.
 //!
-//! Whoever submits a job holds a [`HashClaim`] while it waits for the result. A job without its claim costs nothing: a thread
-//! throws it away, and a full queue makes room of such. So clients that have gone keep nobody waiting.
+//! Whoever submits a job holds a [`HashClaim`] while it waits for the result. A job without its claim costs nothing: a
+//! thread throws it away, and a full queue makes room of such. So clients that have gone keep nobody waiting.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

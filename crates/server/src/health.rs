@@ -1,9 +1,10 @@
 //! [`Health`]: what is wrong with the server itself, and that its operator hears of it.
 //!
-//! An error that only a client is answered with is one that nobody mends. So there are two ways to here and no others: what changes the state of
-//! the whole server ([`Health::stop_changes`], and what the store says unasked), and each answer that failed by no fault of the client
-//! ([`Health::tell`]), where it becomes an answer. The first is said in the log, to the service manager, below `cn=monitor` and by the exit code;
-//! the second in the log, a few lines a minute for each kind of cause, however many clients meet it.
+//! An error that only a client is answered with is one that nobody mends. So there are two ways to here and no others:
+//! what changes the state of the whole server ([`Health::stop_changes`], and what the store says unasked), and each
+//! answer that failed by no fault of the client ([`Health::tell`]), where it becomes an answer. The first is said in
+//! the log, to the service manager, below `cn=monitor` and by the exit code; the second in the log, a few lines a
+//! minute for each kind of cause, however many clients meet it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,7 +82,8 @@ impl Health {
         }
     }
 
-    /// Says in the log that an operation failed by a fault of the server's. `text` has no values of entries, as no text of a [`ServerFault`] has.
+    /// Says in the log that an operation failed by a fault of the server's. `text` has no values of entries, as no text
+    /// of a [`ServerFault`] has.
     pub(crate) fn tell(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
         let Some(more) = self.is_worth_a_line(now, fault, text) else { return };
         let FailedOperation { connection, id, name, code } = failed;

@@ -4,12 +4,12 @@
 //!   reader --pieces of text--> preparers, one a core --rows--> builder: the new data file
 //! ```
 //!
-//! The reader cuts the text at empty lines and numbers records; each preparer makes rows of whole pieces; the builder, which is the calling
-//! thread, writes entry rows in the order of the text, then everything that had to be sorted. Pieces are handed around
-//! by channels with few places, so memory stays what it is however fast one of them is.
+//! The reader cuts the text at empty lines and numbers records; each preparer makes rows of whole pieces; the builder,
+//! which is the calling thread, writes entry rows in the order of the text, then everything that had to be sorted.
+//! Pieces are handed around by channels with few places, so memory stays what it is however fast one of them is.
 //!
-//! A record that is refused is written to the rejects file as it stands in the text: from the text's own file where it has one,
-//! otherwise from a temporary copy of what was read.
+//! A record that is refused is written to the rejects file as it stands in the text: from the text's own file where it
+//! has one, otherwise from a temporary copy of what was read.
 
 mod early_sync;
 mod pieces;
@@ -177,8 +177,8 @@ impl Run<'_> {
         let early_sync = builder.new_file().and_then(EarlySync::of);
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let mut imported = Imported::default();
-        // Of the memory, half and an eighth is for the preparers; the rest for pieces of text, pages, and the two sorters that
-        // fill while those of the preparers are read.
+        // Of the memory, half and an eighth is for the preparers; the rest for pieces of text, pages, and the two
+        // sorters that fill while those of the preparers are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
         imported.carried_over =
             builder.carry_over(self.job, &mut carried).map_err(|error| self.failed(error))?;

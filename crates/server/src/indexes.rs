@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use directory::Requester;
-use directory::attribute_index::maintenance::{IndexProgress, SliceBudget};
-use directory::attribute_index::{IndexKinds, Phase};
 use directory::controls::RequestControls;
+use directory::index::maintenance::{IndexProgress, SliceBudget};
+use directory::index::{IndexKinds, Phase};
 use directory::search::{Budget, Explanation, Search, Step};
 use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
 
@@ -52,8 +52,8 @@ pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
     Ok((directory.indexes(), directory.index_progress()?))
 }
 
-/// Changes the index of an attribute type and finishes everything that indexes want done; what an interrupted command or
-/// a server left is among it. `report` hears now and then what is being done. Returns what the index answers now.
+/// Changes the index of an attribute type and finishes everything that indexes want done; what an interrupted command
+/// or a server left is among it. `report` hears now and then what is being done. Returns what the index answers now.
 ///
 /// # Errors
 /// There is no data, another process has it, the type cannot have such an index, or the disk is nearly full.

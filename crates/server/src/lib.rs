@@ -14,8 +14,8 @@
 //! makes everything that waits durable with one sync; slow password hashes go to the `hash_pool`. Both answer through
 //! the loop's `mailbox`.
 //!
-//! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts, for
-//! tests and other programs: there is no global state but the log.
+//! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts,
+//! for tests and other programs: there is no global state but the log.
 //!
 //! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS is not
 //! there yet, and of SASL only EXTERNAL, over sockets of the file system.

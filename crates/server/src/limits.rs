@@ -9,17 +9,21 @@ use std::time::Duration;
 /// Connections open at a time, by default. What comes above it is closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Bytes for remembering where rows are, all event loops and the writer together, by default: enough for the rows that look-ups by an
-/// indexed value need of some two million entries, taken only as they are asked for. See [`store::View::remember_rows`].
+/// Bytes for remembering where rows are, all event loops and the writer together, by default: enough for the rows that
+/// look-ups by an indexed value need of some two million entries, taken only as they are asked for. See
+/// [`store::View::remember_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
-/// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth more.
+/// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth
+/// more.
 pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
 
-/// The part of the memory for remembering rows that is the writer's: a change asks for few rows, for each of them several times.
+/// The part of the memory for remembering rows that is the writer's: a change asks for few rows, for each of them
+/// several times.
 pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
 
-/// How many quarters of all memory data may have that is read in at the start, by default: the rest is for what is not data, and for data that is added.
+/// How many quarters of all memory data may have that is read in at the start, by default: the rest is for what is not
+/// data, and for data that is added.
 pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
 
 /// How nice the thread that reads it in is to the others: who asks meanwhile goes first.
@@ -28,8 +32,8 @@ pub const WARM_UP_NICENESS: i32 = 19;
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
 pub const OUTSTANDING_MAX: usize = 1_024;
 
-/// Bytes of answers that one connection may have unsent. At this number its searches pause and nothing more is read from
-/// it, so a slow reader holds this much memory and one entry, however much it asked for.
+/// Bytes of answers that one connection may have unsent. At this number its searches pause and nothing more is read
+/// from it, so a slow reader holds this much memory and one entry, however much it asked for.
 pub const UNSENT_MAX: usize = 256 << 10;
 
 /// Size of a pooled buffer: what one read takes at most, about 200 small requests.
@@ -45,19 +49,19 @@ pub const BUFFERS_KEPT_MAX: usize = 64;
 /// wait cost a few bytes.
 pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
-/// Bytes that the outstanding requests of one connection hold before it takes no further one. The one that reaches it is
-/// taken, so a connection holds this much, one request, and [`UNSENT_MAX`].
+/// Bytes that the outstanding requests of one connection hold before it takes no further one. The one that reaches it
+/// is taken, so a connection holds this much, one request, and [`UNSENT_MAX`].
 pub const HELD_BYTES_MAX: usize = 4 << 20;
 
-/// The same of its searches alone: at this number, too, only the oldest of them goes on. A search that waits for its turn
-/// is as well off in the socket; a change waits for a sync that all share.
+/// The same of its searches alone: at this number, too, only the oldest of them goes on. A search that waits for its
+/// turn is as well off in the socket; a change waits for a sync that all share.
 pub const HELD_SEARCH_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes of a connection that are not charged to anybody: less than this is held by every request under way.
 pub const UNCHARGED_MAX: usize = 4 << 10;
 
-/// The part of all memory that requests may hold by default, all connections together. They hold at most twice that; see
-/// `request_memory`.
+/// The part of all memory that requests may hold by default, all connections together. They hold at most twice that;
+/// see `request_memory`.
 pub const REQUEST_MEMORY_DIVISOR: u64 = 8;
 
 /// The least that requests may hold.
@@ -69,8 +73,8 @@ pub const HOLDER_DIVISOR: usize = 4;
 /// As much as this part of it comes on top for administrators.
 pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 
-/// Bytes that connections of an event loop have let go of, from which on it gives memory back to the system when it is next
-/// idle.
+/// Bytes that connections of an event loop have let go of, from which on it gives memory back to the system when it is
+/// next idle.
 pub const GIVE_BACK_MIN: usize = 16 << 20;
 
 /// How often a connection that waits for memory looks whether there is some.
@@ -110,8 +114,8 @@ pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 /// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
 pub const SCAN_NICENESS: i32 = 19;
 
-/// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a time as it likes to
-/// have.
+/// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a
+/// time as it likes to have.
 pub const READ_AHEAD_THREADS: usize = 64;
 
 /// Memory that there must be for each of them: a thread takes half a megabyte once it has worked.
@@ -132,14 +136,15 @@ pub const READ_AHEAD_LOOKS: usize = 16;
 /// Entries of a search that are looked at for missing pages; a search with more is gone through by another thread.
 pub const READ_AHEAD_LOOK_ENTRIES: u32 = 4;
 
-/// How often in a row the request that is next may want pages. A way from a root to a row has a handful, and a request a few of those; above that memory is so
-/// short that pages are gone before they are read.
+/// How often in a row the request that is next may want pages. A way from a root to a row has a handful, and a request
+/// a few of those; above that memory is so short that pages are gone before they are read.
 pub const READ_AHEAD_ROUNDS: u8 = 32;
 
 /// How often an event loop looks whether it had to wait for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
-/// Time that a loop waits for the disk in a tick, an eighth of it, from which on it has requests read ahead: to wait less costs less than to go the way of each request first.
+/// Time that a loop waits for the disk in a tick, an eighth of it, from which on it has requests read ahead: to wait
+/// less costs less than to go the way of each request first.
 pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
 
 /// Pages in a tick below which none of that is done, whatever else kept the loop from working.
@@ -170,12 +175,12 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Entries that a start loads, which it does in one batch: all or none.
 pub const LOAD_ENTRIES_MAX: usize = 10_000;
 
-/// Passwords that wait to be verified or hashed, for each thread that does it: about ten seconds of Argon2id. At this number
-/// the answer is busy.
+/// Passwords that wait to be verified or hashed, for each thread that does it: about ten seconds of Argon2id. At this
+/// number the answer is busy.
 pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 
-/// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused. One that is deleted counts
-/// once for every password that the entry has.
+/// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused. One that is deleted
+/// counts once for every password that the entry has.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;
 
 /// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.
@@ -199,15 +204,15 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// How often a server that sets an idle timeout looks for idle connections.
 pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
 
-/// File descriptors that are kept from connections: for the store, which needs one for each segment of its redo log, and for the rest of the
-/// server. The module `descriptors` says more.
+/// File descriptors that are kept from connections: for the store, which needs one for each segment of its redo log,
+/// and for the rest of the server. The module `descriptors` says more.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
 
 /// The part of all descriptors that is kept where there are few.
 pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
 
-/// The part of those that connections of the administrator, by a socket of the file system, may take, so that there is one when the store has
-/// taken some.
+/// The part of those that connections of the administrator, by a socket of the file system, may take, so that there is
+/// one when the store has taken some.
 pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
 
 /// How long accepting pauses when the process or the system is out of file descriptors or memory.
@@ -228,10 +233,12 @@ pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 /// Between two such questions; three without an answer end the connection.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// After a slice of index rows that failed, for want of room on the disk as a rule, until the next try without a change between.
+/// After a slice of index rows that failed, for want of room on the disk as a rule, until the next try without a change
+/// between.
 pub const INDEX_SLICE_RETRY: Duration = Duration::from_secs(2);
 
-/// Lines in the log, within the interval, about operations that failed by a fault of the server's, for each kind of fault.
+/// Lines in the log, within the interval, about operations that failed by a fault of the server's, for each kind of
+/// fault.
 pub const FAULT_LINES_MAX: usize = 4;
 
 /// The interval of [`FAULT_LINES_MAX`].

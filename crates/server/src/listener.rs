@@ -1,8 +1,8 @@
 //! Listening sockets: of the network, and of the file system.
 //!
 //! A socket of the file system outlives a server that is killed. The one in the data directory may be replaced, because
-//! who holds the directory's lock is the only server there; of one that stands elsewhere nobody knows whose it is, so it is
-//! asked whether anybody listens.
+//! who holds the directory's lock is the only server there; of one that stands elsewhere nobody knows whose it is, so
+//! it is asked whether anybody listens.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -26,8 +26,8 @@ pub const SOCKET_NAME: &str = "pando.sock";
 /// Only the data directory's owner may connect to its socket.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Everybody on the machine may connect to a socket that was asked for, as to a port; the folder that it stands in may say
-/// otherwise.
+/// Everybody on the machine may connect to a socket that was asked for, as to a port; the folder that it stands in may
+/// say otherwise.
 const EVERYBODY: u32 = 0o666;
 
 /// Why a place cannot be listened on.
@@ -130,8 +130,8 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Opens a listening socket. On Linux accepted sockets inherit TCP_NODELAY and the keepalive settings, which spares four
-/// system calls a connection.
+/// Opens a listening socket. On Linux accepted sockets inherit TCP_NODELAY and the keepalive settings, which spares
+/// four system calls a connection.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
     let (address, socket) = match new_socket(address) {

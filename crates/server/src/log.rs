@@ -1,7 +1,7 @@
 //! The log: where it goes, what is important enough, and how both change while the server runs.
 //!
-//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a log
-//! rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
+//! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a
+//! log rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -17,9 +17,9 @@ fn total_bytes(meminfo: &str) -> Option<u64> {
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// The files that may hold a limit for a process with this `/proc/PID/cgroup`, of both versions of control groups: the group's
-/// own and those of the groups above it. In a container the path that the kernel gives may be that outside, so the root is among
-/// them. What is not there, or says `max`, is no limit.
+/// The files that may hold a limit for a process with this `/proc/PID/cgroup`, of both versions of control groups: the
+/// group's own and those of the groups above it. In a container the path that the kernel gives may be that outside, so
+/// the root is among them. What is not there, or says `max`, is no limit.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -1,8 +1,8 @@
 //! `cn=monitor`: the state of the server as entries, made when somebody asks.
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
-//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below each
-//! operation stands a count per result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
+//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
+//! each operation stands a count per result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
 //! `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::atomic::Ordering;
@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use directory::Directory;
-use directory::attribute_index::Phase;
 use directory::csn::generalized_time;
+use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use crate::acceptor::AcceptorControl;
@@ -158,7 +158,8 @@ fn add_hashes(tree: &mut Tree, hashes: &HashFigures) {
     tree.counter("Hashes Verified", &parent, hashes.verified.load(Ordering::Relaxed));
 }
 
-/// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was not in memory.
+/// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was
+/// not in memory.
 fn add_read_ahead(tree: &mut Tree, figures: &ReadAheadFigures) {
     let parent = tree.container("Read Ahead", ROOT);
     tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));

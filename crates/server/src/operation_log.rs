@@ -1,7 +1,7 @@
 //! The optional line per operation: what was asked, by which connection, and how it ended.
 //!
-//! What a line says of a request is taken when the request arrives, because the request is gone when it ends. Nothing is
-//! built, and no clock is read, when the line is not asked for.
+//! What a line says of a request is taken when the request arrives, because the request is gone when it ends. Nothing
+//! is built, and no clock is read, when the line is not asked for.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -35,8 +35,8 @@ pub(crate) struct OperationLine {
 }
 
 impl OperationLine {
-    /// `is_known` says which attribute types the schema knows: what stands where the name of one belongs may be a value that
-    /// was put into the wrong place.
+    /// `is_known` says which attribute types the schema knows: what stands where the name of one belongs may be a value
+    /// that was put into the wrong place.
     pub(crate) fn begin(message: &Message<'_>, is_known: &dyn Fn(&str) -> bool) -> Box<OperationLine> {
         Box::new(OperationLine { started: Instant::now(), request: describe(&message.request, is_known) })
     }
@@ -61,8 +61,8 @@ impl OperationLine {
     }
 }
 
-/// What is asked, without values that could be secret. Text from the peer is quoted with its control characters escaped,
-/// so that it cannot forge a line.
+/// What is asked, without values that could be secret. Text from the peer is quoted with its control characters
+/// escaped, so that it cannot forge a line.
 fn describe(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
     let mut text = String::new();
     let name = |text| name_text(text, is_known);
@@ -123,8 +123,8 @@ fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
     cut(filter.to_string())
 }
 
-/// A DN or RDN. None of it where a part is a password, or may be one: a text that is no name (people type their password
-/// where the name belongs) and a type that the schema does not know.
+/// A DN or RDN. None of it where a part is a password, or may be one: a text that is no name (people type their
+/// password where the name belongs) and a type that the schema does not know.
 fn name_text(text: &str, is_known: &dyn Fn(&str) -> bool) -> String {
     let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".to_owned() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
@@ -149,9 +149,9 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Whether a filter asserts a value of a password attribute, or of one that may be: a matching rule without an attribute
-/// is for all of them (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Descends by
-/// recursion, as deep as the decoder lets a filter nest.
+/// Whether a filter asserts a value of a password attribute, or of one that may be: a matching rule without an
+/// attribute is for all of them (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt.
+/// Descends by recursion, as deep as the decoder lets a filter nest.
 fn may_assert_password(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> bool {
     let is_password = |description: &str| is_password(description) || !is_known(base_of(description));
     match filter.kind() {

@@ -5,14 +5,16 @@ use std::time::Duration;
 /// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on every Linux there is.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Has the system let this thread, which clients wait for, go first where others have its core. See [`store::take_short_turns`].
+/// Has the system let this thread, which clients wait for, go first where others have its core. See
+/// [`store::take_short_turns`].
 pub(crate) fn take_short_turns() {
     if let Err(error) = store::take_short_turns() {
         tracing::debug!(%error, "a thread that clients wait for may wait for others");
     }
 }
 
-/// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it will not.
+/// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it
+/// will not.
 pub(crate) fn lower_priority(niceness: i32, failed: &str) {
     // On Linux priorities belong to threads, whatever the name of the call says.
     if let Err(error) = rustix::process::setpriority_process(None, niceness) {
@@ -60,12 +62,14 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Bytes that were read from a disk, of `/proc/PID/io` or `/proc/PID/task/TID/io`: what was not in memory when somebody wanted it.
+/// Bytes that were read from a disk, of `/proc/PID/io` or `/proc/PID/task/TID/io`: what was not in memory when somebody
+/// wanted it.
 pub(crate) fn bytes_read(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
-/// Nanoseconds that a thread had a processor, and waited for one, of `/proc/PID/task/TID/schedstat`. The rest of its time it slept.
+/// Nanoseconds that a thread had a processor, and waited for one, of `/proc/PID/task/TID/schedstat`. The rest of its
+/// time it slept.
 pub(crate) fn time_used(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     numbers.next()??.checked_add(numbers.next()??)

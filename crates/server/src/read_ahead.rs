@@ -2,10 +2,12 @@
 //!
 //! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
 //! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
-//! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to its end is answered at once, whatever others
-//! wait for, and a search with what was found on the way ([`Answers`]). For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that other requests
-//! lack, and looks again. Requests that go through many rows are not worth that: a thread goes through them as a whole.
-//! The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when or by whom a request was read ahead.
+//! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to
+//! its end is answered at once, whatever others wait for, and a search with what was found on the way ([`Answers`]).
+//! For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that
+//! other requests lack, and looks again. Requests that go through many rows are not worth that: a thread goes through
+//! them as a whole. The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when
+//! or by whom a request was read ahead.
 //!
 //! The threads are started when they are first wanted: a directory that fits into memory never has them.
 
@@ -146,8 +148,8 @@ impl ReadingAhead {
     }
 }
 
-/// Answers that a look came to, of requests at the front of an input, in their order: who sends them need not go their way again.
-/// Of use to the connection whose input that is, and until the snapshot is another.
+/// Answers that a look came to, of requests at the front of an input, in their order: who sends them need not go their
+/// way again. Of use to the connection whose input that is, and until the snapshot is another.
 #[derive(Default)]
 pub(crate) struct Answers {
     /// Of each request the search, if it is one that is over, and where its messages are.
@@ -170,8 +172,8 @@ impl Answers {
     }
 }
 
-/// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes errands of what is not.
-/// `external` is who asks as far as the connection tells.
+/// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes errands of what
+/// is not. `external` is who asks as far as the connection tells.
 pub(crate) fn look_ahead(
     context: &mut Context,
     address: Address,
@@ -347,7 +349,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what there is to do, see [`State::take`]. False when the pool is closed. Before it waits, `snapshot` lets go of its position.
+    /// Takes what there is to do, see [`State::take`]. False when the pool is closed. Before it waits, `snapshot` lets
+    /// go of its position.
     fn next(&self, snapshot: &mut Snapshot, errands: &mut Vec<Errand>) -> bool {
         let mut state = self.lock();
         loop {
@@ -365,7 +368,8 @@ impl Queue {
     }
 }
 
-/// Threads that there is memory for. Asked when they are wanted first: a process may be put under a limit after its start.
+/// Threads that there is memory for. Asked when they are wanted first: a process may be put under a limit after its
+/// start.
 fn threads_for(memory_bytes: Option<u64>) -> usize {
     let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
@@ -439,12 +443,14 @@ impl Errand {
 
 /// Whether an event loop waits for the disk, as it finds out by counting.
 ///
-/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that waited for that for more than a small part of a
-/// tick is cold from then on, until what the whole process, the threads that read ahead included, had read would not have taken the loop
-/// as long, for a while. Being cold has a price: every request goes its way twice, and the kernel is asked for each page that was not met lately. So a page now and
-/// then is waited for. A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
+/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that waited for that
+/// for more than a small part of a tick is cold from then on, until what the whole process, the threads that read ahead
+/// included, had read would not have taken the loop as long, for a while. Being cold has a price: every request goes
+/// its way twice, and the kernel is asked for each page that was not met lately. So a page now and then is waited for.
+/// A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
 ///
-/// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be asked for twice.
+/// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be
+/// asked for twice.
 pub(crate) struct Coldness {
     counts: Option<Counts>,
     tick_began: Instant,
@@ -501,7 +507,8 @@ impl Coldness {
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
 
-    /// Takes the pages that were read in one tick, and how long a warm loop waited in it, if that is known. True when it makes a warm loop cold.
+    /// Takes the pages that were read in one tick, and how long a warm loop waited in it, if that is known. True when
+    /// it makes a warm loop cold.
     fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);

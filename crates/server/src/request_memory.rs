@@ -9,9 +9,9 @@
 //!   its socket, and TCP slows the client.
 //! - So does a connection whose holder has a quarter of the budget. One that needs memory for more of a message that it
 //!   has begun is closed then.
-//! - Where the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget divided
-//!   by the number of holders; whoever has less is served as if nothing were wrong. So no client waits for the memory
-//!   of others, and all together hold at most twice the budget.
+//! - Where the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget
+//!   divided by the number of holders; whoever has less is served as if nothing were wrong. So no client waits for the
+//!   memory of others, and all together hold at most twice the budget.
 //!
 //! The administrator, over the network or the socket in the data directory, has a reserve of its own.
 
@@ -231,8 +231,8 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Says how many bytes the connection holds now. `key` is whose they are. Little is not charged at all, so that most
-    /// changes cost no shared counter. Returns how many bytes fewer these are than before.
+    /// Says how many bytes the connection holds now. `key` is whose they are. Little is not charged at all, so that
+    /// most changes cost no shared counter. Returns how many bytes fewer these are than before.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -271,8 +271,8 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one. Returns how
-    /// many bytes it held.
+    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one. Returns
+    /// how many bytes it held.
     pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
         let Some(holder) = self.holder.clone() else { return 0 };
         let released = self.set(memory, || holder.key, 0);

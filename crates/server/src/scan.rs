@@ -1,9 +1,9 @@
 //! One long search that scan threads share: which ranges of ids are handed out, and the pieces that came of them.
 //!
-//! Ranges are handed out in ascending order and pieces leave in ascending order, whatever order they get done in. A piece
-//! that used up its budget leaves the rest of its range to be handed out again, before anything behind it. How far
-//! threads may run ahead of the client is bounded: by bytes and by pieces. The piece that the client waits for is exempt,
-//! or nothing would ever move.
+//! Ranges are handed out in ascending order and pieces leave in ascending order, whatever order they get done in. A
+//! piece that used up its budget leaves the rest of its range to be handed out again, before anything behind it. How
+//! far threads may run ahead of the client is bounded: by bytes and by pieces. The piece that the client waits for is
+//! exempt, or nothing would ever move.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

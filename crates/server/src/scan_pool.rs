@@ -2,8 +2,8 @@
 //!
 //! A search that is known to be long leaves its event loop: its candidates are handed out in ranges of ids (see
 //! [`crate::scan`]), a millisecond or two of work each, to as many threads as are free. Searches stand in one queue and
-//! go to its end after every range, so that each gets as much as any other, and a single one gets all threads. The event
-//! loop keeps what only it knows: the connection, the limits, the time, and whether the answer is still wanted.
+//! go to its end after every range, so that each gets as much as any other, and a single one gets all threads. The
+//! event loop keeps what only it knows: the connection, the limits, the time, and whether the answer is still wanted.
 //!
 //! The threads have the lowest priority, so that a loop with something to do gets the core. Each has a view of its own,
 //! renewed for every range and let go of while it waits.
@@ -64,7 +64,8 @@ pub(crate) struct ScanHandle {
 }
 
 impl ScanPool {
-    /// Starts `threads` threads; with none, searches stay on the event loops. Whoever waits for a piece is told by letter.
+    /// Starts `threads` threads; with none, searches stay on the event loops. Whoever waits for a piece is told by
+    /// letter.
     ///
     /// # Errors
     /// The system cannot start a thread, or the directory gives no view.
@@ -159,8 +160,8 @@ impl Queue {
         self.work_arrived.notify_one();
     }
 
-    /// The scan that waited longest, if there is one; `None` when the pool is closed. Before it waits, `snapshot` lets go of
-    /// its position.
+    /// The scan that waited longest, if there is one; `None` when the pool is closed. Before it waits, `snapshot` lets
+    /// go of its position.
     fn next(&self, snapshot: &mut Snapshot) -> Option<Arc<Scan>> {
         let mut state = self.lock();
         loop {

@@ -1,15 +1,16 @@
-//! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come from
-//! and go to [`crate::connection`].
+//! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come
+//! from and go to [`crate::connection`].
 //!
-//! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in whatever
-//! order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for the hash pool.
+//! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in
+//! whatever order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for
+//! the hash pool.
 //!
 //! A bind waits until everything outstanding is finished, and what comes behind it waits for the bind. RFC 4511 section
 //! 4.2.1 would allow abandoning instead; waiting answers every request that was sent, and what is waited for has a time
 //! limit. While a bind is under way the session is anonymous, and stays so if it fails (RFC 4513 section 4).
 //!
-//! Changes of one session reach the writer in the order received, also where one of them first waits for a password to be
-//! hashed.
+//! Changes of one session reach the writer in the order received, also where one of them first waits for a password to
+//! be hashed.
 
 mod changes;
 mod outstanding;
@@ -136,8 +137,8 @@ impl Session {
         self.outstanding.iter().any(Outstanding::wants_slice)
     }
 
-    /// Whether the output ends in the middle of a message: nothing may be appended but by the next slice, and nothing is
-    /// stopped.
+    /// Whether the output ends in the middle of a message: nothing may be appended but by the next slice, and nothing
+    /// is stopped.
     pub(crate) fn is_mid_message(&self) -> bool {
         self.outstanding.iter().any(Outstanding::is_mid_message)
     }
@@ -161,8 +162,9 @@ impl Session {
         look_ahead(context, self.address(context), &self.requester, self.external, input, answers)
     }
 
-    /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to `out`;
-    /// `unsent` is how many bytes are waiting besides. `answers` are what a look at the same input on the same snapshot came to.
+    /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to
+    /// `out`; `unsent` is how many bytes are waiting besides. `answers` are what a look at the same input on the same
+    /// snapshot came to.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
@@ -200,8 +202,8 @@ impl Session {
         }
     }
 
-    /// Looks through requests that have to wait for one that need not: an Abandon of what is outstanding, which is carried
-    /// out, or an Unbind that only reads stand before. `waiting` are the bytes from the first that waits on.
+    /// Looks through requests that have to wait for one that need not: an Abandon of what is outstanding, which is
+    /// carried out, or an Unbind that only reads stand before. `waiting` are the bytes from the first that waits on.
     pub(crate) fn look_behind(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
         let limits = context.decode_limits(*self.requester != Requester::Anonymous);
         let mut place = 0;
@@ -249,9 +251,9 @@ impl Session {
         }
     }
 
-    /// Answers a request that could not be decoded, or says goodbye. RFC 4511 section 4.1.1 demands the latter where the
-    /// envelope cannot be read, the operation is unknown, or the encoding itself is broken: then nobody knows what the
-    /// peer meant. What is well encoded and breaks a rule gets its answer, protocolError.
+    /// Answers a request that could not be decoded, or says goodbye. RFC 4511 section 4.1.1 demands the latter where
+    /// the envelope cannot be read, the operation is unknown, or the encoding itself is broken: then nobody knows what
+    /// the peer meant. What is well encoded and breaks a rule gets its answer, protocolError.
     fn refuse(&mut self, context: &mut Context, error: &DecodeError, out: &mut Vec<u8>) -> Taken {
         let response = error.request_tag.and_then(ResponseOp::answering_tag);
         let operation = error.request_tag.and_then(Operation::of);
@@ -387,8 +389,8 @@ impl Session {
             asked.log(self.number, ResultCode::SUCCESS);
             return;
         }
-        // RFC 4511 section 4.12: protocolError, without a response name. Section 4.14.1 wants the same for StartTLS where
-        // there is no TLS.
+        // RFC 4511 section 4.12: protocolError, without a response name. Section 4.14.1 wants the same for StartTLS
+        // where there is no TLS.
         let text = match ldap::oids::extended_operation_name(request.name) {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
             None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),

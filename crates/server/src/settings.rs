@@ -1,8 +1,8 @@
 //! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --config` do.
 //!
-//! [`text`] reads and writes the file; what the settings mean and whether they can be is [`directory::settings`]'s. A file states
-//! everything: what is left out has its default. So the difference between a file and a directory is exactly what applying
-//! it changes, and applying it twice changes nothing the second time.
+//! [`text`] reads and writes the file; what the settings mean and whether they can be is [`directory::settings`]'s. A
+//! file states everything: what is left out has its default. So the difference between a file and a directory is
+//! exactly what applying it changes, and applying it twice changes nothing the second time.
 
 mod file;
 pub mod online;
@@ -12,7 +12,7 @@ pub mod text;
 
 use std::path::Path;
 
-use directory::attribute_index::maintenance::{IndexProgress, SliceBudget};
+use directory::index::maintenance::{IndexProgress, SliceBudget};
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::State;
 use directory::{DirectorySettings, ReadOnlyDirectory};
@@ -46,8 +46,8 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<Changes, ServeError>
     }
 }
 
-/// Puts the settings of a file in force in a data directory that nobody serves, all of them or none; makes the directory
-/// where there is none. Then makes and removes index rows; `report` hears now and then what is being done.
+/// Puts the settings of a file in force in a data directory that nobody serves, all of them or none; makes the
+/// directory where there is none. Then makes and removes index rows; `report` hears now and then what is being done.
 ///
 /// # Errors
 /// As [`plan`]; another process has the directory; the disk is full or fails.

@@ -218,7 +218,8 @@ impl ServeError {
     }
 }
 
-/// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or memory.
+/// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or
+/// memory.
 fn is_passing(error: &directory::OpenError) -> bool {
     use rustix::io::Errno;
     let is_exhausted = |code: i32| {
@@ -639,7 +640,8 @@ fn node_settings(config: &Config) -> NodeSettings {
     }
 }
 
-/// The directory-wide settings that a new data directory begins with. Suffixes of the command line stand for the default one.
+/// The directory-wide settings that a new data directory begins with. Suffixes of the command line stand for the
+/// default one.
 fn initial_settings(config: &Config) -> DirectorySettings {
     match &config.initial {
         Some(stated) => stated.clone(),

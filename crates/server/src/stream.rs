@@ -51,8 +51,8 @@ impl Process {
     }
 }
 
-/// Whether a process of that user is taken for the administrator: the server's own user reads the data files anyway, and
-/// root everything.
+/// Whether a process of that user is taken for the administrator: the server's own user reads the data files anyway,
+/// and root everything.
 fn is_trusted(user_id: u32, own: u32) -> bool {
     user_id == own || user_id == 0
 }

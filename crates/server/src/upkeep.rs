@@ -1,13 +1,14 @@
 //! Index rows made and removed by the writer between the changes of clients.
 //!
 //! An index that is defined while the server runs is made in slices of a few milliseconds. Without changes waiting they
-//! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some day
-//! however busy the server is. The loops go first within a slice, too. What is left when the server stops goes on at the next start.
+//! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some
+//! day however busy the server is. The loops go first within a slice, too. What is left when the server stops goes on
+//! at the next start.
 
 use std::time::Duration;
 
 use directory::Writer;
-use directory::attribute_index::maintenance::SliceBudget;
+use directory::index::maintenance::SliceBudget;
 use store::Courtesy;
 
 use crate::indexes::progress_text;
@@ -19,8 +20,8 @@ const SLICES_PER_REPORT: u64 = 256;
 /// What the writer knows of that work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// The last slice failed, for want of room on the disk as a rule. There is another try after a change, or after a while:
-    /// room may be made by others.
+    /// The last slice failed, for want of room on the disk as a rule. There is another try after a change, or after a
+    /// while: room may be made by others.
     has_failed: bool,
     batches: u32,
     slices: u64,

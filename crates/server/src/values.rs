@@ -1,5 +1,5 @@
-//! Values of settings that are more than text: DNs, log levels. Each is checked where it is read, be that the command line
-//! or the node file.
+//! Values of settings that are more than text: DNs, log levels. Each is checked where it is read, be that the command
+//! line or the node file.
 
 use std::fmt;
 use std::str::FromStr;

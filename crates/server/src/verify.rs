@@ -52,11 +52,12 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Writes the data of a directory that nobody has open into a new file without holes, and puts that in the old one's place.
+/// Writes the data of a directory that nobody has open into a new file without holes, and puts that in the old one's
+/// place.
 ///
 /// # Errors
-/// There is no data, another process has it, it cannot be read, or there is no room for a second copy; the old data is as it was
-/// then.
+/// There is no data, another process has it, it cannot be read, or there is no room for a second copy; the old data is
+/// as it was then.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
     store::compact(&config.data, directory::rows::MAPS, &store::Options::default())

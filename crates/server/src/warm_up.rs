@@ -1,6 +1,7 @@
 //! The thread that reads the data file into memory when a server starts.
 //!
-//! It has the lowest priority and ends with the server, or when there is no more to read. See [`directory::Directory::warm_up`].
+//! It has the lowest priority and ends with the server, or when there is no more to read. See
+//! [`directory::Directory::warm_up`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -162,8 +162,8 @@ impl WriteQueue {
         self.work_arrived.notify_one();
     }
 
-    /// Waits for changes, no longer than `patience` if there is other work to do then, and moves all of them behind `backlog`,
-    /// whose own ones are there already.
+    /// Waits for changes, no longer than `patience` if there is other work to do then, and moves all of them behind
+    /// `backlog`, whose own ones are there already.
     fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
         let mut state = lock(&self.state);
         let mut patience = patience;

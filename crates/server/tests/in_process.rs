@@ -1,5 +1,5 @@
-//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the real
-//! binary, in `crates/pando/tests`.
+//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the
+//! real binary, in `crates/pando/tests`.
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 

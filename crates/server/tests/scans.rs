@@ -156,8 +156,8 @@ fn an_abandoned_scan_ends() {
     for id in ids {
         connection.send(Request::Abandon(id), Controls::NONE).unwrap();
     }
-    // The answer to what comes behind tells that they are abandoned. All together would not have gone into the sockets, so
-    // one of them at least was under way.
+    // The answer to what comes behind tells that they are abandoned. All together would not have gone into the sockets,
+    // so one of them at least was under way.
     let last = connection.send(who_am_i(), Controls::NONE).unwrap();
     let (mut entries, mut done) = (1, 0);
     loop {

@@ -9,7 +9,7 @@ mod properties;
 use std::path::PathBuf;
 
 use directory::DirectorySettings;
-use directory::attribute_index::{IndexKinds, possible_kinds};
+use directory::index::{IndexKinds, possible_kinds};
 use directory::settings::{GENERAL, SettingValue};
 use fastrand::Rng;
 use schema::Schema;

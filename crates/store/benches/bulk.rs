@@ -1,7 +1,8 @@
 //! What building a data file in bulk costs: appending, sorting, compacting.
 //!
-//! `cargo bench -p store --bench bulk`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both cores busy (load 9). ns and MB/s are
-//! of processor time of the measuring thread; by the clock it took about twice as long.
+//! `cargo bench -p store --bench bulk`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
+//! cores busy (load 9). ns and MB/s are of processor time of the measuring thread; by the clock it took about twice as
+//! long.
 //!
 //! | operation, a million entries | ns a row | MB/s |
 //! |---|---|---|
@@ -18,7 +19,8 @@
 //! | sort it there, five million rows | 120 | 252 |
 //! | read it | 67 | 451 |
 //!
-//! Sorting alone, without the making, is 152 ns a row: 199 MB/s. An entry with 12 index rows takes 6 us in all: half a core at 80,000 entries/s.
+//! Sorting alone, without the making, is 152 ns a row: 199 MB/s. An entry with 12 index rows takes 6 us in all: half a
+//! core at 80,000 entries/s.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
 

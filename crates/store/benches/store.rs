@@ -1,8 +1,10 @@
-//! What one operation of the store costs: reads of a million rows and their index, renewing a view, commits by size of the group.
+//! What one operation of the store costs: reads of a million rows and their index, renewing a view, commits by size of
+//! the group.
 //!
-//! `cargo bench -p store --bench store`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both cores busy (load 5.7).
-//! The figures are processor time of the measuring thread, which other work lengthens through the caches; the rates of commits are by the
-//! clock and halve or worse with every neighbour that syncs too. Read them as upper bounds, and against each other.
+//! `cargo bench -p store --bench store`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
+//! cores busy (load 5.7). The figures are processor time of the measuring thread, which other work lengthens through
+//! the caches; the rates of commits are by the clock and halve or worse with every neighbour that syncs too. Read them
+//! as upper bounds, and against each other.
 //!
 //! | operation | ns |
 //! |---|---|
@@ -22,11 +24,11 @@
 //! | the same, 128 a commit | 11,750 (18,904/s) |
 //! | the same, 1,024 a commit | 11,466 (24,379/s) |
 //!
-//! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there where both are known, and 1,131 beside folds: it was the
-//! first of these before what is remembered outlived folds.
+//! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there where both
+//! are known, and 1,131 beside folds: it was the first of these before what is remembered outlived folds.
 //!
-//! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404 (144/s), 50,062 (1,370/s), 38,238 (3,699/s)
-//! and 29,902 (8,320/s).
+//! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404
+//! (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
 

@@ -1,8 +1,8 @@
 //! [`Writer`] and [`Batch`]: the one way to change a store.
 //!
-//! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log. Its commit appends the group with one
-//! sync and publishes the overlay. The data file is written later, by the folder; see the module `pending`. There is no nesting: whoever may refuse an
-//! operation decides before writing its first row.
+//! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
+//! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the folder;
+//! see the module `pending`. There is no nesting: whoever may refuse an operation decides before writing its first row.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,8 +19,9 @@ use crate::{MapId, Position, Read, Result, StoreError};
 
 /// The one writer of a store. It may change threads.
 ///
-/// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is opened anew: after
-/// such a failure the system may have dropped what it could not write, and a second sync that succeeds proves nothing.
+/// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is
+/// opened anew: after such a failure the system may have dropped what it could not write, and a second sync that
+/// succeeds proves nothing.
 pub struct Writer {
     /// Parked between batches.
     read: Read,
@@ -28,7 +29,8 @@ pub struct Writer {
     group: Group,
     /// The last frame built, kept for its allocation.
     frame: Vec<u8>,
-    /// Whether the reserve was free when that was last asked, since the last batch ended: one question to the system is enough for a batch.
+    /// Whether the reserve was free when that was last asked, since the last batch ended: one question to the system is
+    /// enough for a batch.
     has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
@@ -64,11 +66,12 @@ impl Writer {
         checked
     }
 
-    /// Begins a batch. Waits while as much is on its way to the data file as may be ([`Options::pending_bytes_max`](crate::Options)).
+    /// Begins a batch. Waits while as much is on its way to the data file as may be
+    /// ([`Options::pending_bytes_max`](crate::Options)).
     ///
     /// # Errors
-    /// `DiskFull` while less than the reserve is free, or no more can be taken because the data file finds no room; `WritesStopped` after a
-    /// failed commit, `Engine`.
+    /// `DiskFull` while less than the reserve is free, or no more can be taken because the data file finds no room;
+    /// `WritesStopped` after a failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
         self.check_reserve()?;
         self.begin_in_reserve()
@@ -99,8 +102,8 @@ impl Writer {
 /// Changes that become durable and visible together. A [`Read`] that sees its own changes; dropped without
 /// [`commit`](Batch::commit) it leaves no trace. Its changes are in memory until then.
 ///
-/// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can only be dropped:
-/// its commit gives the error again.
+/// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can
+/// only be dropped: its commit gives the error again.
 pub struct Batch<'w> {
     writer: &'w mut Writer,
     last: Position,
@@ -122,8 +125,8 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// As [`put`](Batch::put), for one of the few rows that every operation of a batch sets anew: it is written once, by the commit. Until then scans show
-    /// it, and [`row_count`](Read::row_count) counts it, as it was before.
+    /// As [`put`](Batch::put), for one of the few rows that every operation of a batch sets anew: it is written once,
+    /// by the commit. Until then scans show it, and [`row_count`](Read::row_count) counts it, as it was before.
     ///
     /// # Errors
     /// As there.
@@ -200,8 +203,9 @@ impl Batch<'_> {
         Ok(is_new)
     }
 
-    /// As [`insert_id`](Batch::insert_id), for an id that is certainly not under the key, which saves looking for it there. Were it there all the same, the
-    /// key would count one id too many until the next fold, and nothing else be wrong.
+    /// As [`insert_id`](Batch::insert_id), for an id that is certainly not under the key, which saves looking for it
+    /// there. Were it there all the same, the key would count one id too many until the next fold, and nothing else be
+    /// wrong.
     ///
     /// # Errors
     /// As there.
@@ -232,7 +236,8 @@ impl Batch<'_> {
 
     /// Adds `delta` to the counter `key` and returns its new value. A counter that comes back to 0 takes no room.
     ///
-    /// Operations of a batch move the same few counters as a rule, those of a common parent and of all above it. So they are held and written once.
+    /// Operations of a batch move the same few counters as a rule, those of a common parent and of all above it. So
+    /// they are held and written once.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
@@ -282,8 +287,9 @@ impl Batch<'_> {
         outcome.map(|()| position)
     }
 
-    /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last record always
-    /// stays: it carries the position. Few rows at a time keep the commit short: a long log wants many batches.
+    /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last
+    /// record always stays: it carries the position. Few rows at a time keep the commit short: a long log wants many
+    /// batches.
     ///
     /// # Errors
     /// `DamagedRow`, `Engine`.
@@ -303,8 +309,9 @@ impl Batch<'_> {
     /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
     ///
     /// # Errors
-    /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch is there is known
-    /// after the next open. The error of the write that failed, where one did: nothing of the batch remains.
+    /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch
+    /// is there is known after the next open. The error of the write that failed, where one did: nothing of the batch
+    /// remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();

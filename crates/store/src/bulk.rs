@@ -1,10 +1,13 @@
-//! [`BulkStore`]: a new data file, written in key order from nothing and put in the old one's place when it is complete.
+//! [`BulkStore`]: a new data file, written in key order from nothing and put in the old one's place when it is
+//! complete.
 //!
-//! Rows that come in key order fill page after page, and nothing that is written is ever read again: this runs at the speed of writing a
-//! file. The engine's transactions are cut wherever the pages in memory have become enough, and none of them is synced; a file in the making
-//! that a crash leaves behind is worthless and is thrown away. `finish` syncs it once, as a whole, and only then renames it.
+//! Rows that come in key order fill page after page, and nothing that is written is ever read again: this runs at the
+//! speed of writing a file. The engine's transactions are cut wherever the pages in memory have become enough, and none
+//! of them is synced; a file in the making that a crash leaves behind is worthless and is thrown away. `finish` syncs
+//! it once, as a whole, and only then renames it.
 //!
-//! Memory: the pages of one transaction, 8 MiB and the longest row or twice that, whatever comes; and a copy of the last key of each map.
+//! Memory: the pages of one transaction, 8 MiB and the longest row or twice that, whatever comes; and a copy of the
+//! last key of each map.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,8 +23,8 @@ use crate::replay;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
-/// Bytes of rows after which a transaction is cut. Few enough for their pages to stay in the processor's cache: with 64 MiB a row of 700 bytes takes
-/// 1.6 times as long.
+/// Bytes of rows after which a transaction is cut. Few enough for their pages to stay in the processor's cache: with 64
+/// MiB a row of 700 bytes takes 1.6 times as long.
 const CUT_BYTES: usize = 8 << 20;
 /// What a row takes on a page beside its key and value: its header and its place in the page's table.
 const ROW_HEAD_LEN: usize = 10;
@@ -31,9 +34,11 @@ const REMOVAL_LEN: usize = 4 << 12;
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
-/// A data file in the making: `data.new` beside the old one, which stays as it is until [`finish`](BulkStore::finish) replaces it.
+/// A data file in the making: `data.new` beside the old one, which stays as it is until [`finish`](BulkStore::finish)
+/// replaces it.
 ///
-/// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropped before `finish` it leaves no trace.
+/// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropped before `finish` it
+/// leaves no trace.
 pub struct BulkStore {
     /// The transaction under way, `None` after one has failed.
     txn: Option<Txn>,
@@ -84,7 +89,8 @@ impl Drop for NewFile {
 }
 
 impl BulkStore {
-    /// Begins a new data file in `directory`, which is made where it is missing. What an earlier try left behind is thrown away.
+    /// Begins a new data file in `directory`, which is made where it is missing. What an earlier try left behind is
+    /// thrown away.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
@@ -144,8 +150,8 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// A view of the data that is to be replaced, what a crash left in its redo log too, for taking over parts of it. `None` if there is none. Whoever keeps it beyond
-    /// [`finish`](BulkStore::finish) keeps the directory locked.
+    /// A view of the data that is to be replaced, what a crash left in its redo log too, for taking over parts of it.
+    /// `None` if there is none. Whoever keeps it beyond [`finish`](BulkStore::finish) keeps the directory locked.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
@@ -167,14 +173,14 @@ impl BulkStore {
     /// Adds a row to a plain map. `key` is above all earlier ones of the map.
     ///
     /// # Errors
-    /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is not taken, the next one may be.
-    /// `DiskFull`, `Engine`: nothing more is taken.
+    /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is not taken, the next one may
+    /// be. `DiskFull`, `Engine`: nothing more is taken.
     pub fn append(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
-    /// Takes back a row of a plain map; says whether it was there. For a row that turns out to be wrong when others have been added behind it:
-    /// its room on the page is lost.
+    /// Takes back a row of a plain map; says whether it was there. For a row that turns out to be wrong when others
+    /// have been added behind it: its room on the page is lost.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
@@ -189,8 +195,8 @@ impl BulkStore {
         Ok(was_there)
     }
 
-    /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids above its own.
-    /// `ids` ascend. No ids are no key.
+    /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids
+    /// above its own. `ids` ascend. No ids are no key.
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
@@ -260,12 +266,12 @@ impl BulkStore {
         Ok(position)
     }
 
-    /// Makes the new data file durable, with one sync, and puts it in the place of the old one: whatever happens meanwhile, the directory
-    /// holds one or the other. Then lets go of the directory.
+    /// Makes the new data file durable, with one sync, and puts it in the place of the old one: whatever happens
+    /// meanwhile, the directory holds one or the other. Then lets go of the directory.
     ///
     /// # Errors
-    /// That of the append that failed, where one did; `DiskFull`, `Engine`. The old data is there and the new is thrown away, unless only the
-    /// sync of the directory failed, after which either may be found there.
+    /// That of the append that failed, where one did; `DiskFull`, `Engine`. The old data is there and the new is thrown
+    /// away, unless only the sync of the directory failed, after which either may be found there.
     pub fn finish(mut self) -> Result<()> {
         self.check_intact()?;
         let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());

@@ -1,7 +1,9 @@
-//! Changing the overlay of a [`Read`]: what a [`Batch`](crate::Batch) does, and what replaying the redo log does once more.
+//! Changing the overlay of a [`Read`]: what a [`Batch`](crate::Batch) does, and what replaying the redo log does once
+//! more.
 //!
-//! Each change asks what is there, in the overlay or else the data file, because the counts of rows and ids that it leaves are absolute. That is what
-//! makes the size of a set a constant-time question however much of it is not in the data file yet.
+//! Each change asks what is there, in the overlay or else the data file, because the counts of rows and ids that it
+//! leaves are absolute. That is what makes the size of a set a constant-time question however much of it is not in the
+//! data file yet.
 
 use std::sync::Arc;
 
@@ -48,7 +50,8 @@ impl Read {
         Ok(true)
     }
 
-    /// Adds an id that is not under the key in the data file, which is not asked for it; returns whether that is a change.
+    /// Adds an id that is not under the key in the data file, which is not asked for it; returns whether that is a
+    /// change.
     pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
         if changes.and_then(|changes| changes.get(id)) == Some(true) {
@@ -70,8 +73,8 @@ impl Read {
         Ok(())
     }
 
-    /// Whether a key has an id, and how many it has. `wanted` is whether it is to have it: where that is so already nobody needs the count, and it may be
-    /// wrong.
+    /// Whether a key has an id, and how many it has. `wanted` is whether it is to have it: where that is so already
+    /// nobody needs the count, and it may be wrong.
     fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));

@@ -1,8 +1,8 @@
 //! [`compact`]: the same rows in a data file without holes.
 //!
-//! The engine never gives room back to the system, and keys that came in any order leave their pages two thirds full. So every row is read and
-//! appended to a new file in key order, which fills pages, leaves none free, and puts neighbours next to each other. The log's checksums are
-//! checked on the way.
+//! The engine never gives room back to the system, and keys that came in any order leave their pages two thirds full.
+//! So every row is read and appended to a new file in key order, which fills pages, leaves none free, and puts
+//! neighbours next to each other. The log's checksums are checked on the way.
 
 use std::fs;
 use std::io;
@@ -29,12 +29,12 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Writes all rows into a new data file and puts it in the place of the old one, atomically. Needs room on the disk for both. `maps` names
-/// all maps of the store.
+/// Writes all rows into a new data file and puts it in the place of the old one, atomically. Needs room on the disk for
+/// both. `maps` names all maps of the store.
 ///
 /// # Errors
-/// As [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or lacks one that is, `File` if
-/// there is no store; `DamagedLog`, `DamagedRow`. The old data is left as it was.
+/// As [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or lacks one
+/// that is, `File` if there is no store; `DamagedLog`, `DamagedRow`. The old data is left as it was.
 pub fn compact(
     directory: &Path,
     maps: &'static [MapSpec],

@@ -1,11 +1,12 @@
 //! [`Courtesy`]: work that nobody waits for lets those go first for whom somebody does.
 //!
-//! Where there are few cores, the folder and whoever makes an index work on the core of an event loop. A thread that wakes gets the core when the one that has it has
-//! used up its slice, which the system sees at a tick: 4 ms with a clock of 250 Hz, for all requests that come meanwhile. A thread that yields gives it up at
-//! once, to whoever waits, and to nobody where nobody does.
+//! Where there are few cores, the folder and whoever makes an index work on the core of an event loop. A thread that
+//! wakes gets the core when the one that has it has used up its slice, which the system sees at a tick: 4 ms with a
+//! clock of 250 Hz, for all requests that come meanwhile. A thread that yields gives it up at once, to whoever waits,
+//! and to nobody where nobody does.
 //!
-//! Yielding is not giving way for ever. Somebody who always has work keeps the core for a whole slice of his own each time; so who had to wait works for as long as
-//! that took before yielding again, and gets the half that is due.
+//! Yielding is not giving way for ever. Somebody who always has work keeps the core for a whole slice of his own each
+//! time; so who had to wait works for as long as that took before yielding again, and gets the half that is due.
 //!
 //! Those who go first ask the system for it: [`take_short_turns`].
 
@@ -18,12 +19,14 @@ const WORK_MIN: Duration = Duration::from_micros(50);
 /// Most time between two yields.
 const WORK_MAX: Duration = Duration::from_millis(10);
 
-/// A turn of those who take short ones: what a request or two need, and as short as the system allows (sched_setattr(2)).
+/// A turn of those who take short ones: what a request or two need, and as short as the system allows
+/// (sched_setattr(2)).
 const SHORT_TURN: Duration = Duration::from_micros(100);
 
-/// Has the system give this thread its processor time in short turns, soon after it wakes: for threads that somebody waits for, and that work a little at a time. It gets as much of a
-/// processor as it would otherwise, so it takes no privileges. Systems that cannot (Linux before 6.12) change nothing, and so does a thread that the system does not schedule
-/// like most.
+/// Has the system give this thread its processor time in short turns, soon after it wakes: for threads that somebody
+/// waits for, and that work a little at a time. It gets as much of a processor as it would otherwise, so it takes no
+/// privileges. Systems that cannot (Linux before 6.12) change nothing, and so does a thread that the system does not
+/// schedule like most.
 ///
 /// # Errors
 /// The system refuses; nothing has changed.
@@ -64,7 +67,8 @@ impl Default for Courtesy {
 }
 
 impl Courtesy {
-    /// Lets others go first if it is time to. To be called after every few tens of microseconds of work: where it is not, it costs a reading of the clock.
+    /// Lets others go first if it is time to. To be called after every few tens of microseconds of work: where it is
+    /// not, it costs a reading of the clock.
     pub fn breathe(&mut self) {
         let now = Instant::now();
         if now < self.next {

@@ -1,15 +1,17 @@
 //! Whether a data file is as long as it says, asked before the engine maps it.
 //!
-//! The engine trusts its file: what it reads behind the end of it ends the process with a signal, and into an empty one it writes. So the length
-//! is compared with what the last root says. It may be less than that where the pages at the end are free, because a page that was freed by
-//! the transaction that took it is never written; then each of them has to be in the engine's list of free pages.
+//! The engine trusts its file: what it reads behind the end of it ends the process with a signal, and into an empty one
+//! it writes. So the length is compared with what the last root says. It may be less than that where the pages at the
+//! end are free, because a page that was freed by the transaction that took it is never written; then each of them has
+//! to be in the engine's list of free pages.
 //!
 //! ```text
 //!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)   144 transaction (8)
 //!   that tree     key: a transaction (8); value: a count (8), then so many numbers of pages (8 each)
 //! ```
 //!
-//! Numbers are of the machine's byte order; pages are as the module `lmdb::pages` says. What is not as described here is left to the engine.
+//! Numbers are of the machine's byte order; pages are as the module `lmdb::pages` says. What is not as described here
+//! is left to the engine.
 
 use std::fs::File;
 use std::io;

@@ -73,8 +73,8 @@ impl Room {
         }
     }
 
-    /// `DiskFull`, if that is what failed a write. A write cut short, which LMDB reports as EIO, is a full disk too if there is less than the
-    /// reserve.
+    /// `DiskFull`, if that is what failed a write. A write cut short, which LMDB reports as EIO, is a full disk too if
+    /// there is less than the reserve.
     pub(crate) fn full(&self, failure: Failure) -> Option<StoreError> {
         let space = self.space().ok()?;
         let cut_short = is_io_error(failure.code) && space.free_bytes < self.reserve_bytes;
@@ -113,7 +113,8 @@ impl Room {
     }
 }
 
-/// The address space to map for a data file on a file system of `disk_bytes`: all of it, since the file cannot become larger than that.
+/// The address space to map for a data file on a file system of `disk_bytes`: all of it, since the file cannot become
+/// larger than that.
 pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }
@@ -143,8 +144,8 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
 
 /// Makes a data directory, and those above it, where they are missing. Its name is durable when this returns.
 ///
-/// A process that is killed between making a directory and syncing the one above leaves a name that may still be lost. So the name of a
-/// directory without a data file is synced whoever made it.
+/// A process that is killed between making a directory and syncing the one above leaves a name that may still be lost.
+/// So the name of a directory without a data file is synced whoever made it.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     make_directory_with(path, &mut sync_name_of)
 }
@@ -169,7 +170,8 @@ fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Resu
     }
 }
 
-/// Syncs the directory that holds the name of `directory`, or all of the file system where that directory may not be opened.
+/// Syncs the directory that holds the name of `directory`, or all of the file system where that directory may not be
+/// opened.
 fn sync_name_of(directory: &Path) -> io::Result<()> {
     // With `..` also a path that ends in a symbolic link has its name synced where the directory itself is.
     match File::open(directory.join("..")) {
@@ -181,8 +183,8 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the end of the process,
-/// however it comes.
+/// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the
+/// end of the process, however it comes.
 pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
     let failed = |action| {
@@ -212,7 +214,8 @@ pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
     Ok(file)
 }
 
-/// Writes our process id over that of the owner before, and only then makes the file shorter, so that no room is needed.
+/// Writes our process id over that of the owner before, and only then makes the file shorter, so that no room is
+/// needed.
 fn write_owner(file: &File) -> io::Result<()> {
     let text = format!("{}\n", std::process::id());
     file.write_all_at(text.as_bytes(), 0)?;
@@ -226,8 +229,9 @@ pub(crate) fn owner(file: &mut File) -> Option<u32> {
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// The data file of a directory, kept from being replaced by another for as long as the returned file is open; `exclusive`, by which it is
-/// to be replaced, also kept from being opened by readers. Writers do not ask: the lock file keeps them apart. `None` if there is none.
+/// The data file of a directory, kept from being replaced by another for as long as the returned file is open;
+/// `exclusive`, by which it is to be replaced, also kept from being opened by readers. Writers do not ask: the lock
+/// file keeps them apart. `None` if there is none.
 pub(crate) fn hold_data_file(
     directory: &Path,
     exclusive: bool,
@@ -268,8 +272,9 @@ fn identity(facts: &fs::Metadata) -> (u64, u64) {
     (facts.dev(), facts.ino())
 }
 
-/// The data files that this process has open through the engine. LMDB keeps its table of readers by locks that belong to a process and that
-/// the system drops as soon as the process closes any descriptor of the file: a second opening would, when closed, take the first one's.
+/// The data files that this process has open through the engine. LMDB keeps its table of readers by locks that belong
+/// to a process and that the system drops as soon as the process closes any descriptor of the file: a second opening
+/// would, when closed, take the first one's.
 static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to open a data file in this process.
@@ -291,7 +296,8 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what a process that died left in the directory, whose lock the caller holds: a data file in the making and the files of sorters.
+/// Removes what a process that died left in the directory, whose lock the caller holds: a data file in the making and
+/// the files of sorters.
 pub(crate) fn remove_left_over(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -1,8 +1,9 @@
 //! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
 //!
-//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `Exhausted` passes: try again;
-//! `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are the caller's own and leave the batch as it
-//! was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does not hold what was written to it; `Engine` is everything else the engine reports.
+//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `Exhausted`
+//! passes: try again; `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are
+//! the caller's own and leave the batch as it was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does
+//! not hold what was written to it; `Engine` is everything else the engine reports.
 
 use std::path::{Path, PathBuf};
 
@@ -107,8 +108,8 @@ pub enum StoreError {
         /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).
         reserve_bytes: u64,
     },
-    /// The system has no file descriptor, memory or thread left for what comes before a write: opening a file, beginning a transaction.
-    /// Nothing is written, nothing is stopped, and another try may succeed.
+    /// The system has no file descriptor, memory or thread left for what comes before a write: opening a file,
+    /// beginning a transaction. Nothing is written, nothing is stopped, and another try may succeed.
     #[error("{operation}: {message}")]
     Exhausted {
         /// What could not be done.
@@ -116,8 +117,8 @@ pub enum StoreError {
         /// The system's words for why.
         message: String,
     },
-    /// An earlier commit failed in a way that leaves the disk's state unknown. No batch begins until the store is opened anew;
-    /// reads go on.
+    /// An earlier commit failed in a way that leaves the disk's state unknown. No batch begins until the store is
+    /// opened anew; reads go on.
     #[error("writes are stopped until restart: {cause}")]
     WritesStopped {
         /// What the failed commit reported.
@@ -151,7 +152,8 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
-    /// A key, an id or a position that is not above the one before, where rows are [appended](crate::BulkStore) in order.
+    /// A key, an id or a position that is not above the one before, where rows are [appended](crate::BulkStore) in
+    /// order.
     #[error("out of order: rows for map {map} must come with ascending keys")]
     OutOfOrder {
         /// The map's name.
@@ -178,7 +180,8 @@ pub enum StoreError {
         /// What is wrong there.
         damage: RedoDamage,
     },
-    /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are missing.
+    /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are
+    /// missing.
     #[error("the redo log lacks acknowledged changes: {}; {}", listed(findings), hint(findings))]
     RedoContradicted {
         /// Everything that does not agree.

@@ -1,9 +1,10 @@
 //! Folding: writing a layer of the overlay into the data file, in the order of its pages.
 //!
-//! Only the newest change of each row is left in a layer, and rows of one page come one after the other: so a page is written once for all changes to
-//! it since the fold before, where writing each commit through wrote it every time. The rows go in slices, each an ordinary durable transaction, so that
-//! few pages are in memory at once and no transaction keeps disk or core for long. The last slice says in `store.meta` how far the redo log is folded. A
-//! fold that ends before that leaves rows that replaying the log will set again.
+//! Only the newest change of each row is left in a layer, and rows of one page come one after the other: so a page is
+//! written once for all changes to it since the fold before, where writing each commit through wrote it every time. The
+//! rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and no transaction
+//! keeps disk or core for long. The last slice says in `store.meta` how far the redo log is folded. A fold that ends
+//! before that leaves rows that replaying the log will set again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,8 +17,9 @@ use crate::tree::Tree;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the disk keeps the sync of a redo log
-/// waiting. Smaller ones cost more: each commit has its two syncs, for which the system goes through all that is in memory of the file.
+/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the
+/// disk keeps the sync of a redo log waiting. Smaller ones cost more: each commit has its two syncs, for which the
+/// system goes through all that is in memory of the file.
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
@@ -169,7 +171,8 @@ impl Slices<'_> {
     }
 }
 
-/// Puts a row behind all others, which fills pages instead of dividing them, unless a fold that did not come to its end has put it there already.
+/// Puts a row behind all others, which fills pages instead of dividing them, unless a fold that did not come to its end
+/// has put it there already.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -1,8 +1,8 @@
 //! [`IdCursor`]: the ids under one key, a page of them at a time.
 //!
-//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine hands out a page of ids as one slice (up to 510); the
-//! cursor keeps that slice and the place in it, so that most seeks and all copying cost no call at all. A key with a few ids has them all
-//! in the first slice.
+//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine hands out a page of ids as one
+//! slice (up to 510); the cursor keeps that slice and the place in it, so that most seeks and all copying cost no call
+//! at all. A key with a few ids has them all in the first slice.
 //!
 //! Where ids of the key have changed and that is not in the data file yet, the changes are merged in on the way.
 
@@ -38,7 +38,8 @@ impl<'r> IdCursor<'r> {
         Ok(IdCursor { file, changes: Some(Box::new(Merge::new(changes))), count: changes.count() })
     }
 
-    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and backward.
+    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and
+    /// backward.
     ///
     /// # Errors
     /// `Engine`.
@@ -50,7 +51,8 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is reached.
+    /// Appends the next ids to `out`, at most `limit`, and returns how many. Fewer than `limit` means that the end is
+    /// reached.
     ///
     /// # Errors
     /// `Engine`.
@@ -320,7 +322,8 @@ fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
     page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
-/// The index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often is where seeks go forward.
+/// The index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often is where
+/// seeks go forward.
 fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
     let (mut low, mut high) = (0, page.len());

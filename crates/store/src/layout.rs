@@ -8,7 +8,8 @@ use crate::{Result, StoreError};
 /// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version that can be opened; it becomes the newest when it is opened for writing. Version 2 had no mark of the redo log.
+/// The oldest version that can be opened; it becomes the newest when it is opened for writing. Version 2 had no mark of
+/// the redo log.
 pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
 
 /// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
@@ -51,17 +52,20 @@ pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 /// The row of [`Map::META`] that is there, with the value 1, while the redo log must have a mark.
 pub(crate) const MARKED_KEY: &[u8] = b"marked";
 
-/// The row of [`Map::META`] that holds the identity of the data file that this one has replaced; missing if there was none.
+/// The row of [`Map::META`] that holds the identity of the data file that this one has replaced; missing if there was
+/// none.
 pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
-/// The row of [`Map::META`] that holds the sequence number of the last group of the redo log that is in the data file, as u64, big-endian; 0 if it is
-/// missing.
+/// The row of [`Map::META`] that holds the sequence number of the last group of the redo log that is in the data file,
+/// as u64, big-endian; 0 if it is missing.
 pub(crate) const FOLDED_KEY: &[u8] = b"folded";
 
-/// The row of [`Map::META`] that holds how many batches were written to the data file around the redo log, as u64, big-endian; 0 if it is missing.
+/// The row of [`Map::META`] that holds how many batches were written to the data file around the redo log, as u64,
+/// big-endian; 0 if it is missing.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
-/// The row of [`Map::META`] that holds the names of the maps by which the redo log numbers them, in that order, each with a zero byte behind it.
+/// The row of [`Map::META`] that holds the names of the maps by which the redo log numbers them, in that order, each
+/// with a zero byte behind it.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
 const RESERVED_PREFIX: &str = "store.";
@@ -110,7 +114,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Facts about the store itself. Opened before the others, so that a foreign format is recognised before anything is written.
+    /// Facts about the store itself. Opened before the others, so that a foreign format is recognised before anything
+    /// is written.
     pub(crate) const META: Map = Map::own(0, "store.meta");
     /// The log: position as u64, big-endian -> framed record.
     pub(crate) const LOG: Map = Map::own(1, "store.log");
@@ -188,7 +193,8 @@ pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
     meta_map().iter().chain(&other_maps(maps)).map(|map| map.name).collect()
 }
 
-/// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a sorter's file.
+/// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a
+/// sorter's file.
 pub(crate) fn is_left_over(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let of_new_data = name.strip_prefix(NEW_DATA_FILE).is_some_and(|end| ["", READERS_SUFFIX].contains(&end));

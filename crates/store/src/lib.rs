@@ -1,9 +1,10 @@
 //! Ordered maps, id sets, counters, views, batches and the log. Knows bytes, not LDAP.
 //!
-//! The store keeps what a directory server may not lose. Its users see maps of bytes and never what is underneath: a redo log that makes commits durable, an
-//! overlay in memory that shows them, and LMDB, whose data file they are folded into in sorted batches. The interface asks for no more than any
-//! engine can give: reads at one position, batches that become durable together, ids and counters as things of their own so that nobody
-//! reads, changes and writes back shared chunks.
+//! The store keeps what a directory server may not lose. Its users see maps of bytes and never what is underneath: a
+//! redo log that makes commits durable, an overlay in memory that shows them, and LMDB, whose data file they are folded
+//! into in sorted batches. The interface asks for no more than any engine can give: reads at one position, batches that
+//! become durable together, ids and counters as things of their own so that nobody reads, changes and writes back
+//! shared chunks.
 //!
 //! ```text
 //!   Store ---- view() ----> View  --+
@@ -13,13 +14,15 @@
 //!                             +--> put, delete, insert_id, remove_id, bump, append_record; commit or drop
 //! ```
 //!
-//! - [`Store::open`] gives a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for as long as any of them,
-//!   or of the views, lives.
-//! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to renew, so a thread keeps
-//!   one for all its requests.
-//! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one sync; only then do views
-//!   see it. Dropped, it never was. There are no nested batches: whoever may refuse an operation decides before writing.
-//! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across a write or a renewal.
+//! - [`Store::open`] gives a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for
+//!   as long as any of them, or of the views, lives.
+//! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to
+//!   renew, so a thread keeps one for all its requests.
+//! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
+//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: whoever may refuse an
+//!   operation decides before writing.
+//! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across
+//!   a write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
 //!
 //! Where a change is, from its batch to the data file (the modules of the same names say more):
@@ -36,8 +39,8 @@
 //!   compact()
 //! ```
 //!
-//! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that replaces the old one when
-//!   it is complete: for loading, restoring and compacting.
+//! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that
+//!   replaces the old one when it is complete: for loading, restoring and compacting.
 //! - A [`Sorter`] brings rows into that order, in bounded memory.
 //! - A [`ReadOnlyStore`] is for looking at a store that a server has open: exporting, verifying.
 //!
@@ -56,9 +59,10 @@
 //! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed. [`salvage`] reads what is whole |
 //! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
-//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let others have the core, and starts one thread, which folds. The on-disk format is drawn in
-//! docs/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on, but for two system calls in `courtesy`. How durable it is, is tested with the crate
-//! `powercut`, which takes back what was not synced.
+//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
+//! others have the core, and starts one thread, which folds. The on-disk format is drawn in docs/store-format.md. All
+//! `unsafe` code is in the module `lmdb`, which says what it relies on, but for two system calls in `courtesy`. How
+//! durable it is, is tested with the crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
 

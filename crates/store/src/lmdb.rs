@@ -2,22 +2,24 @@
 //!
 //! What LMDB asks of its caller, and how the types here see to it:
 //!
-//! - *A transaction is used by one thread at a time.* [`Txn`] is `Send` (the environment is opened with `MDB_NOTLS`) and not `Sync`:
-//!   even a read changes the transaction's cache of map roots.
-//! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the `Txn`; ending,
-//!   resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`].
+//! - *A transaction is used by one thread at a time.* [`Txn`] is `Send` (the environment is opened with `MDB_NOTLS`)
+//!   and not `Sync`: even a read changes the transaction's cache of map roots.
+//! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the `Txn`;
+//!   ending, resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`].
 //! - *The environment outlives its transactions.* A `Txn` holds an `Arc` of its [`Env`].
-//! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim) and
-//!   lets go of it after closing.
-//! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered until it is reset (`known_rows`), and
-//!   the page around a row can be read (`leaf`), and those on the way to it (`pages`, `trees`, `way`, `presence`). *A page that no commit between two states gave up is the same in both*, and the map
-//!   never moves: so an address may be remembered from one state to the next (`moved`).
+//! - *A data file is opened once at a time.* [`Env`] carries whatever guards that (the lock file, the process's claim)
+//!   and lets go of it after closing.
+//! - *Rows stay where they are in the map while a reading transaction stands*, so their addresses can be remembered
+//!   until it is reset (`known_rows`), and the page around a row can be read (`leaf`), and those on the way to it
+//!   (`pages`, `trees`, `way`, `presence`). *A page that no commit between two states gave up is the same in both*, and
+//!   the map never moves: so an address may be remembered from one state to the next (`moved`).
 //! - *Map handles belong to their environment.* They stay inside `Env`; callers name maps by index, which is checked.
 //!
-//! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why the rows that
-//! matter carry their own checksum one level up. No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`,
-//! `MDB_MAPASYNC`) is ever set on data that anybody relies on; [`Mode::Making`] sets `MDB_NOSYNC` on a file that nobody reads before it is
-//! synced as a whole. `MDB_NOMEMINIT` is never set: it would write stale heap memory, passwords included, into the file.
+//! LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and why
+//! the rows that matter carry their own checksum one level up. No flag that weakens durability (`MDB_NOSYNC`,
+//! `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on data that anybody relies on; [`Mode::Making`] sets
+//! `MDB_NOSYNC` on a file that nobody reads before it is synced as a whole. `MDB_NOMEMINIT` is never set: it would
+//! write stale heap memory, passwords included, into the file.
 
 #![allow(unsafe_code)]
 
@@ -122,13 +124,14 @@ fn value_of(bytes: &[u8]) -> ffi::MDB_val {
 /// The bytes of a result.
 ///
 /// # Safety
-/// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed for `'t`.
+/// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed
+/// for `'t`.
 unsafe fn bytes_of<'t>(value: ffi::MDB_val) -> &'t [u8] {
     if value.mv_size == 0 {
         return &[];
     }
-    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, that nobody changes while the
-    // transaction stands as it is (contract of this function).
+    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, that nobody changes
+    // while the transaction stands as it is (contract of this function).
     unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }
 
@@ -141,7 +144,8 @@ pub(crate) enum Mode {
     ReadOnly,
     /// Reading outside LMDB's own locking: sound only while nobody writes.
     Frozen,
-    /// Writing a new file that nobody else opens, without syncs and outside LMDB's locking: one writing transaction at a time and no other.
+    /// Writing a new file that nobody else opens, without syncs and outside LMDB's locking: one writing transaction at
+    /// a time and no other.
     Making,
 }
 
@@ -195,8 +199,8 @@ pub(crate) struct Env {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-// SAFETY: an MDB_env may be used from any thread; LMDB guards what is shared in it with its own mutexes and atomics. `maps` changes only
-// through `&mut`.
+// SAFETY: an MDB_env may be used from any thread; LMDB guards what is shared in it with its own mutexes and atomics.
+// `maps` changes only through `&mut`.
 unsafe impl Send for Env {}
 // SAFETY: as above.
 unsafe impl Sync for Env {}
@@ -212,8 +216,8 @@ pub(crate) struct EnvFacts {
 impl Env {
     /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
     ///
-    /// The caller sees to it that one process at a time has the file open for writing, that no process opens it twice unless the second time is
-    /// [`Mode::Frozen`], and what the modes ask for.
+    /// The caller sees to it that one process at a time has the file open for writing, that no process opens it twice
+    /// unless the second time is [`Mode::Frozen`], and what the modes ask for.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Env> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
             .map_err(|_| Failure { operation: "mdb_env_open", code: ffi::MDB_INVALID })?;
@@ -235,7 +239,8 @@ impl Env {
         if !options.read_ahead {
             flags |= ffi::MDB_NORDAHEAD;
         }
-        // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is copied.
+        // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is
+        // copied.
         unsafe {
             check("mdb_env_set_mapsize", ffi::mdb_env_set_mapsize(raw.as_ptr(), options.map_bytes))?;
             check("mdb_env_set_maxreaders", ffi::mdb_env_set_maxreaders(raw.as_ptr(), options.readers_max))?;
@@ -246,11 +251,13 @@ impl Env {
         Ok(env)
     }
 
-    /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with another kind.
+    /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with
+    /// another kind.
     pub(crate) fn open_maps(&mut self, maps: &[EnvMap], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { ffi::MDB_RDONLY };
         let mut txn = ptr::null_mut();
-        // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid place.
+        // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid
+        // place.
         check("mdb_txn_begin", unsafe {
             ffi::mdb_txn_begin(self.raw.as_ptr(), ptr::null_mut(), begin_flags, &mut txn)
         })?;
@@ -278,8 +285,8 @@ impl Env {
         check("mdb_env_sync", unsafe { ffi::mdb_env_sync(self.raw.as_ptr(), 1) })
     }
 
-    /// Frees the slots, and so the pages, that readers in other processes held when they died. Costs well under a microsecond while there
-    /// are none of other processes.
+    /// Frees the slots, and so the pages, that readers in other processes held when they died. Costs well under a
+    /// microsecond while there are none of other processes.
     pub(crate) fn forget_dead_readers(&self) -> Result<()> {
         // SAFETY: the environment is open; a null count is allowed.
         check("mdb_reader_check", unsafe { ffi::mdb_reader_check(self.raw.as_ptr(), ptr::null_mut()) })
@@ -299,7 +306,8 @@ impl Env {
         })
     }
 
-    /// What commits move, from now on if nobody asked before; `None` where that cannot be known, because another process writes.
+    /// What commits move, from now on if nobody asked before; `None` where that cannot be known, because another
+    /// process writes.
     fn moved(&self) -> Option<Arc<Moved>> {
         let is_known = self.mode == Mode::ReadWrite && self.page_bytes == PAGE;
         let last_txn_id = self.facts().ok().filter(|_| is_known)?.last_txn_id;
@@ -325,7 +333,8 @@ unsafe fn open_map(txn: *mut ffi::MDB_txn, map: &EnvMap, create: bool) -> Result
     let kind_flags = if map.id_set { ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED } else { 0 };
     let flags = if create { kind_flags | ffi::MDB_CREATE } else { kind_flags };
     let (mut dbi, mut found_flags) = (0, 0);
-    // SAFETY: the contract of this function; `name` ends with a NUL and is copied; `dbi` and `found_flags` are valid places.
+    // SAFETY: the contract of this function; `name` ends with a NUL and is copied; `dbi` and `found_flags` are valid
+    // places.
     unsafe {
         check("mdb_dbi_open", ffi::mdb_dbi_open(txn, name.as_ptr(), flags, &mut dbi))?;
         check("mdb_dbi_flags", ffi::mdb_dbi_flags(txn, dbi, &mut found_flags))?;
@@ -344,8 +353,9 @@ impl Drop for Env {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TxnKind {
     Read,
-    /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took it, so a writing
-    /// transaction must end on the thread where it began; to break that rule costs a dead writer, not memory safety.
+    /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took
+    /// it, so a writing transaction must end on the thread where it began; to break that rule costs a dead writer, not
+    /// memory safety.
     Write,
 }
 
@@ -376,12 +386,13 @@ pub(crate) struct Txn {
     presence: OnceCell<Box<RefCell<Presence>>>,
     /// Only of the reading transaction that batches are made over.
     recent: Option<RefCell<RecentRows>>,
-    /// The trees of maps that were looked for, of the state that is read, an empty map without one: nothing while the transaction is reset.
+    /// The trees of maps that were looked for, of the state that is read, an empty map without one: nothing while the
+    /// transaction is reset.
     trees: RefCell<Vec<Option<Option<Tree>>>>,
 }
 
-// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see `TxnKind::Write`). `Txn`
-// is not `Sync`, so that one thread at a time uses it.
+// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see
+// `TxnKind::Write`). `Txn` is not `Sync`, so that one thread at a time uses it.
 unsafe impl Send for Txn {}
 
 impl Txn {
@@ -450,7 +461,8 @@ impl Txn {
     pub(crate) fn commit(mut self) -> Result<()> {
         let id = self.id();
         self.ended = true;
-        // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from aborting it.
+        // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from
+        // aborting it.
         check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(self.raw.as_ptr()) })?;
         if let Some(moved) = &self.moved {
             // Where that fails, what is remembered is forgotten.
@@ -474,9 +486,10 @@ impl Txn {
         if !known.is_time() {
             return self.get_from_tree(map, key);
         }
-        // SAFETY: only what this transaction has read is remembered, just below. It stays where it is as long as the same committed state is read, and
-        // in a later one if the page that it lies in was not given up by a commit between: `stand_by` and `go_on` say which state that is, `commit` which pages, and
-        // `Moved` trusts none that has not said so. The value borrows from `self` as that of any read does.
+        // SAFETY: only what this transaction has read is remembered, just below. It stays where it is as long as the
+        // same committed state is read, and in a later one if the page that it lies in was not given up by a commit
+        // between: `stand_by` and `go_on` say which state that is, `commit` which pages, and `Moved` trusts none that
+        // has not said so. The value borrows from `self` as that of any read does.
         unsafe {
             if let Some(value) = known.row(map, number) {
                 return Ok(Some(bytes_of(value)));
@@ -496,15 +509,16 @@ impl Txn {
             Some(Found::Set) | None => {}
         }
         let (mut key, mut value) = (value_of(key), EMPTY);
-        // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending need more than `&self`.
+        // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending
+        // need more than `&self`.
         unsafe {
             let code = ffi::mdb_get(self.raw.as_ptr(), self.map(map), &mut key, &mut value);
             Ok(found("mdb_get", code)?.then(|| bytes_of(value)))
         }
     }
 
-    /// In a map of sets, the one value of `key` if it is known to have one only; or the key as [`remember_id`](Txn::remember_id) takes it, if it
-    /// would.
+    /// In a map of sets, the one value of `key` if it is known to have one only; or the key as
+    /// [`remember_id`](Txn::remember_id) takes it, if it would.
     #[inline]
     pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<std::result::Result<u64, NewKey>> {
         let mut known = self.known.as_ref()?.borrow_mut();
@@ -519,7 +533,8 @@ impl Txn {
         answer
     }
 
-    /// Says that the value of `key`, a number, will be read soon: if it is known where that lies, the processor fetches it meanwhile.
+    /// Says that the value of `key`, a number, will be read soon: if it is known where that lies, the processor fetches
+    /// it meanwhile.
     #[inline]
     pub(crate) fn expect(&self, map: usize, key: u64) {
         let Some(known) = &self.known else { return };
@@ -600,8 +615,9 @@ impl Txn {
         check("mdb_put", code).map(|()| true)
     }
 
-    /// Puts values into the set of the key above all others, or, unless `new_key`, into that of the highest key. The values stand one after the
-    /// other, `value_len` bytes each, ascend, and are above those that are there; [`Failure::KEY_EXISTS`] if one is not.
+    /// Puts values into the set of the key above all others, or, unless `new_key`, into that of the highest key. The
+    /// values stand one after the other, `value_len` bytes each, ascend, and are above those that are there;
+    /// [`Failure::KEY_EXISTS`] if one is not.
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -623,8 +639,9 @@ impl Txn {
         let count = ffi::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
         let mut data = [ffi::MDB_val { mv_size: value_len, ..value_of(values) }, count];
         let cursor = self.cursor(map)?;
-        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE asks for: the length of one value with
-        // a pointer to all of them, and their count, which `values` has room for. LMDB copies key and values and writes through neither.
+        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE asks for: the
+        // length of one value with a pointer to all of them, and their count, which `values` has room for. LMDB copies
+        // key and values and writes through neither.
         let code = unsafe { ffi::mdb_cursor_put(cursor.raw.as_ptr(), &mut key, data.as_mut_ptr(), flags) };
         check("mdb_cursor_put", code)
     }

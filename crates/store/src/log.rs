@@ -1,8 +1,9 @@
 //! The log's records: the frame around each, and the scan that checks them.
 //!
-//! A record is a row of the map `store.log`, its position the key. The frame is there because the engine's pages carry no checksum, and
-//! the log is what everything else can be rebuilt from: a damaged record must be refused, never applied. The position is part of what
-//! the checksum covers, so that a record under another's key is damage too, and positions go up by one, so that a missing one is.
+//! A record is a row of the map `store.log`, its position the key. The frame is there because the engine's pages carry
+//! no checksum, and the log is what everything else can be rebuilt from: a damaged record must be refused, never
+//! applied. The position is part of what the checksum covers, so that a record under another's key is damage too, and
+//! positions go up by one, so that a missing one is.
 //!
 //! ```text
 //! offset  size

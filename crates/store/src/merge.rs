@@ -1,7 +1,7 @@
 //! [`Merge`]: sorted sources of rows into one.
 //!
-//! A tree of losers: each inner node remembers the source that lost there, so that the winner's next row meets one opponent a level on its way
-//! up and no more.
+//! A tree of losers: each inner node remembers the source that lost there, so that the winner's next row meets one
+//! opponent a level on its way up and no more.
 
 use std::cmp::Ordering;
 

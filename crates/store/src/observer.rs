@@ -1,7 +1,7 @@
 //! [`Observer`]: what the store says unasked.
 //!
-//! A fold runs on the store's own thread, and nobody waits for it who could be given its error. A program that serves others wants to know at
-//! once all the same, because its operator has to do something.
+//! A fold runs on the store's own thread, and nobody waits for it who could be given its error. A program that serves
+//! others wants to know at once all the same, because its operator has to do something.
 
 use std::fmt::Debug;
 
@@ -16,7 +16,8 @@ pub enum Event<'a> {
         /// What failed.
         cause: &'a str,
     },
-    /// What is committed cannot be brought into the data file for now; it stays durable and visible, and is tried again. Said when it begins.
+    /// What is committed cannot be brought into the data file for now; it stays durable and visible, and is tried
+    /// again. Said when it begins.
     FoldFailed {
         /// Why.
         error: &'a StoreError,

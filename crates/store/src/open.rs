@@ -1,8 +1,9 @@
 //! [`Store`]: opening a data directory, creating it where it is missing, and the handles that come of it.
 //!
-//! A new data file is made complete under another name, synced, and renamed: a crash while it is made leaves no half store behind. An
-//! existing one is asked for its format before a byte of it is changed. What a crash has left in the redo log is brought into the data file before anything
-//! else; where the disk has no room for it, it stays pending as it was.
+//! A new data file is made complete under another name, synced, and renamed: a crash while it is made leaves no half
+//! store behind. An existing one is asked for its format before a byte of it is changed. What a crash has left in the
+//! redo log is brought into the data file before anything else; where the disk has no room for it, it stays pending as
+//! it was.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,10 +29,11 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Most views open at once. Default 1,024.
     pub views_max: u32,
-    /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the disk. For tests.
+    /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the
+    /// disk. For tests.
     pub map_bytes: Option<u64>,
-    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin to go there at a quarter of it. Default
-    /// 64 MiB.
+    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
+    /// to go there at a quarter of it. Default 64 MiB.
     pub pending_bytes_max: u64,
     /// Who is told of what happens on the store's own thread. Default nobody.
     pub observer: Option<Arc<dyn Observer>>,
@@ -117,7 +119,8 @@ impl Store {
         Ok((Store { shared, set_aside }, writer))
     }
 
-    /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself, and when the store is closed.
+    /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself,
+    /// and when the store is closed.
     ///
     /// # Errors
     /// `DiskFull`: it stays pending. `WritesStopped`.
@@ -125,8 +128,9 @@ impl Store {
         self.shared.pending().map_or(Ok(()), |pending| pending.fold_all())
     }
 
-    /// Reads the data file into memory, where it has at most `bytes_max`, for as long as `go_on` says so, and returns how many bytes were read. What is larger is left
-    /// to those who use it: reading all of it would drive out what they want.
+    /// Reads the data file into memory, where it has at most `bytes_max`, for as long as `go_on` says so, and returns
+    /// how many bytes were read. What is larger is left to those who use it: reading all of it would drive out what
+    /// they want.
     ///
     /// # Errors
     /// `Engine`: the file cannot be read. Nothing else has changed.
@@ -147,7 +151,8 @@ impl Store {
         &self.shared
     }
 
-    /// Files of other data, with changes that may be nowhere else, that opening found in the data directory, and where it moved them to.
+    /// Files of other data, with changes that may be nowhere else, that opening found in the data directory, and where
+    /// it moved them to.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
@@ -180,7 +185,8 @@ impl Store {
     }
 }
 
-/// Opens the redo log and brings into the data file what it has beyond it; what the data file says about the redo log is then up to date.
+/// Opens the redo log and brings into the data file what it has beyond it; what the data file says about the redo log
+/// is then up to date.
 fn recover(
     env: &Arc<Env>,
     directory: &Path,
@@ -251,7 +257,8 @@ pub(crate) struct Directory<'a> {
 }
 
 impl Directory<'_> {
-    /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the maps first.
+    /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the
+    /// maps first.
     pub(crate) fn take<'a>(
         path: &'a Path,
         maps: &'static [MapSpec],
@@ -320,7 +327,8 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the environment, without any map yet, and returns the size of its map too. `held` is let go of when it closes.
+    /// Opens the environment, without any map yet, and returns the size of its map too. `held` is let go of when it
+    /// closes.
     pub(crate) fn open<H: Send + Sync + 'static>(
         &self,
         room: &Room,

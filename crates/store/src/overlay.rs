@@ -1,4 +1,5 @@
-//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory where every read looks first.
+//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory where every read
+//! looks first.
 //!
 //! ```text
 //!   active    what was committed since the last fold began, and in a batch what that has changed so far
@@ -6,12 +7,13 @@
 //!   the data file, at any point of that fold
 //! ```
 //!
-//! The newest layer that knows a row decides. A layer says of a row what it *is*: its value, or that it is gone; of an id, present or
-//! absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in the data file already, and a reader may have
-//! one snapshot of that during a whole fold.
+//! The newest layer that knows a row decides. A layer says of a row what it *is*: its value, or that it is gone; of an
+//! id, present or absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in
+//! the data file already, and a reader may have one snapshot of that during a whole fold.
 //!
-//! Layers are [`Tree`]s: a batch changes a copy of its own, which becomes what others see when it is committed and is dropped otherwise. Each has a
-//! filter of bits, so that a look-up of what it does not know, as most are, costs a line of memory.
+//! Layers are [`Tree`]s: a batch changes a copy of its own, which becomes what others see when it is committed and is
+//! dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs a line
+//! of memory.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -89,7 +91,8 @@ impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
         match (self, other) {
-            // Behind a short key there are zeroes: they sort before any other byte, and where they stand beside zeroes of a key that is the longer one.
+            // Behind a short key there are zeroes: they sort before any other byte, and where they stand beside zeroes
+            // of a key that is the longer one.
             (Key::Short(len, bytes), Key::Short(other_len, others)) => {
                 as_numbers(bytes).cmp(&as_numbers(others)).then(len.cmp(other_len))
             }
@@ -98,7 +101,8 @@ impl Ord for Key {
     }
 }
 
-/// All bytes, those in the middle twice, as numbers that order as they do: comparing these is a few instructions and no call.
+/// All bytes, those in the middle twice, as numbers that order as they do: comparing these is a few instructions and no
+/// call.
 #[inline]
 fn as_numbers(bytes: &[u8; SHORT_KEY_LEN_MAX]) -> (u128, u128) {
     let number = |chunk: Option<&[u8; 16]>| chunk.map_or(0, |chunk| u128::from_be_bytes(*chunk));
@@ -226,7 +230,8 @@ impl IdChangeCursor<'_> {
 pub(crate) struct MapLayer {
     pub(crate) rows: Tree<Key, RowChange>,
     pub(crate) sets: Tree<Key, SetChange>,
-    /// How many rows or ids the map has, all layers and the data file taken together. `None` where this layer changes none.
+    /// How many rows or ids the map has, all layers and the data file taken together. `None` where this layer changes
+    /// none.
     pub(crate) row_count: Option<u64>,
 }
 
@@ -436,8 +441,8 @@ impl<'o, V> LayerCursor<'o, V> {
     }
 }
 
-/// Bits for what a layer may know: a key whose bits are not all set is not in it. Bits are only ever set, those of batches that were dropped
-/// too, so that all copies of a layer share one filter.
+/// Bits for what a layer may know: a key whose bits are not all set is not in it. Bits are only ever set, those of
+/// batches that were dropped too, so that all copies of a layer share one filter.
 #[derive(Debug)]
 struct Filter {
     words: Box<[AtomicU64]>,

@@ -5,12 +5,14 @@
 //!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer --> redo log trimmed
 //! ```
 //!
-//! A reader takes overlay and snapshot of the data file together, under one lock, and only when something has been published. The two fit each other: the
-//! frozen layer covers whatever a fold under way has written, and no transaction touches the data file while there is none, but for
-//! [`write_through`](Pending::write_through), when there is no overlay at all.
+//! A reader takes overlay and snapshot of the data file together, under one lock, and only when something has been
+//! published. The two fit each other: the frozen layer covers whatever a fold under way has written, and no transaction
+//! touches the data file while there is none, but for [`write_through`](Pending::write_through), when there is no
+//! overlay at all.
 //!
-//! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with, is tried again; what is
-//! pending stays readable, and durable, meanwhile. Any other failure of a fold stops the writes. The [`Observer`] hears of each.
+//! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with,
+//! is tried again; what is pending stays readable, and durable, meanwhile. Any other failure of a fold stops the
+//! writes. The [`Observer`] hears of each.
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
@@ -27,7 +29,8 @@ use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
 use crate::{Event, Observer, Options, Result, StoreError, open, replay};
 
-/// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its changes share a page.
+/// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
+/// changes share a page.
 const FOLD_PARTS: usize = 4;
 /// How long after the first pending change a fold begins.
 const FOLD_AFTER: Duration = Duration::from_secs(2);
@@ -209,7 +212,8 @@ impl Pending {
         }
     }
 
-    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` has beside what was pending before.
+    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` has beside what was
+    /// pending before.
     pub(crate) fn commit(&self, active: &Layer, group: &mut Group) -> Result<()> {
         self.check_writes()?;
         let sequence = self.redo.last_sequence() + 1;
@@ -230,8 +234,8 @@ impl Pending {
         Ok(())
     }
 
-    /// The way around the redo log, for batches that it would not take well: all that is pending is folded, and then the batch is one
-    /// transaction of the engine, which is refused as a whole where there is no room for it.
+    /// The way around the redo log, for batches that it would not take well: all that is pending is folded, and then
+    /// the batch is one transaction of the engine, which is refused as a whole where there is no room for it.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
         self.fold_all()?;
@@ -297,7 +301,8 @@ impl Pending {
         state.overlay.is_empty() && state.folded == state.sequence && !self.writes_stopped()
     }
 
-    /// Removes the redo log, of which everything is folded. The data file is complete by itself then, and demands no mark.
+    /// Removes the redo log, of which everything is folded. The data file is complete by itself then, and demands no
+    /// mark.
     pub(crate) fn remove_redo_log(&self) -> Result<()> {
         let failed = |error| self.room.io_error("remove the redo log", &error);
         self.redo.close().map_err(failed)?;
@@ -307,8 +312,8 @@ impl Pending {
 
     fn run(&self) {
         let _guard = StopsIfPanicking(self);
-        // Layers that are in the data file. They are let go of here when no view has them any more, and without the lock, because freeing a hundred
-        // thousand rows takes milliseconds.
+        // Layers that are in the data file. They are let go of here when no view has them any more, and without the
+        // lock, because freeing a hundred thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
         let mut has_failed = false;
         let mut state = self.lock();
@@ -407,10 +412,12 @@ impl Pending {
         }
     }
 
-    /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed nothing.
+    /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed
+    /// nothing.
     ///
-    /// A full disk changes nothing, and neither does memory that there is none of before the commit. The pages of a transaction are new ones, which nothing refers to before the root is written after the sync;
-    /// the next one writes every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
+    /// A full disk changes nothing, and neither does memory that there is none of before the commit. The pages of a
+    /// transaction are new ones, which nothing refers to before the root is written after the sync; the next one writes
+    /// every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
     /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
         let is_exhausted = failure.is_before_commit() && disk::is_exhausted(failure.code);
@@ -462,8 +469,8 @@ impl Pending {
         self.stopped.get().is_some()
     }
 
-    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken with the lock held. One that is written through is seen a moment
-    /// before it is published.
+    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken with the lock held. One that is
+    /// written through is seen a moment before it is published.
     pub(crate) fn version_of(state: &State, txn_id: u64) -> u64 {
         let is_ahead = state.overlay.frozen.is_none() && txn_id > state.base_txn;
         state.version + u64::from(is_ahead)
@@ -474,8 +481,8 @@ impl Pending {
         self.bytes_max / 2
     }
 
-    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through), because there is little room left on the disk or in
-    /// the map. `has_reserve`: whether the reserve is free, where that is known.
+    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through), because there is
+    /// little room left on the disk or in the map. `has_reserve`: whether the reserve is free, where that is known.
     pub(crate) fn prefers_write_through(
         &self,
         group_bytes: usize,

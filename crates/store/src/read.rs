@@ -12,7 +12,8 @@ use crate::overlay::Overlay;
 use crate::scan::{Direction, KeyRange, KeyScan, Scan};
 use crate::{Position, Result, StoreError};
 
-/// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and cursors borrow from it, so none lives across a write or a renewal.
+/// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and
+/// cursors borrow from it, so none lives across a write or a renewal.
 pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
@@ -53,8 +54,8 @@ impl Read {
         self.value(self.map(map).of_kind(MapKind::Plain)?, key)
     }
 
-    /// Says that the value of the number `key` (8 bytes, big-endian) in a plain map will be asked for soon. Costs next to nothing, and changes no
-    /// answer; see [`View::remember_rows`](crate::View::remember_rows).
+    /// Says that the value of the number `key` (8 bytes, big-endian) in a plain map will be asked for soon. Costs next
+    /// to nothing, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
     #[inline]
     pub fn expect(&self, map: MapId, key: u64) {
         self.txn.expect(self.map(map).index, key);
@@ -98,7 +99,8 @@ impl Read {
         }
     }
 
-    /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend on the numbers.
+    /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend
+    /// on the numbers.
     pub fn scan_keys(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> KeyScan<'_> {
         KeyScan::new(self, self.map(map), range, direction)
     }
@@ -167,8 +169,8 @@ impl Read {
         }
     }
 
-    /// The log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position, bytes)`.
-    /// Each is checked against its checksum, and a missing one is an error.
+    /// The log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position,
+    /// bytes)`. Each is checked against its checksum, and a missing one is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
         let low = from.max(self.log_start()).to_be_bytes();
         let range = (Bound::Included(&low[..]), Bound::Unbounded);
@@ -193,15 +195,16 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
-    /// Calls `look`, which reads here, and meanwhile waits for no disk: what is not in memory is not read but fails with
-    /// [`NotInMemory`](StoreError::NotInMemory), and is returned as far as could be seen. So is what cannot be told before it is read, scans and sets of
-    /// many ids. Where pages are not known to be missing they are taken to be there.
+    /// Calls `look`, which reads here, and meanwhile waits for no disk: what is not in memory is not read but fails
+    /// with [`NotInMemory`](StoreError::NotInMemory), and is returned as far as could be seen. So is what cannot be
+    /// told before it is read, scans and sets of many ids. Where pages are not known to be missing they are taken to be
+    /// there.
     pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
         self.txn.without_waiting(look)
     }
 
-    /// Brings pages of the data file into memory, and returns when they are there. The disk works on all of them at a time. They may be gone soon, where memory is
-    /// short. A parked view will do.
+    /// Brings pages of the data file into memory, and returns when they are there. The disk works on all of them at a
+    /// time. They may be gone soon, where memory is short. A parked view will do.
     ///
     /// # Errors
     /// `Engine`.
@@ -209,7 +212,8 @@ impl Read {
         self.txn.bring_in(pages).map_err(StoreError::from)
     }
 
-    /// Takes note that pages have just been [brought in](Read::bring_in) elsewhere: for a while [who must not wait](Read::without_waiting) takes them to be there.
+    /// Takes note that pages have just been [brought in](Read::bring_in) elsewhere: for a while [who must not
+    /// wait](Read::without_waiting) takes them to be there.
     pub fn has_brought_in(&self, pages: &[PageNumber]) {
         self.txn.has_brought_in(pages);
     }

@@ -1,8 +1,8 @@
 //! The redo log: commits, one after the other in files, until their rows have been folded into the engine's data file.
 //!
-//! A commit is a *group* of changes with the next *sequence* number. [`RedoLog::append`] writes it as one frame and syncs once; when it returns the
-//! group is durable. What has been folded is trimmed, and what has not is replayed at the next open. Changes are absolute, so a group that is
-//! replayed although it was folded changes nothing.
+//! A commit is a *group* of changes with the next *sequence* number. [`RedoLog::append`] writes it as one frame and
+//! syncs once; when it returns the group is durable. What has been folded is trimmed, and what has not is replayed at
+//! the next open. Changes are absolute, so a group that is replayed although it was folded changes nothing.
 //!
 //! ```text
 //!   redo-0000000000000005   redo-0000000000000006           redo-0000000000000007
@@ -12,31 +12,37 @@
 //!    to ...08, a spare
 //! ```
 //!
-//! **Segments** are files whose every block has been written and synced before their first group, with zeroes or with the frames of an earlier
-//! life. So an append changes no size and allocates nothing, and its `fdatasync` writes the group's blocks and no metadata. A segment's number
-//! is used once: a file used again gets another, which is in its frames, so old frames are never taken for new ones. The first segment is small;
-//! as long as segments fill up before those before them are folded, each is twice as large as the one before, up to 32 MiB: so one holds about
-//! what is written between two folds. A group that needs more gets a segment of its own.
+//! **Segments** are files whose every block has been written and synced before their first group, with zeroes or with
+//! the frames of an earlier life. So an append changes no size and allocates nothing, and its `fdatasync` writes the
+//! group's blocks and no metadata. A segment's number is used once: a file used again gets another, which is in its
+//! frames, so old frames are never taken for new ones. The first segment is small; as long as segments fill up before
+//! those before them are folded, each is twice as large as the one before, up to 32 MiB: so one holds about what is
+//! written between two folds. A group that needs more gets a segment of its own.
 //!
-//! **A block holds one group's bytes only.** A disk may tear what it is writing when the power goes, by sectors of 512 bytes or 4 KiB, and some
-//! leave the sector unreadable. So a block in which a group was acknowledged is not written again before it is trimmed: frames begin at multiples of
-//! 4,096 bytes. That costs no writing, since the system writes whole pages anyway, and saves the reading of a page that is written in part; it costs
-//! room in the log, which a fold frees.
+//! **A block holds one group's bytes only.** A disk may tear what it is writing when the power goes, by sectors of 512
+//! bytes or 4 KiB, and some leave the sector unreadable. So a block in which a group was acknowledged is not written
+//! again before it is trimmed: frames begin at multiples of 4,096 bytes. That costs no writing, since the system writes
+//! whole pages anyway, and saves the reading of a page that is written in part; it costs room in the log, which a fold
+//! frees.
 //!
-//! **What counts** is decided by sequence numbers alone; the module `replay` says how. Bytes that are no complete frame are what a crash left of a
-//! group that was never acknowledged, and are written over by the next one. A frame with one missing before it is damage, and the log is refused.
+//! **What counts** is decided by sequence numbers alone; the module `replay` says how. Bytes that are no complete frame
+//! are what a crash left of a group that was never acknowledged, and are written over by the next one. A frame with one
+//! missing before it is damage, and the log is refused.
 //!
-//! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should exclude, but some file systems move
-//! what they write. The frame's head is erased, and that synced, before `DiskFull` is returned: so the group cannot come back, whatever is written
-//! in its place. **A sync that fails**, or anything else, leaves in doubt what is on the disk. The system may show bytes that the disk does not
-//! have, and forgets the error once it has told it. So the log takes no more; and the next open, which cannot know about it, writes the last group
-//! once more, behind itself, before anybody relies on it. No other can be in doubt: each was written after the one before was synced.
+//! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should
+//! exclude, but some file systems move what they write. The frame's head is erased, and that synced, before `DiskFull`
+//! is returned: so the group cannot come back, whatever is written in its place. **A sync that fails**, or anything
+//! else, leaves in doubt what is on the disk. The system may show bytes that the disk does not have, and forgets the
+//! error once it has told it. So the log takes no more; and the next open, which cannot know about it, writes the last
+//! group once more, behind itself, before anybody relies on it. No other can be in doubt: each was written after the
+//! one before was synced.
 //!
-//! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the last that is known to be
-//! durable. A log that lacks any of it is refused. See the module `mark`.
+//! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the
+//! last that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
 //!
-//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group cannot be told from one
-//! that was being written when the power went, nor can the newest groups that were erased altogether after the last mark.
+//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group
+//! cannot be told from one that was being written when the power went, nor can the newest groups that were erased
+//! altogether after the last mark.
 
 mod frame;
 mod group;
@@ -70,8 +76,8 @@ use mark::{Mark, Marked};
 use replay::{Survey, Surveyed};
 use segment::Segment;
 
-/// Sizes of segments in bytes: of a log's first, little, so that a small directory stays small; and the one from which on the next is not
-/// larger, of 8,191 of the smallest groups.
+/// Sizes of segments in bytes: of a log's first, little, so that a small directory stays small; and the one from which
+/// on the next is not larger, of 8,191 of the smallest groups.
 const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
 /// Empty segments that are kept; a fold frees several at once.
 const SPARES_MAX: usize = 4;
@@ -112,7 +118,8 @@ struct Chain {
     lengths: RangeInclusive<u64>,
     /// Sequence of the last group.
     last: u64,
-    /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be in memory only.
+    /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be
+    /// in memory only.
     durable: u64,
     /// Sequence up to which groups are folded, as far as the log has been told.
     folded: u64,
@@ -142,8 +149,8 @@ struct Active {
 impl RedoLog {
     /// Opens the log in `directory`, whose lock the caller holds, for the data of `owner`.
     ///
-    /// The groups that are given back are durable. Removed are unfinished segments, and those of the data that `owner` has replaced; segments of
-    /// other data are set aside.
+    /// The groups that are given back are durable. Removed are unfinished segments, and those of the data that `owner`
+    /// has replaced; segments of other data are set aside.
     ///
     /// # Errors
     /// `DamagedRedo`, `RedoContradicted`: nothing has been changed. `DiskFull`, `Exhausted`, `Engine`.
@@ -208,8 +215,8 @@ impl RedoLog {
         Ok((log, replay))
     }
 
-    /// Writes the last group behind itself: of all groups it alone may be in memory only. If the disk is full, over itself, which is better than
-    /// a directory that cannot be opened.
+    /// Writes the last group behind itself: of all groups it alone may be in memory only. If the disk is full, over
+    /// itself, which is better than a directory that cannot be opened.
     fn write_last_again(&self, replay: &Replay) -> Result<()> {
         let Some((segment, found, payload)) = replay.last_group()? else { return Ok(()) };
         let mut group = Group::of_payload(&payload);
@@ -224,18 +231,20 @@ impl RedoLog {
         }
     }
 
-    /// The groups that are not folded of a log that another process may be writing, or nobody. Changes nothing, but syncs what it gives back.
+    /// The groups that are not folded of a log that another process may be writing, or nobody. Changes nothing, but
+    /// syncs what it gives back.
     ///
     /// # Errors
-    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a higher `folded` by now.
+    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a
+    /// higher `folded` by now.
     pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
         let survey = loop {
             match look(directory, room, owner, false) {
                 Ok((survey, _)) => break survey,
-                // A group that was not there yet when its place was read may be followed by one that is there by now. What is damage is so
-                // when it is looked at again.
+                // A group that was not there yet when its place was read may be followed by one that is there by now.
+                // What is damage is so when it is looked at again.
                 Err(error) if before.as_ref() != Some(&error) => before = Some(error),
                 Err(error) => return Err(error),
             }
@@ -280,8 +289,9 @@ impl RedoLog {
     /// Writes a group and makes it durable. `sequence` is the next one.
     ///
     /// # Errors
-    /// `DiskFull`, `Exhausted`: the log is as it was, and the number may be given to another group. After any other error nobody knows whether the group is there
-    /// before the log is opened again, and every further one is refused with `WritesStopped`.
+    /// `DiskFull`, `Exhausted`: the log is as it was, and the number may be given to another group. After any other
+    /// error nobody knows whether the group is there before the log is opened again, and every further one is refused
+    /// with `WritesStopped`.
     pub(crate) fn append(&self, sequence: u64, group: &mut Group) -> Result<()> {
         let last = self.last_sequence();
         assert!(sequence == last + 1, "group {sequence} cannot follow group {last}");
@@ -331,7 +341,8 @@ impl RedoLog {
             }
             let length = chain.next_len(true).max(BLOCK_LEN as u64 + frame_len);
             drop(chain);
-            // Nothing of the group is written yet. But a write or sync that fails for a new file says that the disk cannot be relied on.
+            // Nothing of the group is written yet. But a write or sync that fails for a new file says that the disk
+            // cannot be relied on.
             self.make_spare(length, frame_len).map_err(|error| match error {
                 StoreError::DiskFull { .. } | StoreError::Exhausted { .. } => error,
                 _ => stop(&mut self.chain().stopped, &error),
@@ -368,8 +379,8 @@ impl RedoLog {
         self.make_spare(length, 0)
     }
 
-    /// Gives up the segments of which no group is above `folded`: some become spares, the others are removed. The data file into which they are
-    /// folded is durable.
+    /// Gives up the segments of which no group is above `folded`: some become spares, the others are removed. The data
+    /// file into which they are folded is durable.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`: what was not given up will be by the next open. The log goes on all the same.
@@ -446,8 +457,8 @@ impl Chain {
         chain
     }
 
-    /// Writes what must be there from now on. Segments that it does not name any more may go when this has returned, and the active one may be
-    /// written to.
+    /// Writes what must be there from now on. Segments that it does not name any more may go when this has returned,
+    /// and the active one may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
         let folded = self.folded;
         let older = self.older.iter().filter(|older| older.last > folded);
@@ -467,7 +478,8 @@ impl Chain {
         }
     }
 
-    /// Goes on to the next spare that has room for a frame of so many bytes; says whether there is one. Smaller ones before it are passed over.
+    /// Goes on to the next spare that has room for a frame of so many bytes; says whether there is one. Smaller ones
+    /// before it are passed over.
     fn activate_spare(&mut self, frame_len: u64) -> bool {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;

@@ -1,5 +1,5 @@
-//! What `store.meta` says about the redo log, and turning that log into an overlay: when a store is opened after a crash, and for every view of a
-//! process that does not write.
+//! What `store.meta` says about the redo log, and turning that log into an overlay: when a store is opened after a
+//! crash, and for every view of a process that does not write.
 
 use crate::changing::unknown_map;
 use crate::layout::{

@@ -1,9 +1,9 @@
 //! [`RowBuffer`]: the part of a [`Sorter`](crate::Sorter)'s rows that is in memory, and how it is sorted.
 //!
-//! Rows lie one after the other as they came; what is sorted is an index of 16 bytes a row. The rows are hardly looked at: each index row
-//! has the next seven bytes of its row at hand, packed with their number into one integer that orders as they do. Where these are equal in
-//! several rows, only those rows are sorted again, by the seven bytes that follow. So a long common head, as the keys of an index have,
-//! costs one pass over it and no comparison of bytes.
+//! Rows lie one after the other as they came; what is sorted is an index of 16 bytes a row. The rows are hardly looked
+//! at: each index row has the next seven bytes of its row at hand, packed with their number into one integer that
+//! orders as they do. Where these are equal in several rows, only those rows are sorted again, by the seven bytes that
+//! follow. So a long common head, as the keys of an index have, costs one pass over it and no comparison of bytes.
 //!
 //! ```text
 //!   rows    | value length (4) | key | value | value length (4) | key | value | ...
@@ -114,15 +114,16 @@ impl RowBuffer {
         *self = RowBuffer::new(self.memory_bytes);
     }
 
-    /// Reserves addresses for rows of any length, so that nothing is ever moved. Memory is what is written to, and that is limited.
+    /// Reserves addresses for rows of any length, so that nothing is ever moved. Memory is what is written to, and that
+    /// is limited.
     fn allocate(&mut self) {
         self.rows.reserve_exact(self.memory_bytes);
         self.index.reserve_exact(self.memory_bytes / ROW_COST + 1);
     }
 }
 
-/// The next bytes of a key or value, so packed that integers order as the bytes do: up to seven of them, zeroes in the place of missing ones, and
-/// last how many there are.
+/// The next bytes of a key or value, so packed that integers order as the bytes do: up to seven of them, zeroes in the
+/// place of missing ones, and last how many there are.
 #[inline]
 pub(crate) fn head_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

@@ -6,8 +6,8 @@
 //!   shared (varint) | rest of the key: length (varint) | value: length (varint) | rest of the key | value
 //! ```
 //!
-//! The file loses its name as soon as it is made, so the system frees its room however the process ends. A process killed between the two leaves
-//! an empty file, which the next open of the data directory removes.
+//! The file loses its name as soon as it is made, so the system frees its room however the process ends. A process
+//! killed between the two leaves an empty file, which the next open of the data directory removes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +23,8 @@ use crate::{Result, layout};
 const WRITE_LEN: usize = 1 << 20;
 /// Three varints of up to five bytes.
 const ROW_HEAD_LEN_MAX: usize = 15;
-/// Names that are tried. More than one is taken only by what a crash has left, and for the moment between making and removing a name.
+/// Names that are tried. More than one is taken only by what a crash has left, and for the moment between making and
+/// removing a name.
 const NAMES_MAX: u32 = 100_000;
 
 /// A file of runs.
@@ -53,8 +54,8 @@ impl SortFile {
     }
 }
 
-/// A file of its own in the data directory, for whoever makes data: readable by its owner alone, and without a name as soon as it is made, so
-/// that it is gone however the process ends. The data directory is locked by the caller.
+/// A file of its own in the data directory, for whoever makes data: readable by its owner alone, and without a name as
+/// soon as it is made, so that it is gone however the process ends. The data directory is locked by the caller.
 ///
 /// # Errors
 /// Those of making a file.

@@ -1,11 +1,12 @@
 //! [`salvage`]: what a data directory still holds whose redo log, or data file, is damaged.
 //!
-//! The data file is read as it is, and over it, in memory only, stand the groups of the redo log that are proven to follow it without a
-//! gap. What can be read behind a gap is handed out as the records that it has, and not applied: its rows are absolute, so each says what a row
-//! is and none what it rests on. An entry would appear without its superior, a count without what it counts.
+//! The data file is read as it is, and over it, in memory only, stand the groups of the redo log that are proven to
+//! follow it without a gap. What can be read behind a gap is handed out as the records that it has, and not applied:
+//! its rows are absolute, so each says what a row is and none what it rests on. An entry would appear without its
+//! superior, a count without what it counts.
 //!
-//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers: the lock keeps writers away, so
-//! the file can be read without that table.
+//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers: the
+//! lock keeps writers away, so the file can be read without that table.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -42,11 +43,12 @@ pub struct LeftOut<'a> {
     pub record: Option<(Position, std::result::Result<&'a [u8], LogDamage>)>,
 }
 
-/// Reads what is whole in a data directory that nobody has open. Changes nothing in it, but makes the lock file if there is none.
+/// Reads what is whole in a data directory that nobody has open. Changes nothing in it, but makes the lock file if
+/// there is none.
 ///
 /// # Errors
-/// `InUse` while somebody has it open; `File` and `Store` if the directory itself cannot be read. That the data file cannot be read is no error: see
-/// [`Salvage::read`].
+/// `InUse` while somebody has it open; `File` and `Store` if the directory itself cannot be read. That the data file
+/// cannot be read is no error: see [`Salvage::read`].
 pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> std::result::Result<Salvage, OpenError> {
     open::check_names(maps)?;
     let lock = Arc::new(lock(directory)?);
@@ -66,7 +68,8 @@ pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> std::result::Resul
     Ok(Salvage { read, findings, room, _lock: lock })
 }
 
-/// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be kept away.
+/// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be
+/// kept away.
 fn lock(directory: &Path) -> std::result::Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
     let opened = match File::open(&path) {
@@ -124,7 +127,8 @@ impl Salvage {
         &self.findings.missing
     }
 
-    /// The group that cannot be read and of which nobody can tell whether it was ever durable: the last, of which only the head is there.
+    /// The group that cannot be read and of which nobody can tell whether it was ever durable: the last, of which only
+    /// the head is there.
     pub fn in_doubt(&self) -> Option<u64> {
         self.findings.in_doubt
     }
@@ -144,8 +148,8 @@ impl Salvage {
         self.read.is_ok() && self.findings.is_whole()
     }
 
-    /// Hands out the records behind the gap, or all of the redo log where there is no data file, in the order of their groups; a group without
-    /// any is told as well.
+    /// Hands out the records behind the gap, or all of the redo log where there is no data file, in the order of their
+    /// groups; a group without any is told as well.
     ///
     /// # Errors
     /// `Engine`: the log cannot be read any more.

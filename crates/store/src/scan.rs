@@ -21,7 +21,8 @@ pub enum Direction {
     Backward,
 }
 
-/// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far one, which every key is held against.
+/// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
+/// one, which every key is held against.
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,

@@ -1,4 +1,5 @@
-//! What the store's handles share: the environment, what is pending over it, and a way to read on when the environment fails.
+//! What the store's handles share: the environment, what is pending over it, and a way to read on when the environment
+//! fails.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -61,8 +62,9 @@ impl Shared {
 
     /// A second environment over the same file, for reading only, opened when it is first needed.
     ///
-    /// When writing the root fails, LMDB refuses every new transaction of the environment, reading ones too. But nothing is wrong with what was
-    /// committed before, and nobody writes any more, so it can be read without LMDB's locking.
+    /// When writing the root fails, LMDB refuses every new transaction of the environment, reading ones too. But
+    /// nothing is wrong with what was committed before, and nobody writes any more, so it can be read without LMDB's
+    /// locking.
     pub(crate) fn frozen_env(&self) -> Result<Arc<Env>> {
         let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(env) = &*frozen {

@@ -1,14 +1,16 @@
 //! [`Sorter`]: sorts more rows than fit into memory.
 //!
-//! Rows gather in memory; when that is full they are sorted and written to a file as a run. At the end the runs are merged. Each thread may
-//! fill a sorter of its own, and one merge reads them all: sorting is then done by the threads, each when its memory is full.
+//! Rows gather in memory; when that is full they are sorted and written to a file as a run. At the end the runs are
+//! merged. Each thread may fill a sorter of its own, and one merge reads them all: sorting is then done by the threads,
+//! each when its memory is full.
 //!
-//! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While several are merged,
-//! they hold together what they may hold each: those that have written nothing keep their rows in memory, those that have read their runs
-//! through buffers. Addresses are reserved for nearly twice that, which counts only where the system is told not to overcommit.
+//! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While
+//! several are merged, they hold together what they may hold each: those that have written nothing keep their rows in
+//! memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which counts
+//! only where the system is told not to overcommit.
 //!
-//! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of 64 KiB fit in the
-//! memory, some are merged first, which takes the room of those once more.
+//! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of
+//! 64 KiB fit in the memory, some are merged first, which takes the room of those once more.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,8 @@ const READ_LEN_MAX: usize = 1 << 20;
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 1 << 10;
 
-/// Takes rows in any order and gives them back sorted, by key and then by value, byte by byte. Equal rows all come back.
+/// Takes rows in any order and gives them back sorted, by key and then by value, byte by byte. Equal rows all come
+/// back.
 pub struct Sorter {
     directory: PathBuf,
     reserve_bytes: u64,
@@ -37,8 +40,8 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    /// A sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes what is more to a file in `directory`, the data
-    /// directory. Each row counts with 20 bytes beside its own.
+    /// A sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes what is more to a file in
+    /// `directory`, the data directory. Each row counts with 20 bytes beside its own.
     pub fn new(directory: &Path, memory_bytes: usize) -> Sorter {
         Sorter::with_options(directory, memory_bytes, &Options::default())
     }
@@ -68,7 +71,8 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
-    /// Sorts the rows that are there, so that a merge finds them sorted: for the thread that has filled the sorter. More may come.
+    /// Sorts the rows that are there, so that a merge finds them sorted: for the thread that has filled the sorter.
+    /// More may come.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.

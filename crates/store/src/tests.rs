@@ -1,7 +1,7 @@
 //! Tests of states that come and go by themselves: a fold under way, and what a crash leaves.
 //!
-//! Whoever has the engine's writing transaction holds up the folder. Then the frozen layer stays, and the files stand still, so that a copy of them is
-//! what a killed process would leave.
+//! Whoever has the engine's writing transaction holds up the folder. Then the frozen layer stays, and the files stand
+//! still, so that a copy of them is what a killed process would leave.
 
 use std::fs;
 use std::sync::Arc;
@@ -72,7 +72,8 @@ fn reads_agree_with_a_model_while_a_fold_is_held_up() {
     }
 }
 
-/// A store with changes of all kinds that are in the redo log only; what a crash at that moment would leave, and what is in it.
+/// A store with changes of all kinds that are in the redo log only; what a crash at that moment would leave, and what
+/// is in it.
 fn crashed(seed: u64) -> (Scratch, Model) {
     let mut random = Rng::with_seed(seed);
     let scratch = Scratch::new();

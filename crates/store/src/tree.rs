@@ -1,8 +1,9 @@
-//! [`Tree`]: a sorted map in memory of which a copy costs nothing, so that readers keep the state they began with while one writer goes on.
+//! [`Tree`]: a sorted map in memory of which a copy costs nothing, so that readers keep the state they began with while
+//! one writer goes on.
 //!
-//! A B+ tree with counted nodes. A copy shares all of them; a change copies the nodes on its way down that somebody else sees too, and changes the
-//! others in place. So of the changes of a batch only the first in each leaf pays for a copy of that leaf. Nothing is ever taken out: what is gone is
-//! a value that says so.
+//! A B+ tree with counted nodes. A copy shares all of them; a change copies the nodes on its way down that somebody
+//! else sees too, and changes the others in place. So of the changes of a batch only the first in each leaf pays for a
+//! copy of that leaf. Nothing is ever taken out: what is gone is a value that says so.
 
 use std::borrow::Borrow;
 use std::ops::Bound;
@@ -126,8 +127,8 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Node<K, V> {
-    /// Keeps the lower half and returns the upper one with its lowest key. Where `key` comes behind all others, as it does where keys ascend, the
-    /// lower part stays nearly full.
+    /// Keeps the lower half and returns the upper one with its lowest key. Where `key` comes behind all others, as it
+    /// does where keys ascend, the lower part stays nearly full.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
             let behind_all = rows.last().is_some_and(|(last, _)| key > last);
@@ -251,7 +252,8 @@ impl<'t, K: Ord, V> Cursor<'t, K, V> {
             Bound::Excluded(high) => key.borrow() < high,
             Bound::Unbounded => true,
         };
-        // Of every child but the first the lowest key is there, so the child found has an item within unless it is the first all the way.
+        // Of every child but the first the lowest key is there, so the child found has an item within unless it is the
+        // first all the way.
         let mut node = self.root?;
         loop {
             match node {

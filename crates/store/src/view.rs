@@ -11,11 +11,12 @@ use crate::replay::RedoFacts;
 use crate::shared::{Shared, WrittenBy};
 use crate::{Read, Result};
 
-/// A [`Read`] at one position that shows nothing that is not durable. One for each thread that reads; it may change threads.
+/// A [`Read`] at one position that shows nothing that is not durable. One for each thread that reads; it may change
+/// threads.
 ///
-/// Renew it once per loop pass, never per request: that costs next to nothing while nothing has changed. A view keeps the pages of its
-/// position from being reused: an idle loop's view makes the file grow while others write, so call [`park`](View::park) before a wait
-/// without end.
+/// Renew it once per loop pass, never per request: that costs next to nothing while nothing has changed. A view keeps
+/// the pages of its position from being reused: an idle loop's view makes the file grow while others write, so call
+/// [`park`](View::park) before a wait without end.
 ///
 /// After a failed commit views go on at the last durable position; see [`Writer`](crate::Writer).
 pub struct View {
@@ -44,9 +45,10 @@ impl View {
         Ok(view)
     }
 
-    /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys that have one, 64 bytes each, and
-    /// where the rows of numbered keys are, 16 bytes each. Asking again costs a fraction of a look-up. A fold makes the view forget what it changed, and the
-    /// rows that lay beside that. For a view that answers many requests.
+    /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys
+    /// that have one, 64 bytes each, and where the rows of numbered keys are, 16 bytes each. Asking again costs a
+    /// fraction of a look-up. A fold makes the view forget what it changed, and the rows that lay beside that. For a
+    /// view that answers many requests.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.remembered_bytes_max = Some(bytes_max);
         self.read.txn.remember_rows(bytes_max);
@@ -78,7 +80,8 @@ impl View {
     /// Takes what is published, with a snapshot that fits it.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         let state = pending.lock();
-        // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every map's root anew.
+        // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every map's
+        // root anew.
         if self.read.parked || self.read.txn.id() < state.base_txn {
             self.move_snapshot()?;
         }
@@ -93,8 +96,9 @@ impl View {
 
     /// Takes a new snapshot of the data file and what the redo log has beyond it.
     ///
-    /// The two fit each other if the data file says the same about the log after that was read: a log that was trimmed meanwhile may lack what the snapshot
-    /// lacks, and one that goes on behind a batch written through has what the snapshot must not be seen without.
+    /// The two fit each other if the data file says the same about the log after that was read: a log that was trimmed
+    /// meanwhile may lack what the snapshot lacks, and one that goes on behind a batch written through has what the
+    /// snapshot must not be seen without.
     fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
         loop {
             self.move_snapshot()?;
@@ -154,7 +158,8 @@ impl View {
     }
 }
 
-/// A reading transaction of the environment, or, where that has failed for good, of the frozen one that stands in for it.
+/// A reading transaction of the environment, or, where that has failed for good, of the frozen one that stands in for
+/// it.
 fn begin(shared: &Shared) -> Result<Txn> {
     match Txn::begin(&shared.env, TxnKind::Read) {
         Err(failure) if failure.code == Failure::PANIC => {

@@ -1,7 +1,8 @@
 //! Reading the data file into memory before anybody asks for it.
 //!
-//! A look-up in a file that nobody has read yet waits for the disk at every page. A file that fits into memory is read once, from its begin to its end, as fast as
-//! the disk gives it. The system keeps it in its cache, where the engine's map finds it.
+//! A look-up in a file that nobody has read yet waits for the disk at every page. A file that fits into memory is read
+//! once, from its begin to its end, as fast as the disk gives it. The system keeps it in its cache, where the engine's
+//! map finds it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +10,8 @@ use std::io::{self, Read};
 /// What is read at a time: few calls, and soon done when it has to stop.
 const PIECE: usize = 1 << 20;
 
-/// Reads the first `len` bytes of a file for as long as `go_on` says so, and returns how many bytes that were. Nothing depends on it but who waits for the disk.
+/// Reads the first `len` bytes of a file for as long as `go_on` says so, and returns how many bytes that were. Nothing
+/// depends on it but who waits for the disk.
 ///
 /// # Errors
 /// The disk cannot be read.

@@ -1,4 +1,5 @@
-//! A data file built in bulk: what was appended is read back by a store, order is checked, and the old data stays until the end.
+//! A data file built in bulk: what was appended is read back by a store, order is checked, and the old data stays until
+//! the end.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

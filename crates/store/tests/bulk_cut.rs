@@ -1,5 +1,5 @@
-//! The power goes, or the disk fails or fills up, at a random file call while a data file is built in bulk over an existing store: what is found
-//! afterwards is the old content or the new, as a whole, and nothing is left over.
+//! The power goes, or the disk fails or fills up, at a random file call while a data file is built in bulk over an
+//! existing store: what is found afterwards is the old content or the new, as a whole, and nothing is left over.
 //!
 //! The crate `powercut` cuts and fails; the process under test is this binary again, running [`child`].
 

@@ -1,6 +1,8 @@
-//! What stops writes and what passes: descriptors and memory that there are none of before a group is written, and writes and syncs that fail.
+//! What stops writes and what passes: descriptors and memory that there are none of before a group is written, and
+//! writes and syncs that fail.
 //!
-//! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults come while the file `on` is there.
+//! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults come while the file
+//! `on` is there.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -190,8 +192,9 @@ fn run(script: &str, fault: Fault) -> usize {
     count
 }
 
-/// Symptom: connections had all descriptors when the redo log wanted its next segment, and no change was taken any more until a restart, though
-/// not one byte had been written. Cause: every error of making a segment but a full disk stopped the writes.
+/// Symptom: connections had all descriptors when the redo log wanted its next segment, and no change was taken any more
+/// until a restart, though not one byte had been written. Cause: every error of making a segment but a full disk
+/// stopped the writes.
 #[test]
 fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
@@ -222,7 +225,8 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
     }
 }
 
-/// Symptom: changes were refused and the log said nothing: the fold had failed on its own thread, and the error went to the next client.
+/// Symptom: changes were refused and the log said nothing: the fold had failed on its own thread, and the error went to
+/// the next client.
 #[test]
 fn a_fold_that_fails_is_told_of_at_once() {
     for errno in [EIO, ENOMEM, EINTR] {

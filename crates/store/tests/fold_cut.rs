@@ -1,5 +1,6 @@
-//! The power goes, the process is killed or the disk is full while batches are committed and folded into the data file at the same time, and while
-//! a store with a redo log is opened and closed: every acknowledged batch is there, and of the one under way everything or nothing.
+//! The power goes, the process is killed or the disk is full while batches are committed and folded into the data file
+//! at the same time, and while a store with a redo log is opened and closed: every acknowledged batch is there, and of
+//! the one under way everything or nothing.
 //!
 //! Little may be pending here, so folds begin all the time and segments of the redo log are given up and used again.
 
@@ -29,7 +30,8 @@ const PILED_UP: u64 = 15;
 const ROOM: &str = "room";
 const PLENTY: &str = "999999999999";
 
-/// Folds begin at a quarter of what may be pending; some batches are too large for half of it and go around the redo log.
+/// Folds begin at a quarter of what may be pending; some batches are too large for half of it and go around the redo
+/// log.
 fn options() -> Options {
     Options { pending_bytes_max: 200 << 10, ..Options::default() }
 }
@@ -71,7 +73,8 @@ fn try_to_open(task: &Task) {
         }
         Err(error) => {
             let text = error.to_string();
-            // The last of them where the write of a root failed: then the engine takes nothing more before it is opened anew.
+            // The last of them where the write of a root failed: then the engine takes nothing more before it is opened
+            // anew.
             assert!(
                 ["os error", " is full: ", "MDB_PANIC"].iter().any(|words| text.contains(words)),
                 "{text}"

@@ -1,5 +1,5 @@
-//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small its table is. So does a batch, which
-//! always does.
+//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small
+//! its table is. So does a batch, which always does.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -14,7 +14,8 @@ const PATIENCE: usize = 4096;
 
 const KEY_COUNT: u32 = 400;
 
-/// Numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the map tells them apart.
+/// Numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the map
+/// tells them apart.
 fn key(number: u32) -> Vec<u8> {
     if number.is_multiple_of(2) {
         // Some far apart, which want the same places.
@@ -92,7 +93,8 @@ fn remembered_rows_are_the_rows_of_the_view() {
     }
 }
 
-/// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were given up come back with other rows.
+/// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were
+/// given up come back with other rows.
 #[test]
 fn what_folds_have_not_moved_is_remembered_right() {
     const ROW_COUNT: u64 = 6_000;

@@ -103,7 +103,8 @@ fn scans_find_rows_of_every_size_in_their_order() {
     }
 }
 
-/// Keys of one id, of a few, which lie beside the key, and of so many that they have pages of their own: alone, and in rows of one kind.
+/// Keys of one id, of a few, which lie beside the key, and of so many that they have pages of their own: alone, and in
+/// rows of one kind.
 #[test]
 fn keys_of_sets_are_found_whatever_ids_they_have() {
     let scratch = Scratch::new();

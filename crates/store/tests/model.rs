@@ -1,6 +1,6 @@
-//! Random operations on a store and on plain collections, compared answer by answer: batches committed and rolled back, views old and new,
-//! the store closed and opened again, and what was committed folded into the data file at random points, so that answers come from memory, from the
-//! file, and from every mixture of the two.
+//! Random operations on a store and on plain collections, compared answer by answer: batches committed and rolled back,
+//! views old and new, the store closed and opened again, and what was committed folded into the data file at random
+//! points, so that answers come from memory, from the file, and from every mixture of the two.
 //!
 //! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one.
 

@@ -19,8 +19,8 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
     }
 }
 
-/// Symptom: with data.mdb gone a start made an empty store and deleted the redo log, and with it acknowledged changes. Cause: the log was
-/// not of the new data file's identity. Now nothing is touched.
+/// Symptom: with data.mdb gone a start made an empty store and deleted the redo log, and with it acknowledged changes.
+/// Cause: the log was not of the new data file's identity. Now nothing is touched.
 #[test]
 fn a_redo_log_without_its_data_file_is_refused_and_left() {
     let scratch = Scratch::new();

@@ -1,8 +1,9 @@
-//! The power goes at a random file call while batches are written, the disk keeps a random part of what was not synced, and the store is
-//! opened again: every acknowledged batch is there, and of the one under way everything or nothing. Then writing goes on from there.
+//! The power goes at a random file call while batches are written, the disk keeps a random part of what was not synced,
+//! and the store is opened again: every acknowledged batch is there, and of the one under way everything or nothing.
+//! Then writing goes on from there.
 //!
-//! Also what the store does when the disk itself fails. The crate `powercut` cuts and fails; the process under test is this binary again,
-//! running [`child`].
+//! Also what the store does when the disk itself fails. The crate `powercut` cuts and fails; the process under test is
+//! this binary again, running [`child`].
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

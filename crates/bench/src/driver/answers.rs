@@ -112,8 +112,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Whether two DNs are the same but for case and spaces around their separators. Not all that RFC 4514 calls equal, but what
-/// servers do with names that they were given.
+/// Whether two DNs are the same but for case and spaces around their separators. Not all that RFC 4514 calls equal, but
+/// what servers do with names that they were given.
 pub(crate) fn is_same_dn(left: &[u8], right: &[u8]) -> bool {
     if left.eq_ignore_ascii_case(right) {
         return true;

@@ -1,5 +1,5 @@
-//! What the driver knows of the entries that it asks for: how many, how they are numbered, and, where their names do not follow
-//! from a number, the names and values themselves, taken from the template that made them.
+//! What the driver knows of the entries that it asks for: how many, how they are numbered, and, where their names do
+//! not follow from a number, the names and values themselves, taken from the template that made them.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;

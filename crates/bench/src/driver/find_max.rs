@@ -1,8 +1,9 @@
 //! The most that a server can do: load is raised until more of it brings no more.
 //!
-//! The rule: clients are doubled from [`CLIENTS_FIRST`] on, each step measured for a short time. A step is worth it when the rate grows by at
-//! least [`GAIN_MIN`]. The search ends at the second step in a row that is not, or at the first if p99 has at least doubled as well: from there on
-//! clients only wait for each other. The load of the last step that was worth it is the knee, and is measured for the whole time.
+//! The rule: clients are doubled from [`CLIENTS_FIRST`] on, each step measured for a short time. A step is worth it
+//! when the rate grows by at least [`GAIN_MIN`]. The search ends at the second step in a row that is not, or at the
+//! first if p99 has at least doubled as well: from there on clients only wait for each other. The load of the last step
+//! that was worth it is the knee, and is measured for the whole time.
 
 use std::time::Duration;
 

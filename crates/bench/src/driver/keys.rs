@@ -1,5 +1,5 @@
-//! Which entry a request asks for: keys in order, at random, or each once in no order, shared out over threads so that no
-//! two clients get the same one where that is asked.
+//! Which entry a request asks for: keys in order, at random, or each once in no order, shared out over threads so that
+//! no two clients get the same one where that is asked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -170,8 +170,9 @@ mod tests {
         assert_eq!(sequence.rounds(), 2);
     }
 
-    /// Pearson's chi-square over 1,000 cells with 100 keys expected in each: the statistic has mean 999 and standard deviation
-    /// 44.7, so that five deviations either way are a chance of one in a million, for seeds that are fixed anyway.
+    /// Pearson's chi-square over 1,000 cells with 100 keys expected in each: the statistic has mean 999 and standard
+    /// deviation 44.7, so that five deviations either way are a chance of one in a million, for seeds that are fixed
+    /// anyway.
     #[test]
     fn random_keys_are_uniform_over_all_entries() {
         const CELLS: u64 = 1000;

@@ -1,9 +1,10 @@
 //! Text with places that every request fills anew: `uid=user.{n},ou=people`.
 //!
-//! Places are written as `{n}` (the key's number), `{part:50}` (of which of 50 parts it is, from 1), `{dn}` or `{attribute}` (of the entry that the key names), `{attribute:4}`
-//! (its first four characters), and `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first
-//! [marked](Places::mark): each place becomes one character of Unicode's private use area, so that filters and whole
-//! requests can be parsed and encoded with the places in them; [`Places::split`] finds them again in the octets.
+//! Places are written as `{n}` (the key's number), `{part:50}` (of which of 50 parts it is, from 1), `{dn}` or
+//! `{attribute}` (of the entry that the key names), `{attribute:4}` (its first four characters), and
+//! `{random:alphanumeric:11}` (also `numeric`, `hex`, `base64`). A text is first [marked](Places::mark): each place
+//! becomes one character of Unicode's private use area, so that filters and whole requests can be parsed and encoded
+//! with the places in them; [`Places::split`] finds them again in the octets.
 
 use crate::Seeded;
 
@@ -50,7 +51,8 @@ pub(crate) enum PatternError {
     TooMany,
 }
 
-/// The attributes of the data that patterns name, in lower case; a column's number is its position. `dn` is one of them.
+/// The attributes of the data that patterns name, in lower case; a column's number is its position. `dn` is one of
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnNames(pub(crate) Vec<String>);
 

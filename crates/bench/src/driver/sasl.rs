@@ -1,5 +1,5 @@
-//! The client's side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677), lean enough to be repeated thousands of times a
-//! second: a salted password is computed once for each salt.
+//! The client's side of CRAM-MD5 (RFC 2195) and SCRAM (RFC 5802, RFC 7677), lean enough to be repeated thousands of
+//! times a second: a salted password is computed once for each salt.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! One thread of the driver: an event loop over its share of the clients.
 //!
-//! A client has one connection for everything but binds, one for binds, or both, and as many slots as it may have requests
-//! outstanding. A slot takes an operation and a key, sends the operation's requests one after the other, checks what comes back
-//! and counts. In a closed loop it starts again at once; in an open loop it waits for the next intended start, and when it
-//! comes late the latency counts from the intended one all the same.
+//! A client has one connection for everything but binds, one for binds, or both, and as many slots as it may have
+//! requests outstanding. A slot takes an operation and a key, sends the operation's requests one after the other,
+//! checks what comes back and counts. In a closed loop it starts again at once; in an open loop it waits for the next
+//! intended start, and when it comes late the latency counts from the intended one all the same.
 
 mod answering;
 mod asking;

@@ -1,5 +1,5 @@
-//! Whether servers with the same data give the same answers: entries from all over the data are asked for by name, by every
-//! indexed attribute and by pieces of values, and the answers compared attribute by attribute.
+//! Whether servers with the same data give the same answers: entries from all over the data are asked for by name, by
+//! every indexed attribute and by pieces of values, and the answers compared attribute by attribute.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use ldap::{Controls, DerefAliases, Dn, FilterBuf, Request, ResultCode, Scope, Se
 use super::{Data, IndexKind, Passwords, PeerError, Setup};
 use crate::result::Comparison;
 
-/// Entries asked for at most; with more the result code alone is compared, for which of them come is the server's choice.
+/// Entries asked for at most; with more the result code alone is compared, for which of them come is the server's
+/// choice.
 const SIZE_LIMIT: u32 = 200;
 /// Differences described in a result.
 const EXAMPLES_MAX: usize = 20;
@@ -125,7 +126,8 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
         if name == "aci" {
             continue;
         }
-        // A password in clear is shown as each server stores it: OpenDJ puts {CLEAR} in front, and a hash is the same everywhere.
+        // A password in clear is shown as each server stores it: OpenDJ puts {CLEAR} in front, and a hash is the same
+        // everywhere.
         if name == "userpassword" && passwords == Passwords::Clear {
             continue;
         }
@@ -205,7 +207,8 @@ fn difference(one: &Answer, other: &Answer) -> Option<String> {
     None
 }
 
-/// 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return what was given; RFC 4512 section 3.3 allows both.
+/// 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return what was given; RFC 4512 section 3.3
+/// allows both.
 fn are_same(name: &str, one: Option<&Vec<Vec<u8>>>, other: Option<&Vec<Vec<u8>>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) if name == "objectclass" => {
@@ -249,7 +252,8 @@ mod tests {
         check(Answer { code: ResultCode::BUSY, ..one.clone() }, "busy instead of success");
     }
 
-    /// `pando bench peers` said that 63 of 64 answers differed: OpenDJ shows a clear password with its scheme, the others as it was given.
+    /// `pando bench peers` said that 63 of 64 answers differed: OpenDJ shows a clear password with its scheme, the
+    /// others as it was given.
     #[test]
     fn clear_passwords_are_each_server_s_own() {
         let answer = |password: &str, passwords: Passwords| {

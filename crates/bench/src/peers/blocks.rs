@@ -1,5 +1,5 @@
-//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: what we do not touch stays as the
-//! vendor wrote it.
+//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: what we do not
+//! touch stays as the vendor wrote it.
 
 use super::PeerError;
 use std::path::Path;

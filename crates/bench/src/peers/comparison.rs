@@ -1,12 +1,14 @@
 //! Servers beside each other in one run: loaded in turn, asked the same, and put under the same load in alternation.
 //!
-//! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without housekeeping that would
-//! cost the one that is measured. What the system takes back of their files meanwhile is read again before their turn. Each round goes through
-//! the servers in another order, so that none always has the place after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server goes through all
-//! rounds before the next is loaded, which is said.
+//! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without
+//! housekeeping that would cost the one that is measured. What the system takes back of their files meanwhile is read
+//! again before their turn. Each round goes through the servers in another order, so that none always has the place
+//! after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server
+//! goes through all rounds before the next is loaded, which is said.
 //!
-//! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that is given what an
-//! earlier one had measured ([`super::done`]) goes on where that ended. A server that ends in the middle is started again for the next workload.
+//! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that
+//! is given what an earlier one had measured ([`super::done`]) goes on where that ended. A server that ends in the
+//! middle is started again for the next workload.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +21,8 @@ use crate::workload::Workload;
 /// The name under which loads stand in a result.
 pub const BULK_LOAD: &str = "bulk-load";
 
-/// How long a server may be at work after its clients have gone: long enough for a collection of garbage, or for a checkpoint.
+/// How long a server may be at work after its clients have gone: long enough for a collection of garbage, or for a
+/// checkpoint.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 
 const LOAD_TITLE: &str = "Bulk load by the server's own loader";
@@ -40,8 +43,8 @@ pub struct Plan<'p> {
     pub rounds: u32,
     /// How long servers that compile what they run are warmed up after each start.
     pub java_warm_up: Duration,
-    /// One server goes through all rounds before the next is loaded, even if there is room for all: data of millions of entries then has
-    /// all of the memory for itself.
+    /// One server goes through all rounds before the next is loaded, even if there is room for all: data of millions of
+    /// entries then has all of the memory for itself.
     pub one_at_a_time: bool,
 }
 
@@ -84,8 +87,9 @@ struct Contestant {
     server: Option<Server>,
 }
 
-/// Compares, and appends to the result what comes out: a load for every server, its workloads, and the comparison of answers. A server that fails
-/// stays in the result with the reason, and the others go on. What stands in the result already is not measured again.
+/// Compares, and appends to the result what comes out: a load for every server, its workloads, and the comparison of
+/// answers. A server that fails stays in the result with the reason, and the others go on. What stands in the result
+/// already is not measured again.
 ///
 /// # Errors
 /// When the disk is too small for any of them.
@@ -156,7 +160,8 @@ impl Run<'_> {
         contestants.into_iter().for_each(|contestant| self.end(contestant));
     }
 
-    /// A server that an earlier run is through with is not loaded again, and its answers are not compared with those of this run.
+    /// A server that an earlier run is through with is not loaded again, and its answers are not compared with those of
+    /// this run.
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
             if done::is_product_done(self.result, measure.workloads(), *product, self.plan.rounds) {
@@ -176,8 +181,8 @@ impl Run<'_> {
         }
     }
 
-    /// A server with its data, that was asked the questions, is warm and held. One that fails is in the result with the reason, for its
-    /// load and for every workload.
+    /// A server with its data, that was asked the questions, is warm and held. One that fails is in the result with the
+    /// reason, for its load and for every workload.
     fn prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Option<Contestant> {
         match self.try_prepare(product, measure) {
             Ok(contestant) => Some(contestant),

@@ -1,7 +1,8 @@
-//! The data of a comparison: generated once, as a file that every server's own loader reads, and on the disk before the first does.
+//! The data of a comparison: generated once, as a file that every server's own loader reads, and on the disk before the
+//! first does.
 //!
-//! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every server
-//! verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
+//! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every
+//! server verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -103,7 +104,8 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system writes the file out while a loader is measured, and the more of it the longer that takes.
+        // Otherwise the system writes the file out while a loader is measured, and the more of it the longer that
+        // takes.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
@@ -197,7 +199,8 @@ impl<W: Write> Filter<W> {
             Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),
             Passwords::Clear => Ok(None),
             Passwords::Slow => {
-                // Milliseconds each: people with the same password share a few of them, which costs a server that verifies just as much.
+                // Milliseconds each: people with the same password share a few of them, which costs a server that
+                // verifies just as much.
                 let made = self.slow.entry(clear.to_vec()).or_default();
                 if made.len() < SLOW_SALTS {
                     // crypt(3) takes 16 characters of salt, which twelve octets become.

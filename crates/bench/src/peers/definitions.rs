@@ -1,7 +1,8 @@
-//! Schema that a data set needs, from OpenLDAP's form into that of the servers that read it as values of a schema entry.
+//! Schema that a data set needs, from OpenLDAP's form into that of the servers that read it as values of a schema
+//! entry.
 
-/// `attributetype ( ... )` and `objectclass ( ... )` as lines `attributeTypes: ( ... )` and `objectClasses: ( ... )`, attribute types first;
-/// comments left out, each definition on one line.
+/// `attributetype ( ... )` and `objectclass ( ... )` as lines `attributeTypes: ( ... )` and `objectClasses: ( ... )`,
+/// attribute types first; comments left out, each definition on one line.
 pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     let mut values: Vec<(&'static str, String)> = Vec::new();
     for line in schema.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {

@@ -6,7 +6,8 @@ use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Takes out what is to be tried again: everything that did not come to its end. The null responder is measured at the end of a run.
+/// Takes out what is to be tried again: everything that did not come to its end. The null responder is measured at the
+/// end of a run.
 pub fn forget_failed(result: &mut RunResult) {
     result.workloads.retain(|measured| measured.complete);
     result.limits.clear();
@@ -28,7 +29,8 @@ pub fn is_group_done(result: &RunResult, group: &Group, products: &[Product], ro
     products.iter().all(|product| is_product_done(result, &group.workloads, *product, rounds))
 }
 
-/// Whether there is nothing left to do of these workloads on a product. Without workloads there is: it is to be loaded and asked.
+/// Whether there is nothing left to do of these workloads on a product. Without workloads there is: it is to be loaded
+/// and asked.
 pub(super) fn is_product_done(
     result: &RunResult,
     workloads: &[Workload],

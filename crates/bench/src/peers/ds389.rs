@@ -3,16 +3,19 @@
 //! Its own `dscreate` sets up instances in the system's folders; we fill in the template that the package brings for it
 //! (`template-dse.ldif`), so everything stays in the folder given.
 //!
-//! Settings and where they come from (Red Hat Directory Server, Configuration and schema reference, and its guide to performance tuning, which
-//! are 389 DS's documentation too):
-//! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends; of the memory that is free at the start.
+//! Settings and where they come from (Red Hat Directory Server, Configuration and schema reference, and its guide to
+//! performance tuning, which are 389 DS's documentation too):
+//! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends; of the
+//!   memory that is free at the start.
 //! - `nsslapd-import-cache-autosize -1`: the default, half of the free memory for `ldif2db`.
 //! - `nsslapd-threadnumber -1`: the default, autotuned to the machine.
 //! - `nsslapd-db-durable-transaction on`: the default; every transaction is synced.
-//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; with it a bind rewrites no password either
-//!   (`nsslapd-enable-upgrade-hash`).
-//! - Access, security and audit log off: none of the servers here logs its operations, unless a workload is about that (access log).
-//! - Indexes: the template's default indexes go, but for those that the server needs for itself; those of the comparison come.
+//! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server hashes longer than another; with it a bind
+//!   rewrites no password either (`nsslapd-enable-upgrade-hash`).
+//! - Access, security and audit log off: none of the servers here logs its operations, unless a workload is about that
+//!   (access log).
+//! - Indexes: the template's default indexes go, but for those that the server needs for itself; those of the
+//!   comparison come.
 //! - Anonymous may read, userPassword excepted, by an access control item in the root of the tree.
 
 use std::path::{Path, PathBuf};
@@ -267,10 +270,10 @@ fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
     );
 }
 
-/// The entry cache as its loader sees it, a tenth of the memory: about what autotuning gives a server. `dscreate` starts each new server
-/// once, and autotuning writes the size down; a loader that runs before any start sees the least size there is, 512,000 octets, from which it also
-/// takes the length of the queue between its threads, and then spends nearly all its time asleep (270 entries a second here).
-/// A server that starts overwrites it.
+/// The entry cache as its loader sees it, a tenth of the memory: about what autotuning gives a server. `dscreate`
+/// starts each new server once, and autotuning writes the size down; a loader that runs before any start sees the least
+/// size there is, 512,000 octets, from which it also takes the length of the queue between its threads, and then spends
+/// nearly all its time asleep (270 entries a second here). A server that starts overwrites it.
 fn entry_cache_bytes(setup: &Setup) -> u64 {
     (setup.memory_bytes / 10).max(1 << 28)
 }

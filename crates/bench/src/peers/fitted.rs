@@ -1,5 +1,6 @@
-//! A workload made to fit what there is: the files that a process may open, the time of the run, and what a server can do.
-//! Whatever is changed stands in the notes of the result; what would be something else than the workload says is not measured.
+//! A workload made to fit what there is: the files that a process may open, the time of the run, and what a server can
+//! do. Whatever is changed stands in the notes of the result; what would be something else than the workload says is
+//! not measured.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
-/// Open files that are left to a server besides connections: its data, its logs, a Java machine's archives, and what 389 DS keeps back.
+/// Open files that are left to a server besides connections: its data, its logs, a Java machine's archives, and what
+/// 389 DS keeps back.
 const OTHER_FILES: u64 = 1_000;
 /// Own entries that are too many to be added before a short run.
 const OWN_ENTRIES_MIN: u64 = 1_000;
@@ -115,7 +117,8 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     asked(one) == asked(other)
 }
 
-/// Entries that are only there to be deleted: as many as a run of this length needs, in proportion to what the workload says.
+/// Entries that are only there to be deleted: as many as a run of this length needs, in proportion to what the workload
+/// says.
 fn fit_own_entries(fitted: &mut Fitted) {
     let workload = &mut fitted.workload;
     let planned = workload.duration_seconds as f64;
@@ -128,8 +131,9 @@ fn fit_own_entries(fitted: &mut Fitted) {
     workload.own_entries = own;
 }
 
-/// slapd, 389 DS and OpenDJ compare userPassword octet by octet (octetStringMatch, RFC 4519 section 2.41), so that a hashed one equals nothing
-/// that anybody asserts; Pando, like the server of the document that asks for such compares, verifies the password.
+/// slapd, 389 DS and OpenDJ compare userPassword octet by octet (octetStringMatch, RFC 4519 section 2.41), so that a
+/// hashed one equals nothing that anybody asserts; Pando, like the server of the document that asks for such compares,
+/// verifies the password.
 fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;

@@ -43,8 +43,8 @@ impl Product {
         }
     }
 
-    /// Room that it takes on the disk while it loads and afterwards, temporary files included, for each octet of LDIF; measured with the
-    /// 19 attributes of `people` and nine indexes, and rounded up.
+    /// Room that it takes on the disk while it loads and afterwards, temporary files included, for each octet of LDIF;
+    /// measured with the 19 attributes of `people` and nine indexes, and rounded up.
     fn disk_per_ldif(self) -> u64 {
         match self {
             Product::Pando | Product::OpenDj => 4,
@@ -121,7 +121,8 @@ pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, Pe
     }
 }
 
-/// Lets a server write its data as LDIF beside its folder, and removes that again. `None` for one without a tool for it.
+/// Lets a server write its data as LDIF beside its folder, and removes that again. `None` for one without a tool for
+/// it.
 ///
 /// # Errors
 /// When the tool fails.

@@ -1,18 +1,22 @@
 //! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
 //!
-//! An instance is a copy of the pristine folder that `./dev peers` makes, set up by OpenDJ's own `setup`. What `setup` cannot be told is then set in
-//! `config/config.ldif` and `config/java.properties`, with the server stopped.
+//! An instance is a copy of the pristine folder that `./dev peers` makes, set up by OpenDJ's own `setup`. What `setup`
+//! cannot be told is then set in `config/config.ldif` and `config/java.properties`, with the server stopped.
 //!
-//! Settings and where they come from (OpenDJ Administration Guide, chapter on tuning servers for performance; configuration reference):
-//! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a comparison fit in at a time. G1 is named
-//!   because a JVM that sees one core would take the serial collector, which the guide advises against for servers.
+//! Settings and where they come from (OpenDJ Administration Guide, chapter on tuning servers for performance;
+//! configuration reference):
+//! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a
+//!   comparison fit in at a time. G1 is named because a JVM that sees one core would take the serial collector, which
+//!   the guide advises against for servers.
 //! - `db-cache-percent 60`: the guide's default of 50 is for heaps up to 2 GiB, with larger ones more may be given.
-//! - `db-txn-write-no-sync false`: every transaction is synced. The default is true, which leaves up to a second of answered changes to the
-//!   operating system; every server here syncs before it answers.
-//! - Both access loggers off: none of the servers here logs its operations, unless a workload is about that (the file-based one).
+//! - `db-txn-write-no-sync false`: every transaction is synced. The default is true, which leaves up to a second of
+//!   answered changes to the operating system; every server here syncs before it answers.
+//! - Both access loggers off: none of the servers here logs its operations, unless a workload is about that (the
+//!   file-based one).
 //! - Salted SHA-1 is the default scheme and named here.
 //! - No size, time and look-through limits, as for every server here.
-//! - Indexes: the default ones go, but for those that the server needs for itself; those of the comparison come. Default index entry limit.
+//! - Indexes: the default ones go, but for those that the server needs for itself; those of the comparison come.
+//!   Default index entry limit.
 //! - `import-ldif` offline, with half of the memory as its heap: the guide says to give it as much as possible.
 
 use std::path::{Path, PathBuf};

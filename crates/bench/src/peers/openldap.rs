@@ -2,18 +2,20 @@
 //!
 //! Settings, and where they come from (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
-//! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): eight times the LDIF, at
-//!   least 8 GiB. Small entries take 3.5 times their LDIF, and pages that changes set free come on top.
+//! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): eight times
+//!   the LDIF, at least 8 GiB. Small entries take 3.5 times their LDIF, and pages that changes set free come on top.
 //! - `threads 16`: the default, and what Symas's article on threads finds best on machines of few cores.
-//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass: slapd looks for referrals by it in every
-//!   search of a subtree, and would read every entry.
-//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability up. Every commit is
-//!   synced.
-//! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a file).
+//! - `index`: those of the comparison, with the default slots (`idlexp 16`), and always objectClass: slapd looks for
+//!   referrals by it in every search of a subtree, and would read every entry.
+//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would give durability
+//!   up. Every commit is synced.
+//! - `loglevel 0`: none of the servers here logs its operations, unless a workload is about that (`-d stats`, into a
+//!   file).
 //! - No limits of size and time, as for every server here.
 //! - `password-hash {SSHA}`: the default, named for what the load adds in clear.
-//! - Where passwords are clear, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and `authz-regexp` for users that are named by
-//!   their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the mechanisms in libsasl2-modules.
+//! - Where passwords are clear, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and `authz-regexp`
+//!   for users that are named by their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the
+//!   mechanisms in libsasl2-modules.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
 
 use std::path::{Path, PathBuf};
@@ -159,8 +161,8 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
     text
 }
 
-/// Who a SASL bind as `dn:NAME` is: slapd writes that as `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. A rule for each number of RDNs, the
-/// largest first, because a smaller one fits larger names too.
+/// Who a SASL bind as `dn:NAME` is: slapd writes that as `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. A rule for each
+/// number of RDNs, the largest first, because a smaller one fits larger names too.
 fn sasl_users() -> String {
     let rule = |rdns: usize| {
         let pattern = vec!["([^,]+).3D([^,]+)"; rdns].join(".2C");

@@ -1,8 +1,10 @@
 //! Pando, as an external program like the others: everything goes through its command line and its files.
 //!
-//! Its settings are its defaults, which sync every change before it is answered; what is set, by `pando apply`, is what the others are given too:
+//! Its settings are its defaults, which sync every change before it is answered; what is set, by `pando apply`, is what
+//! the others are given too:
 //! - `password_scheme` ssha, so that no server hashes longer than another.
-//! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always indexed and not named.
+//! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always
+//!   indexed and not named.
 //! - Anonymous may read, userPassword excepted; no limits.
 
 use std::path::{Path, PathBuf};
@@ -54,8 +56,8 @@ impl Pando {
 
     fn apply(&self) -> Result<(), PeerError> {
         let file = self.folder.join("settings.toml");
-        // What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the setup does not
-        // state. So `plan` is asked first, and what it calls always indexed is left out.
+        // What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the
+        // setup does not state. So `plan` is asked first, and what it calls always indexed is left out.
         write_file(&file, &settings(&self.setup, &[]))?;
         let (_, said) = process::output(self.command(&["plan"]).arg(&file))?;
         write_file(&file, &settings(&self.setup, &always_indexed(&said, &settings(&self.setup, &[]))))?;
@@ -135,7 +137,8 @@ fn settings(setup: &Setup, without: &[String]) -> String {
     text
 }
 
-/// The attributes of the lines that `plan` complains of in such words: `settings.toml:12: objectClass is always indexed`.
+/// The attributes of the lines that `plan` complains of in such words: `settings.toml:12: objectClass is always
+/// indexed`.
 fn always_indexed(said: &str, file: &str) -> Vec<String> {
     let complaints = said.lines().filter(|line| line.contains("always indexed"));
     let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));

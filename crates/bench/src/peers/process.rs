@@ -1,7 +1,7 @@
 //! Other programs: run to their end with their cost measured, or started as servers and stopped.
 //!
-//! CPU time is the kernel's count for the process and all children it waited for, read when it has ended and before it is reaped, so nothing
-//! is lost; memory is sampled over the process and everything below it.
+//! CPU time is the kernel's count for the process and all children it waited for, read when it has ended and before it
+//! is reaped, so nothing is lost; memory is sampled over the process and everything below it.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
@@ -48,7 +48,8 @@ pub struct Cost {
 /// How long a tool may take that handles no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// How long a tool may take that reads or writes all data: at half a megabyte a second, the slowest loader here on a busy machine, there is time for two such files.
+/// How long a tool may take that reads or writes all data: at half a megabyte a second, the slowest loader here on a
+/// busy machine, there is time for two such files.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
@@ -177,8 +178,9 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     sum
 }
 
-/// Reads all files of a folder once, and returns how many bytes that were. Some systems take back what nobody asked for in half a minute (DAMON's proactive reclaim),
-/// and with it the data of a server that is held: its next workload would begin at the disk. What cannot be read is the server's to say.
+/// Reads all files of a folder once, and returns how many bytes that were. Some systems take back what nobody asked for
+/// in half a minute (DAMON's proactive reclaim), and with it the data of a server that is held: its next workload would
+/// begin at the disk. What cannot be read is the server's to say.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -300,7 +302,8 @@ impl Server {
         Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
     }
 
-    /// Waits until it has nothing to do: searches whose client has gone may go on for long. Whether that came within the time.
+    /// Waits until it has nothing to do: searches whose client has gone may go on for long. Whether that came within
+    /// the time.
     pub fn settles_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let used = || cpu::process_time(self.id()).unwrap_or_default();
@@ -350,8 +353,8 @@ fn answers(address: SocketAddr) -> bool {
     reply.is_ok_and(|reply| reply.outcome.is_success())
 }
 
-/// Starts a program whose output goes to `log`, on the cores given or on all, that ends with the thread that starts it: a server that is held
-/// would outlive Ctrl-C otherwise.
+/// Starts a program whose output goes to `log`, on the cores given or on all, that ends with the thread that starts it:
+/// a server that is held would outlive Ctrl-C otherwise.
 fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
     let program = PathBuf::from(command.get_program());
     if program.is_absolute() && !program.exists() {

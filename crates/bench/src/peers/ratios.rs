@@ -25,8 +25,8 @@ pub struct Medians {
     pub unsupported: Option<String>,
 }
 
-/// The medians of every server in every workload. Workloads and, in each of them, servers are in the order of their first
-/// appearance in the whole run: rounds begin with another server each.
+/// The medians of every server in every workload. Workloads and, in each of them, servers are in the order of their
+/// first appearance in the whole run: rounds begin with another server each.
 pub fn medians(all: &[WorkloadResult]) -> Vec<Medians> {
     let servers = in_order(all.iter().map(|result| result.server.product.as_str()));
     let workloads = in_order(all.iter().map(|result| result.workload.as_str()));
@@ -83,7 +83,8 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The first server's medians of each workload divided by those of each other one; none where the first was not measured.
+/// The first server's medians of each workload divided by those of each other one; none where the first was not
+/// measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     let reference = medians.first().map(|first| first.server.as_str()).unwrap_or_default();

@@ -90,8 +90,9 @@ pub struct Grouped {
     pub left_out: Vec<(Workload, String)>,
 }
 
-/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides. A workload that asks no index anything
-/// and says nothing about them joins a group that has some: loading anew for it would show the same.
+/// Sorts workloads into groups. `entries` replaces what the workloads say; `more` are indexes besides. A workload that
+/// asks no index anything and says nothing about them joins a group that has some: loading anew for it would show the
+/// same.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
     let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);
@@ -117,7 +118,8 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
     Grouped { groups, left_out }
 }
 
-/// Groups of nothing but reads join one that has the same data, their indexes and more: an index that no filter asks costs a read nothing.
+/// Groups of nothing but reads join one that has the same data, their indexes and more: an index that no filter asks
+/// costs a read nothing.
 fn joined(mut groups: Vec<Group>) -> Vec<Group> {
     let mut number = 0;
     while number < groups.len() {

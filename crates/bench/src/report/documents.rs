@@ -1,7 +1,7 @@
 //! The documents' tables, in their own layout, with what was measured here beside or below their figures.
 //!
-//! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every table names;
-//! no ratio is made of them.
+//! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every
+//! table names; no ratio is made of them.
 
 use super::groups::{Groups, Row};
 use super::text;

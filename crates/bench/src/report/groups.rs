@@ -1,4 +1,5 @@
-//! Results sorted for comparison: what ran the same workload under the same load belongs together, whichever file it is in.
+//! Results sorted for comparison: what ran the same workload under the same load belongs together, whichever file it is
+//! in.
 
 use super::text;
 use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
@@ -73,8 +74,8 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Sorts the results of all runs. `reference` is the beginning of the name of the server that others are compared with; without
-    /// it that is the first.
+    /// Sorts the results of all runs. `reference` is the beginning of the name of the server that others are compared
+    /// with; without it that is the first.
     pub(crate) fn new(runs: &'a [RunResult], reference: Option<&str>) -> Groups<'a> {
         let results = || runs.iter().flat_map(|run| &run.workloads);
         let mut servers: Vec<Server<'a>> = Vec::new();

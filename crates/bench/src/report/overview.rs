@@ -1,4 +1,5 @@
-//! All workloads in one table, servers side by side: what a reader of seventy workloads looks at first. On the page, and as Markdown.
+//! All workloads in one table, servers side by side: what a reader of seventy workloads looks at first. On the page,
+//! and as Markdown.
 
 use std::io::{self, Write};
 

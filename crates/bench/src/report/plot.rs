@@ -1,7 +1,7 @@
 //! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables.
 //!
-//! plotters draws with fixed colours and whole numbers. So plots are drawn in colours that stand for roles ([`Paint`]), which the
-//! finished SVG's text has replaced by variables, and [`SCALE`] times as large as they are shown.
+//! plotters draws with fixed colours and whole numbers. So plots are drawn in colours that stand for roles ([`Paint`]),
+//! which the finished SVG's text has replaced by variables, and [`SCALE`] times as large as they are shown.
 
 use super::axis::Axis;
 use plotters::prelude::*;

@@ -116,7 +116,8 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// What is wrong several times in the same words, as with every data set that a server could not be given, is said once.
+/// What is wrong several times in the same words, as with every data set that a server could not be given, is said
+/// once.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

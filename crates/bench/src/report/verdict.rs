@@ -26,8 +26,8 @@ pub(crate) struct Verdict {
     cpu: Option<String>,
 }
 
-/// How many times as fast `reference` is as `other`; `None` when that cannot be said: nothing measured, or under an open loop, which
-/// both follow.
+/// How many times as fast `reference` is as `other`; `None` when that cannot be said: nothing measured, or under an
+/// open loop, which both follow.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)

@@ -104,7 +104,8 @@ pub fn now_text() -> String {
     now.format(&Rfc3339).unwrap_or_default()
 }
 
-/// A moment ahead of now, to the millisecond: seconds of a run are looked up by it in what else was seen of the machine.
+/// A moment ahead of now, to the millisecond: seconds of a run are looked up by it in what else was seen of the
+/// machine.
 pub(crate) fn moment_text(ahead: Duration) -> String {
     let moment = OffsetDateTime::now_utc() + ahead;
     let moment = moment.replace_millisecond(moment.millisecond()).unwrap_or(OffsetDateTime::UNIX_EPOCH);

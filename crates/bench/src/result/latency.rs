@@ -20,9 +20,9 @@ const PLAIN_BYTES_MAX: u64 = 1 << 18;
 /// Octets of the head of a histogram: cookie, length, offset, digits, lowest, highest, ratio.
 const HEAD_BYTES: usize = 40;
 
-/// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`] digits.
-/// All have these bounds, so that they add up exactly. As JSON: the histogram (V2, compressed, base64), which is what is read
-/// again, and its usual percentiles for human readers.
+/// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
+/// digits. All have these bounds, so that they add up exactly. As JSON: the histogram (V2, compressed, base64), which
+/// is what is read again, and its usual percentiles for human readers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency(Histogram<u64>);
 
@@ -119,8 +119,8 @@ impl Latency {
     }
 }
 
-/// Undoes the compression, in bounded memory. The length in the head is checked as well, because the reader of the plain form
-/// allocates what it announces.
+/// Undoes the compression, in bounded memory. The length in the head is checked as well, because the reader of the
+/// plain form allocates what it announces.
 fn inflate(bytes: &[u8]) -> Option<Vec<u8>> {
     let (_cookie_and_length, compressed) = bytes.split_at_checked(8)?;
     let mut plain = Vec::new();

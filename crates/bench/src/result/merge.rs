@@ -76,9 +76,9 @@ impl Second {
 }
 
 impl WorkloadResult {
-    /// Adds what another load machine measured of the same workload in the same run. Counts and histograms add up exactly; seconds
-    /// are those since measuring began, which all load machines do together. Who merges compares the machines' clocks, fills in
-    /// `agents`, and the server's cost if it is its own to know.
+    /// Adds what another load machine measured of the same workload in the same run. Counts and histograms add up
+    /// exactly; seconds are those since measuring began, which all load machines do together. Who merges compares the
+    /// machines' clocks, fills in `agents`, and the server's cost if it is its own to know.
     ///
     /// # Errors
     /// When they are of different workloads, or seconds cannot be merged.

@@ -176,10 +176,12 @@ pub struct Second {
     /// Written to the disk by the server in this second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
-    /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other machines, all processors together.
+    /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other
+    /// machines, all processors together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cpu_micros: Option<u64>,
-    /// This second's latencies: there between load machine and coordinator, so that percentiles merge, and where they were asked for.
+    /// This second's latencies: there between load machine and coordinator, so that percentiles merge, and where they
+    /// were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }

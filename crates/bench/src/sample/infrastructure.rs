@@ -4,7 +4,8 @@ use super::{Builder, Sample, SampleEntry, password_value};
 use crate::Seeded;
 
 impl Sample {
-    /// RDNs that need care (RFC 4514 section 2.4): several values, commas, a plus sign, a leading `#`, a space at the end.
+    /// RDNs that need care (RFC 4514 section 2.4): several values, commas, a plus sign, a leading `#`, a space at the
+    /// end.
     pub(super) fn contractors(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
         const CONTRACTORS: &[(&str, &str, &str)] = &[
             ("Smith, John", "Smith", "700001"),
@@ -68,7 +69,8 @@ impl Sample {
         SERVICES.iter().map(entry).collect()
     }
 
-    /// One alias of an entry and one of a subtree. The class has no naming attribute of its own, hence extensibleObject.
+    /// One alias of an entry and one of a subtree. The class has no naming attribute of its own, hence
+    /// extensibleObject.
     pub(super) fn aliases(&self) -> Vec<SampleEntry> {
         let alias = |rdn: (&str, &str), target: String| {
             let dn = format!("{}={},ou=aliases,{}", rdn.0, rdn.1, self.suffix);

@@ -1,7 +1,7 @@
 //! An X.509 attribute certificate (RFC 5755 section 4.1), as the prescriptions of a health service were stored.
 //!
-//! The structure is complete DER. The signature is random octets of the length of an RSA one: whoever verifies it will see
-//! that nobody signed it, and no directory server verifies any.
+//! The structure is complete DER. The signature is random octets of the length of an RSA one: whoever verifies it will
+//! see that nobody signed it, and no directory server verifies any.
 
 use ber::{Tag, Writer};
 

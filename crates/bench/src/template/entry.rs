@@ -1,7 +1,7 @@
 //! Generates entries, each by itself: nothing in an entry depends on another having been generated before.
 //!
-//! Every line of every entry draws from a random stream of its own, which follows from the seed, the entry's number and the
-//! line's. So the DN of an entry can be had without the rest of it, and comes out the same.
+//! Every line of every entry draws from a random stream of its own, which follows from the seed, the entry's number and
+//! the line's. So the DN of an entry can be had without the rest of it, and comes out the same.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -277,7 +277,8 @@ impl<'p> Entry<'p> {
             Part::Rdn => out.extend_from_slice(&self.dn.as_bytes()[..self.rdn_len]),
             Part::ParentDn { has_underscores } => put_dn(&self.parent_dn, None, *has_underscores, out),
             Part::AttributeCertificate => certificate::put_attribute_certificate(step.index, seeded, out),
-            // Members are written where the line is; names of others are made where there is another entry to make them with.
+            // Members are written where the line is; names of others are made where there is another entry to make them
+            // with.
             Part::Members(_) | Part::DnOf(_) => return false,
         }
         true
@@ -341,7 +342,8 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     }
 }
 
-/// The given name or surname of an entry. No two entries have the same two, as far as the number behind the surname reaches.
+/// The given name or surname of an entry. No two entries have the same two, as far as the number behind the surname
+/// reaches.
 fn put_name(is_first: bool, base: u64, index: u64, out: &mut Vec<u8>) {
     // A step without a common divisor visits all pairs, in what looks like no order.
     static STEP: LazyLock<u64> = LazyLock::new(|| {

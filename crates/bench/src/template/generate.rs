@@ -1,8 +1,8 @@
 //! The whole document, by as many threads as are asked for, in order and never in memory.
 //!
 //! The document is cut into pieces: a range of entries, or, of an entry with more members than [`MEMBERS_PER_PIECE`], a
-//! range of its members. Threads take pieces in turn and hand them in numbered; one thread writes them in order. A thread that is far
-//! ahead waits, so at most [`PIECES_AHEAD_MAX`] pieces are held.
+//! range of its members. Threads take pieces in turn and hand them in numbered; one thread writes them in order. A
+//! thread that is far ahead waits, so at most [`PIECES_AHEAD_MAX`] pieces are held.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

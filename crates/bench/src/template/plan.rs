@@ -1,8 +1,8 @@
 //! Which entries there are, in which order, and where each is: answered without generating any of them.
 //!
-//! Branches and templates become nodes of a small graph. As counts are fixed, the number of entries of each node below each other
-//! node is too, so that the n-th entry of the document, or the n-th entry of one template, is found by a few divisions. That
-//! is what lets threads work on any part of the document, and groups name members without keeping them.
+//! Branches and templates become nodes of a small graph. As counts are fixed, the number of entries of each node below
+//! each other node is too, so that the n-th entry of the document, or the n-th entry of one template, is found by a few
+//! divisions. That is what lets threads work on any part of the document, and groups name members without keeping them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -168,7 +168,8 @@ impl Plan {
         }
     }
 
-    /// The members of one of the groups of a node: a range of ordinals of the target. All groups together have each once.
+    /// The members of one of the groups of a node: a range of ordinals of the target. All groups together have each
+    /// once.
     pub(super) fn members(&self, group: Step, target: usize) -> std::ops::Range<u64> {
         let (members, groups) = (u128::from(self.count(target)), u128::from(self.count(group.node)).max(1));
         let start = |ordinal: u64| (u128::from(ordinal) * members / groups) as u64;

@@ -56,8 +56,8 @@ impl Alphabet {
     }
 }
 
-/// Appends base64 text of `count` characters that decodes: rounded up to whole groups by `=`, where a single character over
-/// becomes two.
+/// Appends base64 text of `count` characters that decodes: rounded up to whole groups by `=`, where a single character
+/// over becomes two.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     let alphabet = Alphabet::base64();
     let (characters, unused_bits, padding) = match count % 4 {

@@ -214,7 +214,8 @@ pub struct Operation {
     /// A search comes in pages of so many entries (RFC 2696): all of them, one after the other, each an operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
-    /// The entry that is bound as, compared with, added, changed or deleted; of a search, the one that must be among its results.
+    /// The entry that is bound as, compared with, added, changed or deleted; of a search, the one that must be among
+    /// its results.
     #[serde(default)]
     pub dn: Option<Text>,
     /// Entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
@@ -553,8 +554,8 @@ impl Workload {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
     }
 
-    /// Whether it does nothing but use up entries that were added before. It comes to its end by itself then, and a warm-up would leave less of it to be
-    /// measured, or nothing.
+    /// Whether it does nothing but use up entries that were added before. It comes to its end by itself then, and a
+    /// warm-up would leave less of it to be measured, or nothing.
     pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)

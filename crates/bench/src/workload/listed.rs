@@ -1,8 +1,8 @@
 //! Searches from a list or an access log, instead of ones made from keys.
 //!
-//! A list has one search a line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is Pando's operation log
-//! (`--log-operations`) or slapd's (loglevel stats); of its operations only searches say enough to be sent again, the others are
-//! counted and left out.
+//! A list has one search a line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is Pando's
+//! operation log (`--log-operations`) or slapd's (loglevel stats); of its operations only searches say enough to be
+//! sent again, the others are counted and left out.
 
 use std::collections::HashMap;
 

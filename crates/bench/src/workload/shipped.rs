@@ -1,5 +1,5 @@
-//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and those of our own
-//! people.
+//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and those of our
+//! own people.
 
 use super::Workload;
 

@@ -9,18 +9,21 @@ use schema::{NORMALISATION_VERSION, Schema};
 use store::{Read, Store, StoreError};
 
 use super::{Directory, SERVER_NUMBER, Stamp, Writer};
-use crate::apply::apply;
 use crate::catalog::{self, Catalog, META_FORMAT};
-use crate::csn::Csn;
-use crate::names_clock::NamesClock;
-use crate::record::{Change, Record};
-use crate::rows::{MAPS, META};
-use crate::schema_times::SchemaTimes;
-use crate::search::PageKey;
+use crate::model::csn::Csn;
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Record};
+use crate::model::rows::{MAPS, META};
+use crate::model::schema_times::SchemaTimes;
+use crate::read::search::PageKey;
+use crate::settings::DirectorySettings;
+use crate::settings::NodeSettings;
+use crate::settings::Settings;
 use crate::settings::{self, SettingsError};
 use crate::tree::State;
-use crate::virtual_entries::MonitorSource;
-use crate::{DirectorySettings, NodeSettings, OperationError, Settings};
+use crate::tree::names_clock::NamesClock;
+use crate::tree::virtual_entries::MonitorSource;
+use crate::write::apply::apply;
 
 /// Version of the rows. Another one is refused at open.
 const ROW_FORMAT_VERSION: u32 = 2;

@@ -7,11 +7,12 @@ use store::{StoreError, View};
 
 use super::{Directory, OpenError};
 use crate::catalog::{self, Catalog};
-use crate::known_names::KnownNames;
-use crate::name_cache::NameCache;
-use crate::rows::{MAPS, META};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{MAPS, META};
+use crate::settings::Settings;
 use crate::tree::State;
-use crate::{OperationError, Settings};
+use crate::tree::known_names::KnownNames;
+use crate::tree::name_cache::NameCache;
 
 /// The directory at one position of the log.
 pub struct Snapshot {
@@ -36,8 +37,8 @@ impl Snapshot {
         if self.view.version() != version {
             self.names.get_mut().moved(settled, self.directory.names_clock.begun());
         }
-        // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of indexes
-        // it may know too much: one that it says is complete may be so only in a later view.
+        // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of
+        // indexes it may know too much: one that it says is complete may be so only in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {
@@ -53,8 +54,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for (see [`View::remember_rows`]) and, a sixteenth of them,
-    /// which entries DNs name.
+    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for (see [`View::remember_rows`])
+    /// and, a sixteenth of them, which entries DNs name.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
         self.names.get_mut().known = KnownNames::new(names_bytes_max);

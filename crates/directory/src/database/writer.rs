@@ -11,20 +11,23 @@ use store::{Batch, StoreError};
 
 use super::{Directory, SERVER_NUMBER};
 use crate::access::Requester;
-use crate::allocations::Allocations;
-use crate::apply::apply;
-use crate::attribute_index::maintenance::{self, IndexProgress, SliceBudget};
-use crate::attribute_index::{IndexKinds, check_kinds};
 use crate::catalog::{self, AttributeAllocation, Catalog};
-use crate::controls::RequestControls;
-use crate::csn::Csn;
-use crate::decide::decide;
-use crate::limits::LOG_TRIM_SLICE;
-use crate::names_clock::changes_names;
-use crate::record::{Change, Record};
+use crate::index::maintenance::{self, IndexProgress, SliceBudget};
+use crate::index::{IndexKinds, check_kinds};
+use crate::model::allocations::Allocations;
+use crate::model::csn::Csn;
+use crate::model::limits::LOG_TRIM_SLICE;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::model::record::{Change, Record};
+use crate::read::controls::RequestControls;
+use crate::settings::DirectorySettings;
+use crate::settings::Settings;
 use crate::settings::{self, Difference, SettingsError, SettingsRecord, change_entries};
 use crate::tree::State;
-use crate::{DirectorySettings, OperationError, Outcome, Settings};
+use crate::tree::names_clock::changes_names;
+use crate::write::apply::apply;
+use crate::write::decide::decide;
 
 /// What the clock and the random source gave to one operation.
 #[derive(Clone, Debug, Default)]
@@ -81,14 +84,16 @@ impl Writer {
 
     /// Begins a batch of plain rows, for repairs: no record is made of it.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
-        // Which rows these will be, and when they are there, is not known here: nothing that is remembered outlives a commit any more.
+        // Which rows these will be, and when they are there, is not known here: nothing that is remembered outlives a
+        // commit any more.
         self.directory.names_clock.begin();
         Ok(self.store.begin()?)
     }
 
-    /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index. Durable
-    /// when it returns, and followed by every change from then on. Rows of the entries that exist are made (or removed) by
-    /// [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if nothing is new.
+    /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index.
+    /// Durable when it returns, and followed by every change from then on. Rows of the entries that exist are made (or
+    /// removed) by [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if
+    /// nothing is new.
     ///
     /// # Errors
     /// The schema does not know the type, the type cannot have such an index, or the store failed.
@@ -181,7 +186,7 @@ pub struct WriteBatch<'w> {
     settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
-    /// Whether the [`NamesClock`](crate::names_clock::NamesClock) is to be told of the commit.
+    /// Whether the [`NamesClock`](crate::tree::names_clock::NamesClock) is to be told of the commit.
     changes_names: bool,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
     failure: Option<BatchFailure>,

@@ -22,8 +22,8 @@ const SECRET: &[&str] = &[
     "{PBKDF2-SHA1}10000$eDNrBeqi7g9XoRuXxPiz3g$wT/TH2nVWUdR4hm0LJ8miWLefVY",
     "{PBKDF2-SHA256}10000$h/jVU6Ly2z3vPkRmA02vOw$u8/qstLbLSSQyknTrCLK3DK3D17F62WjwYFgrKLPU9w",
     "{PBKDF2-SHA512}10000$JCuYezKKgY6B9PSAxg/1TQ$uzydtsxRZxQiQMOsQbWQfaPHlhjNmgo6obsqHPJaqq.MIKZZ0nNo/sDZiVPd.s4oM2.NbUxDeGFhajrO564vSA",
-    // 389 DS's text form, standard base64 with padding. python3: salt = bytes(range(24));
-    // "{PBKDF2-SHA256}1000$" + b64encode(salt) + "$" + b64encode(hashlib.pbkdf2_hmac("sha256", b"secret", salt, 1000, 32))
+    // 389 DS's text form, standard base64 with padding. python3: salt = bytes(range(24)); "{PBKDF2-SHA256}1000$" +
+    // b64encode(salt) + "$" + b64encode(hashlib.pbkdf2_hmac("sha256", b"secret", salt, 1000, 32))
     "{PBKDF2-SHA256}1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$x2ce9C8Piw9fv2t65Cc0g4XtSFMcnOsKncJQTOTPCGw=",
     "{PBKDF2-SHA512}1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$oMHAMk/CmAlyx6ch0SqS6b3WdFXPBNEW1aViiNQ+FgHZXrYHVlGD+iQloGSkHT1Emaf5zETJbd1DRbZZN3C30Q==",
     "{PBKDF2-SHA1}1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$WygX0XsVwmP+FJZpE+MeUZyPyTU=",

@@ -1,14 +1,14 @@
 //! Whether an asserted password is right, at a cost that does not tell why it is wrong.
 //!
 //! A right password costs what its stored form costs. A wrong one costs one verification of the scheme of the settings,
-//! whatever is stored: nothing at all (an unknown name, an entry without a password), a quick digest, or a value of that
-//! scheme itself, which then is this one verification. So the time of a failing bind does not tell whether a name exists
-//! (RFC 4513 section 6.3.3 is about guessing, which starts with names that exist).
+//! whatever is stored: nothing at all (an unknown name, an entry without a password), a quick digest, or a value of
+//! that scheme itself, which then is this one verification. So the time of a failing bind does not tell whether a name
+//! exists (RFC 4513 section 6.3.3 is about guessing, which starts with names that exist).
 //!
-//! What remains: every slow value of an entry has to be tried before the answer can be no. An entry whose values cost more
-//! than one verification of the settings' scheme (several of them, or one that another server made with other costs)
-//! fails later than others. Setting the password anew makes it like others. A scheme of the settings that is quick itself
-//! hides nothing but the digest.
+//! What remains: every slow value of an entry has to be tried before the answer can be no. An entry whose values cost
+//! more than one verification of the settings' scheme (several of them, or one that another server made with other
+//! costs) fails later than others. Setting the password anew makes it like others. A scheme of the settings that is
+//! quick itself hides nothing but the digest.
 
 use super::{Scheme, StorageScheme, Stored, argon2, is_slow, parse, pbkdf2, try_verify, verify};
 
@@ -47,8 +47,8 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides what can be decided within microseconds: that a quick value matches, or that none does where nothing slow
-    /// is involved. `None`: to be decided by [`run`](Verification::run), on a pool.
+    /// Decides what can be decided within microseconds: that a quick value matches, or that none does where nothing
+    /// slow is involved. `None`: to be decided by [`run`](Verification::run), on a pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
         // All of them, so that the place of the right one does not tell.
         let mut is_right = false;
@@ -68,8 +68,8 @@ impl Verification {
         }
     }
 
-    /// Decides what [`run_quick`](Verification::run_quick) left open: by the slow values, and if none of them matches and
-    /// none had the cost of the settings' scheme, by a value of that scheme which no password matches.
+    /// Decides what [`run_quick`](Verification::run_quick) left open: by the slow values, and if none of them matches
+    /// and none had the cost of the settings' scheme, by a value of that scheme which no password matches.
     pub fn run(&self, asserted: &[u8]) -> Verified {
         let mut verified = Verified { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();

@@ -6,15 +6,15 @@ use store::Batch;
 
 use super::check::schema_of;
 use super::{SettingsRecord, SuffixNumber};
-use crate::OperationError;
-use crate::attribute_index::maintenance;
 use crate::catalog::{
     Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
     meta_key,
 };
-use crate::csn::Csn;
-use crate::rows::META;
-use crate::schema_times::SchemaTimes;
+use crate::index::maintenance;
+use crate::model::csn::Csn;
+use crate::model::outcome::OperationError;
+use crate::model::rows::META;
+use crate::model::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -43,8 +43,8 @@ pub(crate) fn apply_schema(
     Ok(())
 }
 
-/// Notes when the schema in force came into force: with the first settings record, which makes a directory, and with each
-/// that brings other definitions. All of it follows from the log.
+/// Notes when the schema in force came into force: with the first settings record, which makes a directory, and with
+/// each that brings other definitions. All of it follows from the log.
 ///
 /// # Errors
 /// The store failed.

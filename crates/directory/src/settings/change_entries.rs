@@ -1,7 +1,7 @@
 //! Changes of the entries below `cn=config`: what settings a request proposes.
 //!
-//! An add, delete or modify request is applied to the entry in memory, checked against its object class as any other, and
-//! read back as settings; whether those can be is decided as for a settings file. So an index is defined by an add,
+//! An add, delete or modify request is applied to the entry in memory, checked against its object class as any other,
+//! and read back as settings; whether those can be is decided as for a settings file. So an index is defined by an add,
 //! changed by a modify and dropped by a delete, one record each.
 
 use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Values};
@@ -10,18 +10,19 @@ use schema::{AttributeType, Schema};
 use super::entries::{ConfigEntry, INDEX_KIND, INDEXES_DN, SCHEMA_DN, SCHEMA_TEXT, SUFFIX, entries};
 use super::{DirectorySettings, GENERAL, SettingsError};
 use crate::access::Requester;
-use crate::attribute_index::IndexKinds;
-use crate::given_values::{check_modifiable, read_description};
-use crate::operational::VirtualAttribute;
-use crate::quoted::Quoted;
+use crate::index::IndexKinds;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::model::quoted::Quoted;
+use crate::tree::operational::VirtualAttribute;
+use crate::tree::virtual_entries::{CONFIG_DN, VirtualEntry};
 use crate::tree::{NormalName, State, parse_dn};
-use crate::virtual_entries::{CONFIG_DN, VirtualEntry};
-use crate::{OperationError, Outcome};
+use crate::write::given_values::{check_modifiable, read_description};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The settings that a request of the administrator proposes; `None` where it is not about `cn=config`, or somebody else
-/// asks, to whom that does not exist.
+/// The settings that a request of the administrator proposes; `None` where it is not about `cn=config`, or somebody
+/// else asks, to whom that does not exist.
 ///
 /// # Errors
 /// What is wrong with the request itself.

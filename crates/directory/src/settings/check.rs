@@ -8,14 +8,14 @@ use std::sync::Arc;
 use schema::{Schema, SchemaBuilder, SchemaError};
 
 use super::{DirectorySettings, Place, SettingsProblem};
-use crate::OpenError;
-use crate::attribute_index::{IndexKinds, check_kinds};
 use crate::catalog::{Catalog, is_link_type};
-use crate::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
-use crate::operational::SUBSCHEMA_DN;
-use crate::quoted::Quoted;
+use crate::database::OpenError;
+use crate::index::{IndexKinds, check_kinds};
+use crate::model::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::model::quoted::Quoted;
+use crate::tree::operational::SUBSCHEMA_DN;
+use crate::tree::virtual_entries::{CONFIG_DN, MONITOR_DN};
 use crate::tree::{NormalName, parse_dn};
-use crate::virtual_entries::{CONFIG_DN, MONITOR_DN};
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
 #[derive(Clone, Debug)]

@@ -3,12 +3,13 @@
 use schema::AttributeDescription;
 
 use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check};
-use crate::allocations::Allocations;
-use crate::attribute_index::IndexKinds;
 use crate::catalog::{AttributeAllocation, Catalog, has_values};
-use crate::rows::{AttrId, EntryId, subtree_counter};
+use crate::database::OpenError;
+use crate::index::IndexKinds;
+use crate::model::allocations::Allocations;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, subtree_counter};
 use crate::tree::{State, child};
-use crate::{OpenError, OperationError};
 
 /// What a proposal comes to.
 #[derive(Clone, Debug)]
@@ -72,8 +73,8 @@ pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided,
     Ok(Decided { record, attributes, differences })
 }
 
-/// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not go,
-/// and what normal forms depend on may change only while there are no values.
+/// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not
+/// go, and what normal forms depend on may change only while there are no values.
 fn change_schema(state: State<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
     let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
     let changed = state.catalog.with_schema(checked.schema.clone());

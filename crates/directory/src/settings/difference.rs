@@ -5,10 +5,10 @@ use std::ops::Bound;
 use store::Direction;
 
 use super::{DirectorySettings, GENERAL, SettingValue};
-use crate::OperationError;
-use crate::attribute_index::{IndexKinds, IndexPart};
 use crate::catalog::Catalog;
-use crate::rows::NODES;
+use crate::index::{IndexKinds, IndexPart};
+use crate::model::outcome::OperationError;
+use crate::model::rows::NODES;
 use crate::tree::State;
 
 /// One difference.
@@ -83,8 +83,8 @@ impl Difference {
         found
     }
 
-    /// The difference and its cost as text, a line each. `state` is where the change is to be made, `None` a directory that
-    /// is to be made. With `counts_rows` the index rows that go are counted, which takes a walk over their keys.
+    /// The difference and its cost as text, a line each. `state` is where the change is to be made, `None` a directory
+    /// that is to be made. With `counts_rows` the index rows that go are counted, which takes a walk over their keys.
     ///
     /// # Errors
     /// The store failed.
@@ -212,6 +212,6 @@ fn row_count(state: State<'_>, attribute: &str, part: IndexPart) -> Result<u64, 
     Ok(count)
 }
 
-fn base_of(catalog: &Catalog, attribute: &str) -> Option<crate::rows::AttrId> {
+fn base_of(catalog: &Catalog, attribute: &str) -> Option<crate::model::rows::AttrId> {
     catalog.attribute_id(catalog.schema.attribute_type(attribute)?.id, "")
 }

@@ -1,11 +1,11 @@
-//! The settings that are single values or short lists, as a table: the one place that says how each is called in a settings
-//! file, in records and below `cn=config`. Reading, writing, comparing and storing them go by the table, so a new setting is a
-//! field and a line here (and its attribute type in `pando.schema`).
+//! The settings that are single values or short lists, as a table: the one place that says how each is called in a
+//! settings file, in records and below `cn=config`. Reading, writing, comparing and storing them go by the table, so a
+//! new setting is a field and a line here (and its attribute type in `pando.schema`).
 
 use std::fmt;
 
-use crate::codec::{Decoder, put_bytes, put_list};
-use crate::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
+use crate::model::codec::{Decoder, put_bytes, put_list};
+use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
 use crate::password::StorageScheme;
 
 /// Directory-wide settings besides suffixes, indexes and schema.

@@ -1,17 +1,17 @@
 //! Settings in records and in `meta`.
 //!
-//! A record says only what changes, but each part of it whole: all suffixes, all schema texts, all general settings, and for
-//! an index all that it is to answer. `meta` keeps the position of the last record that changed any of them; `apply` leaves
-//! alone what an older one says, so replay never sets a directory back (not for a moment: attributes that entries have by now
-//! may be unknown to an older schema).
+//! A record says only what changes, but each part of it whole: all suffixes, all schema texts, all general settings,
+//! and for an index all that it is to answer. `meta` keeps the position of the last record that changed any of them;
+//! `apply` leaves alone what an older one says, so replay never sets a directory back (not for a moment: attributes
+//! that entries have by now may be unknown to an older schema).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::GeneralSettings;
-use crate::attribute_index::IndexKinds;
-use crate::codec::{Decoder, put_bytes, put_list, put_varint};
-use crate::rows::AttrId;
+use crate::index::IndexKinds;
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::rows::AttrId;
 
 /// The number of a naming context: never that of another one as long as it exists.
 pub type SuffixNumber = u32;

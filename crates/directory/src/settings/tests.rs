@@ -4,7 +4,7 @@ use ldap::{ChangeOperation, ResultCode, Scope};
 
 use super::{DirectorySettings, Place};
 use crate::access::Requester;
-use crate::search::{Budget, Search, Step};
+use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory, received};
 
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch \
@@ -43,7 +43,7 @@ fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
 
     directory.requester = Requester::Anonymous;
     assert_eq!(all(&mut directory).code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "as for any name");
-    let id = crate::rows::EntryId(1);
+    let id = crate::model::rows::EntryId(1);
     directory.requester = Requester::User { id, dn: SUFFIX.to_owned() };
     assert_eq!(all(&mut directory).code, ResultCode::NO_SUCH_OBJECT);
     let change: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSizeLimit", &["1"])];
@@ -54,8 +54,9 @@ fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
 #[test]
 fn settings_change_by_operations_and_hold_at_once() {
     let mut directory = TestDirectory::with_suffix_entry();
-    let ok =
-        |outcome: crate::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    let ok = |outcome: crate::model::outcome::Outcome| {
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic)
+    };
     ok(directory.modify(
         "CN=Config",
         &[
@@ -108,7 +109,7 @@ fn settings_change_by_operations_and_hold_at_once() {
     assert_eq!(directory.directory.directory_settings(), before);
     assert_eq!(directory.search("o=partners", Scope::BaseObject, "(colour=red)", &[]).entries.len(), 1);
     directory.finish_indexes();
-    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -355,7 +356,7 @@ fn a_search_under_another_schema_than_it_began_with_says_so() {
     let selection = ldap::SelectionBuf::new();
     let request =
         ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
-    let controls = crate::controls::RequestControls::default();
+    let controls = crate::read::controls::RequestControls::default();
     let mut search =
         Search::start(&directory.snapshot, &directory.requester, ldap::MessageId(1), &request, &controls)
             .unwrap();

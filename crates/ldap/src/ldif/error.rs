@@ -38,7 +38,8 @@ pub enum LdifErrorKind {
     NotUtf8,
     /// A `control:` line that is malformed or behind `changetype:`.
     BadControl,
-    /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its record.
+    /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its
+    /// record.
     BadChangeType,
     /// A line that does not belong into a record of this change type, or is missing in it; this one was expected.
     Expected(&'static str),

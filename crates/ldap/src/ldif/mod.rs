@@ -1,7 +1,7 @@
 //! LDIF, the text form of entries and changes (RFC 2849).
 //!
-//! [`LdifReader`] streams records from anything that is `BufRead`: it holds one record at a time, in buffers it reuses, so
-//! millions of entries cost no allocation each. A record lends what it shows; copy what is to be kept.
+//! [`LdifReader`] streams records from anything that is `BufRead`: it holds one record at a time, in buffers it reuses,
+//! so millions of entries cost no allocation each. A record lends what it shows; copy what is to be kept.
 //! [`LdifWriter`] writes records folded at 76 columns, in base64 where RFC 2849 calls for it.
 //!
 //! Reading is strict about structure and lenient about what files in the wild do: raw UTF-8, a missing `version`,

@@ -226,8 +226,8 @@ fn parse_line(text: &[u8], decoded: &mut Vec<u8>) -> Result<Line, LdifErrorKind>
     Ok(Line { number: 0, kind: LineKind::Value, name: 0..colon, value, is_decoded })
 }
 
-/// `value-spec` of RFC 2849: `text` starts with the colon, `start` octets into its line. Returns where the value is, and
-/// whether that is in `decoded`.
+/// `value-spec` of RFC 2849: `text` starts with the colon, `start` octets into its line. Returns where the value is,
+/// and whether that is in `decoded`.
 fn parse_value(
     text: &[u8],
     start: usize,
@@ -282,8 +282,8 @@ fn parse_control(text: &[u8], colon: usize, decoded: &mut Vec<u8>) -> Result<Lin
     Ok(Line { number: 0, kind, name: oid, value, is_decoded })
 }
 
-/// Whether an attribute description can have this octet (RFC 4512 section 2.5). Underscores pass: other servers' schemas
-/// have them in names.
+/// Whether an attribute description can have this octet (RFC 4512 section 2.5). Underscores pass: other servers'
+/// schemas have them in names.
 fn is_description_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b';' | b'_')
 }

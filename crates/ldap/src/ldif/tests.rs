@@ -198,7 +198,8 @@ fn failing_input_ends_the_reading() {
     assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
 }
 
-/// What makes each kind of error, so that none is without a test of its message. A kind that is new does not compile here.
+/// What makes each kind of error, so that none is without a test of its message. A kind that is new does not compile
+/// here.
 #[test]
 fn every_kind_of_error_has_a_message() {
     fn place(kind: &LdifErrorKind) -> usize {

@@ -168,8 +168,8 @@ impl<W: Write> LdifWriter<W> {
     }
 }
 
-/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For whoever writes millions: nothing
-/// is allocated but what `out` needs.
+/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For whoever writes millions:
+/// nothing is allocated but what `out` needs.
 ///
 /// Whole records come from [`LdifWriter`].
 pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -97,7 +97,8 @@ fn walk_filter(filter: Filter<'_>, depth_left: usize) {
     }
 }
 
-/// A text that parses decodes as what it was parsed to, and its rendering parses to the same. An encoded filter renders.
+/// A text that parses decodes as what it was parsed to, and its rendering parses to the same. An encoded filter
+/// renders.
 pub(crate) fn filter_text(bytes: &[u8]) {
     if let Ok(filter) = Filter::from_bytes(bytes, &LIMITS) {
         let _ = filter.to_string();

@@ -12,7 +12,8 @@ use crate::exit;
 /// The options of `pando bench agent`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
-    /// Where to wait for a coordinator. What it sends is not encrypted: loopback, or a network of the load machines' own
+    /// Where to wait for a coordinator. What it sends is not encrypted: loopback, or a network of the load machines'
+    /// own
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4390")]
     listen: SocketAddr,
     /// File with the secret that coordinator and agents share

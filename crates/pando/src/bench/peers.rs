@@ -39,7 +39,8 @@ pub(crate) struct PeersArguments {
     /// How often each workload runs on each server
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Load a server when the one before is through with everything and its data is gone, instead of letting all take turns
+    /// Load a server when the one before is through with everything and its data is gone, instead of letting all take
+    /// turns
     #[arg(long)]
     one_at_a_time: bool,
     /// How long each run measures: 10s, 5m [default: as the workload says]
@@ -66,7 +67,8 @@ pub(crate) struct PeersArguments {
     /// Seed of the data, and of the keys of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// An index that all servers keep besides those that a workload needs, as cn:equality,substring; may be given several times
+    /// An index that all servers keep besides those that a workload needs, as cn:equality,substring; may be given
+    /// several times
     #[arg(long, value_name = "ATTRIBUTE[:KIND,...]")]
     index: Vec<Index>,
     /// Load and export the data of --template, compare answers, and run no workloads
@@ -75,7 +77,8 @@ pub(crate) struct PeersArguments {
     /// Template for --load-only (`pando generate --list`)
     #[arg(long, value_name = "NAME", default_value = "people", requires = "load_only")]
     template: String,
-    /// Where data is kept meanwhile; a folder of the run's own is made in it and removed [default: the temporary folder]
+    /// Where data is kept meanwhile; a folder of the run's own is made in it and removed [default: the temporary
+    /// folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// OpenDJ as it was unpacked; ./dev peers puts it there
@@ -96,7 +99,8 @@ pub(crate) struct PeersArguments {
     /// File for the result, for `pando bench report`; written anew after every workload
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on with the result that is in --output, by the same command: what it has is not measured again, what failed is
+    /// Go on with the result that is in --output, by the same command: what it has is not measured again, what failed
+    /// is
     #[arg(long, requires = "output")]
     resume: bool,
 }

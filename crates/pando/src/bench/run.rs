@@ -98,10 +98,12 @@ pub(crate) struct RunArguments {
     /// TLS: trust whoever answers; for measuring only
     #[arg(long, conflicts_with = "agents")]
     tls_insecure: bool,
-    /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each workload needs
+    /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each
+    /// workload needs
     #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
     serve: bool,
-    /// Measure a Pando that serves this data directory meanwhile; -D says who asks, PANDO_ADMIN_PASSWORD gives its administrator a password
+    /// Measure a Pando that serves this data directory meanwhile; -D says who asks, PANDO_ADMIN_PASSWORD gives its
+    /// administrator a password
     #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "server_pid", "agents", "serve"])]
     data: Option<PathBuf>,
     /// Processors that the Pando of --serve or --data and the null responder run on, as 0 or 0-3
@@ -487,7 +489,8 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     }
 }
 
-/// Lets this process, and those that it starts from now on, open as many files as the hard limit allows; up to that everyone may.
+/// Lets this process, and those that it starts from now on, open as many files as the hard limit allows; up to that
+/// everyone may.
 pub(super) fn raise_open_files() -> Result<(), String> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };

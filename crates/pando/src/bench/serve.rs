@@ -1,4 +1,5 @@
-//! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary folder.
+//! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary
+//! folder.
 
 use std::path::Path;
 use std::process::Command;

@@ -50,7 +50,8 @@ pub(crate) struct SweepArguments {
     /// Seed of the data and of the keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where data is kept meanwhile; a folder of the sweep's own is made in it and removed [default: the temporary folder]
+    /// Where data is kept meanwhile; a folder of the sweep's own is made in it and removed [default: the temporary
+    /// folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// OpenDJ as it was unpacked; ./dev peers puts it there

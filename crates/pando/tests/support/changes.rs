@@ -3,7 +3,8 @@
 use super::SUFFIX;
 
 const UIDS: &[&str] = &["a", "A", "b", "c c", "d\\,d"];
-/// None of them is an entry that can be renamed: slapd 2.5 fails with `other` where an entry takes the name of its own child.
+/// None of them is an entry that can be renamed: slapd 2.5 fails with `other` where an entry takes the name of its own
+/// child.
 const PARENTS: &[&str] = &["ou=people,%", "ou=sales,ou=people,%", "ou=none,%"];
 /// Attribute and values.
 const VALUES: &[(&str, &[&str])] = &[
@@ -71,7 +72,8 @@ impl ChangeMaker {
         line
     }
 
-    /// One value, or two where the attribute may have several: slapd counts them in each change by itself, Pando at the end.
+    /// One value, or two where the attribute may have several: slapd counts them in each change by itself, Pando at the
+    /// end.
     fn values(&mut self, name: &str, values: &[&'static str]) -> String {
         let several = !SINGLE_VALUED.contains(&name) && self.random.u8(..3) == 0;
         let count = if several { 2 } else { 1 };

@@ -91,8 +91,8 @@ pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input
     run(program, &all, input)
 }
 
-/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator. By its class,
-/// because the jar's own launcher exits with 0 whatever the tool says.
+/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator. By its
+/// class, because the jar's own launcher exits with 0 whatever the tool says.
 pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
     let jar = unboundid_jar();
     let port = server.port().to_string();

@@ -1,7 +1,8 @@
-//! Commands that are stopped at a point of their way: killed at one of their file calls, or out of room at one of their bytes.
+//! Commands that are stopped at a point of their way: killed at one of their file calls, or out of room at one of their
+//! bytes.
 //!
-//! The points are chosen from what a whole run does, so they are spread over all of it, and one of them is the same whatever
-//! the machine's load.
+//! The points are chosen from what a whole run does, so they are spread over all of it, and one of them is the same
+//! whatever the machine's load.
 
 use super::Scratch;
 use super::clients::Run;
@@ -152,7 +153,8 @@ impl<'a> Interruption<'a> {
         self.look(&format!("killed at call {call}"), !killed)
     }
 
-    /// Cuts the power at a call, and looks at what is there when everything that was not synced is treated as `seed` says.
+    /// Cuts the power at a call, and looks at what is there when everything that was not synced is treated as `seed`
+    /// says.
     #[track_caller]
     pub fn cut_at(&self, call: u64, seed: u64) -> Stopped {
         let output = self.run(|plan| plan.cut_at(call));

@@ -30,13 +30,14 @@ pub const ADMIN_DN: &str = "cn=admin,dc=example,dc=com";
 /// The administrator's password.
 pub const ADMIN_PASSWORD: &str = "correct horse";
 
-/// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given again.
+/// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given
+/// again.
 pub fn seed() -> u64 {
     seed_or(fastrand::u64(..))
 }
 
-/// The same with a number of the test's own: where the peer has quirks that a new number every time would sooner or later
-/// find, and call ours.
+/// The same with a number of the test's own: where the peer has quirks that a new number every time would sooner or
+/// later find, and call ours.
 pub fn seed_or(own: u64) -> u64 {
     let seed = std::env::var("PANDO_TEST_SEED")
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));

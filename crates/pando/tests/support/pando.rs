@@ -97,7 +97,8 @@ impl Start {
         })
     }
 
-    /// Starts it and waits until it says that it is ready, or until it has ended: with its exit status and what it said.
+    /// Starts it and waits until it says that it is ready, or until it has ended: with its exit status and what it
+    /// said.
     pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
         let mut child = self.command.stderr(log).spawn().unwrap();

@@ -26,7 +26,8 @@ impl Slapd {
         Slapd::start_with(scratch, "", extra)
     }
 
-    /// The same; `global` is added to the global part of slapd.conf. If that speaks of TLS, slapd also listens for `ldaps://`.
+    /// The same; `global` is added to the global part of slapd.conf. If that speaks of TLS, slapd also listens for
+    /// `ldaps://`.
     ///
     /// # Panics
     /// As [`Slapd::start`].

@@ -1,5 +1,5 @@
-//! Concurrent writers with a model each, for tests that take the server away under them: what was acknowledged has to be
-//! there afterwards, what was under way may be there wholly or not at all.
+//! Concurrent writers with a model each, for tests that take the server away under them: what was acknowledged has to
+//! be there afterwards, what was under way may be there wholly or not at all.
 
 use super::tree::add;
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};

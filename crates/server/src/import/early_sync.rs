@@ -1,7 +1,7 @@
 //! Writing the new data file out while it is made, so that little is left for the sync at its end.
 //!
-//! The system would let a gigabyte pile up and write it when everything else waits for it. Nothing relies on this: the file is synced as a
-//! whole before it takes its place, and a failure of the disk that shows here shows there too.
+//! The system would let a gigabyte pile up and write it when everything else waits for it. Nothing relies on this: the
+//! file is synced as a whole before it takes its place, and a failure of the disk that shows here shows there too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -1,7 +1,7 @@
 //! The file of records that are not imported.
 //!
-//! It is LDIF: each record as it stood in the text, with a comment before it that says where that was and what is wrong.
-//! Repaired, it can be imported or added as it is. What is no LDIF at all stands there as a comment.
+//! It is LDIF: each record as it stood in the text, with a comment before it that says where that was and what is
+//! wrong. Repaired, it can be imported or added as it is. What is no LDIF at all stands there as a comment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

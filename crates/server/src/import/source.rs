@@ -63,8 +63,8 @@ impl Sources {
         self.all.iter().map(|source| source.length).sum()
     }
 
-    /// Reads on in a text, `wanted` bytes or to its end, and appends them to `buffer`. Returns how many there were. `offset` is
-    /// where they stand.
+    /// Reads on in a text, `wanted` bytes or to its end, and appends them to `buffer`. Returns how many there were.
+    /// `offset` is where they stand.
     pub(super) fn fill(
         &self,
         source: usize,

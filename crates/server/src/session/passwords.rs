@@ -90,8 +90,8 @@ impl Session {
         self.answer(context, asked, outcome, out);
     }
 
-    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy. A wrong password
-    /// gets to the pool whatever is stored, so neither time nor busy tells names apart (RFC 4513 section 6.3).
+    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy. A wrong
+    /// password gets to the pool whatever is stored, so neither time nor busy tells names apart (RFC 4513 section 6.3).
     fn verify(
         &mut self,
         context: &mut Context,

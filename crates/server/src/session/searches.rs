@@ -113,8 +113,8 @@ impl Session {
         finish_search(context, self.number, asked, &search);
     }
 
-    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it. False when it failed in
-    /// the middle of a message, so that the connection is of no more use.
+    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it. False when it failed
+    /// in the middle of a message, so that the connection is of no more use.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(place) = self.place_of_next_slice() else { return true };
         self.next_slice = place + 1;

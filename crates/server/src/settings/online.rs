@@ -1,9 +1,9 @@
 //! Settings of a directory that is served: an extended operation of ours carries them to the writer.
 //!
-//! The request's value is the text of a settings file with its schema texts inline. The writer decides it as one change, one
-//! record, between those of other clients. The answer's value has what has changed, a line each; where the settings are
-//! refused, what is wrong, a line each of a place, a tab and a text, so that who sent them can point to the lines of the
-//! file they came from.
+//! The request's value is the text of a settings file with its schema texts inline. The writer decides it as one
+//! change, one record, between those of other clients. The answer's value has what has changed, a line each; where the
+//! settings are refused, what is wrong, a line each of a place, a tab and a text, so that who sent them can point to
+//! the lines of the file they came from.
 
 use directory::settings::{SettingsError, SettingsProblem};
 use directory::{DirectorySettings, Outcome, Requester, Stamp, WriteBatch};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use directory::DirectorySettings;
-use directory::attribute_index::IndexKinds;
+use directory::index::IndexKinds;
 use directory::password::StorageScheme;
 use directory::settings;
 

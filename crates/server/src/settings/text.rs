@@ -1,14 +1,15 @@
-//! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables `[indexes]` and
-//! `[schema]`.
+//! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables
+//! `[indexes]` and `[schema]`.
 //!
-//! It is read as a tree in which everything knows its place, so that whatever turns out to be wrong later, in the schema or in
-//! the directory, is told with its line. All problems are found, not the first alone. Text of any kind never panics.
+//! It is read as a tree in which everything knows its place, so that whatever turns out to be wrong later, in the
+//! schema or in the directory, is told with its line. All problems are found, not the first alone. Text of any kind
+//! never panics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use directory::DirectorySettings;
-use directory::attribute_index::IndexKinds;
+use directory::index::IndexKinds;
 use directory::settings::{GENERAL, GeneralSetting, Place, SettingValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -69,8 +70,8 @@ impl SettingsText {
 /// Reads the text of a settings file.
 ///
 /// # Errors
-/// Everything that is wrong with it by itself: no TOML, keys that are not known, values that do not fit. Whether the settings
-/// can be is for [`directory::settings::check()`].
+/// Everything that is wrong with it by itself: no TOML, keys that are not known, values that do not fit. Whether the
+/// settings can be is for [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =

@@ -5,8 +5,8 @@
 use directory::settings::{self, Difference};
 use server::settings::text;
 
-/// Any text as a settings file: it is read, or refused with lines that exist; what is read is written so that it reads back;
-/// what can be is in canonical form, which is the same once more.
+/// Any text as a settings file: it is read, or refused with lines that exist; what is read is written so that it reads
+/// back; what can be is in canonical form, which is the same once more.
 pub(crate) fn settings_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = 1..=text.bytes().filter(|&byte| byte == b'\n').count() + 1;

@@ -24,7 +24,8 @@ pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 
 /// A place in a map. What it returns outlives it: that borrows from the transaction.
 ///
-/// LMDB's cursor stands at the row that was returned last, unless that came from `leaf`: then it stands wherever it had to be.
+/// LMDB's cursor stands at the row that was returned last, unless that came from `leaf`: then it stands wherever it had
+/// to be.
 pub(crate) struct Cursor<'t> {
     pub(super) raw: NonNull<ffi::MDB_cursor>,
     /// Where a walk forward reads rows where they lie: in a reading transaction.
@@ -47,7 +48,8 @@ pub(super) struct Walked<'t> {
     pub(super) map: usize,
 }
 
-/// Leaves that LMDB's cursor is asked for before the way to them is looked up: that costs as much as the cursor on a few.
+/// Leaves that LMDB's cursor is asked for before the way to them is looked up: that costs as much as the cursor on a
+/// few.
 const LEAVES_BEFORE_WAY: usize = 2;
 
 impl<'t> Cursor<'t> {
@@ -145,7 +147,8 @@ impl<'t> Cursor<'t> {
     fn way_to(&self, page: &'t [u8]) -> Result<Option<Way<'t>>> {
         let (Some(walked), Some(key)) = (self.walked, self.leaf.last().or(self.at)) else { return Ok(None) };
         let Some(tree) = walked.txn.tree(walked.map)? else { return Ok(None) };
-        // SAFETY: the tree is of the state that the transaction reads, which stands as long as it is borrowed, for `'t`.
+        // SAFETY: the tree is of the state that the transaction reads, which stands as long as it is borrowed, for
+        // `'t`.
         let way = unsafe { Way::to_key(tree, key) };
         Ok(way.filter(|way| ptr::eq(way.leaf(), page)))
     }
@@ -177,9 +180,10 @@ impl<'t> Cursor<'t> {
     /// The page of a row that LMDB gave to a cursor that is [`walked`](Cursor::walked), by its key.
     fn page_of(&self, key: &'t [u8]) -> &'t [u8] {
         let start = ptr::with_exposed_provenance(key.as_ptr().expose_provenance() & !(PAGE - 1));
-        // SAFETY: LMDB gave the key, which is never empty, as the place of a row. In a reading transaction (`walked`) all rows lie in the mapped file, whose
-        // pages are of this size (`walked`) and begin at a multiple of it, as the map itself does; keys of sets lie in leaves of the map like those of other rows. The page belongs to the state that is read, so nobody changes it as long as
-        // the transaction stays borrowed, for `'t`.
+        // SAFETY: LMDB gave the key, which is never empty, as the place of a row. In a reading transaction (`walked`)
+        // all rows lie in the mapped file, whose pages are of this size (`walked`) and begin at a multiple of it, as
+        // the map itself does; keys of sets lie in leaves of the map like those of other rows. The page belongs to the
+        // state that is read, so nobody changes it as long as the transaction stays borrowed, for `'t`.
         unsafe { std::slice::from_raw_parts(start, PAGE) }
     }
 
@@ -203,7 +207,8 @@ impl<'t> Cursor<'t> {
         self.go(ffi::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, the whole page of values around the place, lower ones too. Empty if the key has one value only.
+    /// In a map of sets, the whole page of values around the place, lower ones too. Empty if the key has one value
+    /// only.
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         self.follow()?;
         Ok(self.values(ffi::MDB_GET_MULTIPLE)?.unwrap_or_default())
@@ -244,7 +249,8 @@ impl<'t> Cursor<'t> {
     fn values(&mut self, operation: ffi::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut { EMPTY }, &mut value)?;
-        // SAFETY: the value is `EMPTY` or was set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
+        // SAFETY: the value is `EMPTY` or was set by the successful call; the transaction stays borrowed, unchanged,
+        // for `'t`.
         Ok(found.then(|| unsafe { bytes_of(value) }))
     }
 
@@ -257,7 +263,8 @@ impl<'t> Cursor<'t> {
         if self.walked.is_some() {
             (self.at, self.leaf) = (None, Leaf::NONE);
         }
-        // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only the two themselves.
+        // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only
+        // the two themselves.
         found("mdb_cursor_get", unsafe { ffi::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })
     }
 }

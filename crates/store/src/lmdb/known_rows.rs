@@ -1,16 +1,19 @@
 //! Rows that were found before, so that asking for them again costs a look into a table instead of a walk down a tree.
 //!
-//! Two tables, for the two questions of a search by an indexed value. [`KnownIds`] knows the one id under a key, with the key beside it in one line of
-//! memory. [`KnownRows`] knows where rows with numbers for keys lie: a committed page does not change while a reading transaction
-//! stands, so the address is enough, 16 bytes a row whatever its size. On this kind of machine a look-up in the trees of a million entries costs
-//! ten lines of memory that are not in the processor's caches, these one and two.
+//! Two tables, for the two questions of a search by an indexed value. [`KnownIds`] knows the one id under a key, with
+//! the key beside it in one line of memory. [`KnownRows`] knows where rows with numbers for keys lie: a committed page
+//! does not change while a reading transaction stands, so the address is enough, 16 bytes a row whatever its size. On
+//! this kind of machine a look-up in the trees of a million entries costs ten lines of memory that are not in the
+//! processor's caches, these one and two.
 //!
-//! Both are caches in the exact sense: what is in them changes no answer. Keys are compared in full; keys that want the same place, by accident
-//! or by intent, push each other out and nothing more. They belong to a transaction. When it moves to another state they keep what the commits between have not moved,
-//! which [`Moved`] tells, or else forget everything. One that forgets often gains nothing, and does not pay either: remembering begins [`PATIENCE`] look-ups later.
+//! Both are caches in the exact sense: what is in them changes no answer. Keys are compared in full; keys that want the
+//! same place, by accident or by intent, push each other out and nothing more. They belong to a transaction. When it
+//! moves to another state they keep what the commits between have not moved, which [`Moved`] tells, or else forget
+//! everything. One that forgets often gains nothing, and does not pay either: remembering begins [`PATIENCE`] look-ups
+//! later.
 //!
-//! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is asked, once, whether it has
-//! moved since.
+//! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
+//! asked, once, whether it has moved since.
 
 use std::ptr;
 use std::sync::Arc;
@@ -25,7 +28,8 @@ use super::table::{Growing, Table, WAYS};
 /// Look-ups after everything was forgotten before anything is remembered.
 const PATIENCE: u32 = 4096;
 
-/// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a processor waits for at a time.
+/// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a
+/// processor waits for at a time.
 const FETCHED_MAX: usize = 1_024;
 
 /// What a transaction remembers.
@@ -133,7 +137,8 @@ impl Known {
     /// Where the value of `key` lies, if that is known.
     ///
     /// # Safety
-    /// [`is_time`](Known::is_time), and the transaction is in the state of which it was last said that it [goes on](Known::go_on) with it.
+    /// [`is_time`](Known::is_time), and the transaction is in the state of which it was last said that it [goes
+    /// on](Known::go_on) with it.
     #[inline(always)]
     pub(super) unsafe fn row(&mut self, map: usize, key: u64) -> Option<ffi::MDB_val> {
         let Known { rows, moved, moment, .. } = self;
@@ -152,7 +157,8 @@ impl Known {
         fetch(self.rows.places.table.place(place_number(0, key)).as_ptr().cast());
     }
 
-    /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies; the beginning of a long one.
+    /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies; the
+    /// beginning of a long one.
     ///
     /// # Safety
     /// As of [`row`](Known::row).
@@ -182,9 +188,10 @@ impl Known {
 
 /// The keys of id set maps that have one id.
 ///
-/// A place is a line: stamp and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A key is at
-/// one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to the one before when it is asked for again, so
-/// keys that are asked for once do not push out those that are asked for often. With two places, 500 keys in 1,024 of them missed one look-up of five.
+/// A place is a line: stamp and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A
+/// key is at one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to
+/// the one before when it is asked for again, so keys that are asked for once do not push out those that are asked for
+/// often. With two places, 500 keys in 1,024 of them missed one look-up of five.
 struct KnownIds {
     places: Growing<8>,
     hasher: RandomState,
@@ -287,8 +294,8 @@ pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
 
 /// Where the rows of numbered keys lie.
 ///
-/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the address of the value and its length.
-/// Numbers that follow each other have places that do.
+/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the address of the
+/// value and its length. Numbers that follow each other have places that do.
 struct KnownRows {
     places: Growing<2>,
 }

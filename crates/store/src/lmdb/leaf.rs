@@ -1,10 +1,11 @@
 //! The rows of a leaf page, read where they lie.
 //!
-//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. What LMDB's cursor gave is looked for in
-//! the page first, so that a page that is not as [`pages`](super::pages) describes it is left to LMDB.
+//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. What LMDB's
+//! cursor gave is looked for in the page first, so that a page that is not as [`pages`](super::pages) describes it is
+//! left to LMDB.
 //!
-//! A row with flags is *odd*: its value lies elsewhere, or in a map of sets it has several. Odd rows are left to LMDB, one by one. In a map of sets one
-//! without flags has one value.
+//! A row with flags is *odd*: its value lies elsewhere, or in a map of sets it has several. Odd rows are left to LMDB,
+//! one by one. In a map of sets one without flags has one value.
 //!
 //! Nothing here is unsafe: all bounds are checked, and whatever does not fit ends the rows.
 

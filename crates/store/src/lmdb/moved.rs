@@ -1,12 +1,13 @@
 //! [`Moved`]: what commits have moved, so that what a reading transaction remembers of everything else outlives them.
 //!
-//! A commit copies each page that it changes and says in the file which pages it gave up for that, in LMDB's own map of free pages. A page that none has
-//! given up is where it was and has what it had; so has every row in it. And whoever changes the set of a key says so here before the commit. Both are kept as the
-//! stamp of the last commit that did, in tables too small to tell every page and every key from all others: what shares its place with something that
-//! moved counts as moved. What is remembered is good if nothing at its place has moved since it was last known to be.
+//! A commit copies each page that it changes and says in the file which pages it gave up for that, in LMDB's own map of
+//! free pages. A page that none has given up is where it was and has what it had; so has every row in it. And whoever
+//! changes the set of a key says so here before the commit. Both are kept as the stamp of the last commit that did, in
+//! tables too small to tell every page and every key from all others: what shares its place with something that moved
+//! counts as moved. What is remembered is good if nothing at its place has moved since it was last known to be.
 //!
-//! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a transaction that comes from before forgets
-//! everything, and one that goes beyond knows nothing until it moves again.
+//! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a
+//! transaction that comes from before forgets everything, and one that goes beyond knows nothing until it moves again.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ptr;
@@ -19,7 +20,8 @@ use lmdb_master_sys as ffi;
 use super::known_rows::{KeyWords, key_words};
 use super::{Env, PAGE, Result, Txn, TxnKind};
 
-/// LMDB's handle of the map of free pages. Under its number each transaction has there how many pages it gave up and which, as numbers of eight bytes.
+/// LMDB's handle of the map of free pages. Under its number each transaction has there how many pages it gave up and
+/// which, as numbers of eight bytes.
 const FREE_PAGES: ffi::MDB_dbi = 0;
 
 /// Bytes of such a number.
@@ -63,8 +65,8 @@ impl Moved {
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
     }
 
-    /// Whether it is known what the commits behind `from` and up to `to` have moved; `None` while that of the last ones has not been taken down yet. To be asked by
-    /// who reads the state of `to` already.
+    /// Whether it is known what the commits behind `from` and up to `to` have moved; `None` while that of the last ones
+    /// has not been taken down yet. To be asked by who reads the state of `to` already.
     pub(super) fn knows(&self, from: u64, to: u64) -> Option<bool> {
         // In the order opposite to that of `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
@@ -82,7 +84,8 @@ impl Moved {
     /// Takes down the commit `txn_id` of the environment, which is over and has said of all keys what it changed.
     pub(super) fn take_down(&self, env: &Arc<Env>, txn_id: u64) -> Result<()> {
         let txn = Txn::begin(env, TxnKind::Read)?;
-        // One that changed nothing is none: its number will be that of another. And what a later one has done to this one's list is unknown.
+        // One that changed nothing is none: its number will be that of another. And what a later one has done to this
+        // one's list is unknown.
         if txn.id() != txn_id {
             return Ok(());
         }
@@ -93,7 +96,8 @@ impl Moved {
         Ok(())
     }
 
-    /// Takes down that a commit gave up pages: their numbers, behind their count. In memory they lie one after the other behind `first_page`.
+    /// Takes down that a commit gave up pages: their numbers, behind their count. In memory they lie one after the
+    /// other behind `first_page`.
     fn note(&self, txn_id: u64, freed: &[u8], first_page: u64) {
         let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.stamp(txn_id);
@@ -120,14 +124,15 @@ impl Moved {
     }
 }
 
-/// The number, in memory, of the first page of the map that this value of a reading transaction's lies in; anything for no value.
+/// The number, in memory, of the first page of the map that this value of a reading transaction's lies in; anything for
+/// no value.
 fn first_page_near(value: &[u8]) -> u64 {
     if value.is_empty() {
         return 0;
     }
     let start = value.as_ptr().expose_provenance() & !(PAGE - 1);
-    // SAFETY: as in `Cursor::page_of`, a page begins there, that of the row or the first of those that have its value; each begins with its number in the file. The
-    // transaction is borrowed by the value.
+    // SAFETY: as in `Cursor::page_of`, a page begins there, that of the row or the first of those that have its value;
+    // each begins with its number in the file. The transaction is borrowed by the value.
     let number = unsafe { ptr::with_exposed_provenance::<u64>(start).read() };
     ((start / PAGE) as u64).wrapping_sub(number)
 }

@@ -1,11 +1,12 @@
-//! The pages of the data file as they lie in the map, for those who read them without LMDB: [`trees`](super::trees), [`leaf`](super::leaf),
-//! [`way`](super::way), [`presence`](super::presence).
+//! The pages of the data file as they lie in the map, for those who read them without LMDB: [`trees`](super::trees),
+//! [`leaf`](super::leaf), [`way`](super::way), [`presence`](super::presence).
 //!
-//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of places, which begins behind the header, two
-//! bytes a row. At each place there are three words (in a leaf the size of the value, low and high half, and flags; in a branch the number of
-//! the page below), the size of the key, and the key; in a leaf the value behind it. Rows stand in the order of their keys; the first key of a branch
-//! does not count. Numbers are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have been so since its first
-//! release.
+//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of places, which
+//! begins behind the header, two bytes a row. At each place there are three words (in a leaf the size of the value, low
+//! and high half, and flags; in a branch the number of the page below), the size of the key, and the key; in a leaf the
+//! value behind it. Rows stand in the order of their keys; the first key of a branch does not count. Numbers are of the
+//! machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have been so since
+//! its first release.
 //!
 //! All bounds are checked, and what is not as described here is left to LMDB.
 
@@ -17,7 +18,8 @@ use lmdb_master_sys as ffi;
 
 use super::{EMPTY, Env, Result, Txn, bytes_of, check, found, value_of};
 
-/// The usual size of a page, which maps begin at a multiple of on every system. With pages of another size nothing is read without LMDB.
+/// The usual size of a page, which maps begin at a multiple of on every system. With pages of another size nothing is
+/// read without LMDB.
 pub(super) const PAGE: usize = 4096;
 
 /// Where flags and the end of the list are in a page, and where the list begins.
@@ -72,7 +74,8 @@ impl File {
     /// The transaction that reads this state stands as it is for `'t`, and the page belongs to it.
     pub(super) unsafe fn page<'t>(self, page: u64) -> Option<&'t [u8]> {
         let address = self.address(page)?;
-        // SAFETY: the pages of a committed state are in the file, and all of the file in the map; nobody changes one while that state is read (contract of this function).
+        // SAFETY: the pages of a committed state are in the file, and all of the file in the map; nobody changes one
+        // while that state is read (contract of this function).
         Some(unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(address), PAGE) })
     }
 
@@ -198,15 +201,17 @@ pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Txn {
-    /// The root of a map in the state that is read, as it stands under its name in the map of maps; `None` while the map is empty. Also finds out where
-    /// the data file is mapped: each page has its own number in it. Of a reading transaction.
+    /// The root of a map in the state that is read, as it stands under its name in the map of maps; `None` while the
+    /// map is empty. Also finds out where the data file is mapped: each page has its own number in it. Of a reading
+    /// transaction.
     pub(super) fn root_of(&self, name: &str) -> Result<Option<u64>> {
         let mut dbi = 0;
-        // SAFETY: the transaction is open; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
+        // SAFETY: the transaction is open; a null name stands for the map of maps, which is always there; `dbi` is a
+        // valid place.
         check("mdb_dbi_open", unsafe { ffi::mdb_dbi_open(self.raw.as_ptr(), ptr::null(), 0, &mut dbi) })?;
         let (mut key, mut value) = (value_of(name.as_bytes()), EMPTY);
-        // SAFETY: as in `get_from_tree`: the key is only read, and the value lives as long as the transaction is as it is, which it is until this
-        // function returns.
+        // SAFETY: as in `get_from_tree`: the key is only read, and the value lives as long as the transaction is as it
+        // is, which it is until this function returns.
         let tree = unsafe {
             let code = ffi::mdb_get(self.raw.as_ptr(), dbi, &mut key, &mut value);
             found("mdb_get", code)?.then(|| bytes_of(value))
@@ -224,7 +229,8 @@ impl Txn {
 }
 
 impl Env {
-    /// The mapped file, as far as the newest committed state knows of it: the pages of its trees are among them. `None` before a [root](Txn::root_of) was asked for.
+    /// The mapped file, as far as the newest committed state knows of it: the pages of its trees are among them. `None`
+    /// before a [root](Txn::root_of) was asked for.
     pub(super) fn file(&self) -> Result<Option<File>> {
         let Some(&start) = self.start.get() else { return Ok(None) };
         Ok(Some(File { start, page_count: self.facts()?.used_bytes / self.page_bytes.max(1) as u64 }))

@@ -1,12 +1,14 @@
 //! Which pages of the data file are in memory, for those who must not wait for the disk.
 //!
-//! Reading a page that is not there stops the thread until the disk has brought it. A transaction can be told to look first
-//! ([`Txn::without_waiting`]): it goes the way of each look-up here, page by page from the root of the map to the row, and reads none before it is known to be
-//! there. The first that is not ends the look-up with [`Failure::NOT_IN_MEMORY`] and is noted, for somebody else to
-//! [bring in](Txn::bring_in). What cannot be told before it is read, a walk over rows or a set of ids of many pages, ends so, too.
+//! Reading a page that is not there stops the thread until the disk has brought it. A transaction can be told to look
+//! first ([`Txn::without_waiting`]): it goes the way of each look-up here, page by page from the root of the map to the
+//! row, and reads none before it is known to be there. The first that is not ends the look-up with
+//! [`Failure::NOT_IN_MEMORY`] and is noted, for somebody else to [bring in](Txn::bring_in). What cannot be told before
+//! it is read, a walk over rows or a set of ids of many pages, ends so, too.
 //!
-//! Nothing depends on the answers but who waits: a page that was there may be gone when it is read, and comes back then as any page does. So it is good enough to ask
-//! the kernel once and to trust that for a while ([`TRUST`]): those who are read all the time, the upper pages of each tree first, cost a look into a table.
+//! Nothing depends on the answers but who waits: a page that was there may be gone when it is read, and comes back then
+//! as any page does. So it is good enough to ask the kernel once and to trust that for a while ([`TRUST`]): those who
+//! are read all the time, the upper pages of each tree first, cost a look into a table.
 //!
 //! The form of the pages is that of [`pages`](super::pages). Whatever is odd ends the way, and is left to LMDB.
 
@@ -49,7 +51,8 @@ impl Absent {
 /// Pages that are remembered as having been in memory, by the number of those that were not by then.
 const SEEN: usize = 8192;
 
-/// Absent pages that a look has to come upon before it asks again for a page that was in memory: a few megabytes, little beside what a system keeps.
+/// Absent pages that a look has to come upon before it asks again for a page that was in memory: a few megabytes,
+/// little beside what a system keeps.
 const TRUST: u64 = 1024;
 
 /// Pages of one value that are asked for one by one; a longer one is a walk.
@@ -77,7 +80,8 @@ struct Sighting {
 }
 
 impl Txn {
-    /// Calls `look`, and meanwhile reads nothing that is not in memory. What is not is returned, as far as could be seen; reads of it have failed.
+    /// Calls `look`, and meanwhile reads nothing that is not in memory. What is not is returned, as far as could be
+    /// seen; reads of it have failed.
     pub(crate) fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
         /// Whatever happens, waiting is allowed again.
         struct Looking<'t>(&'t Txn);
@@ -181,7 +185,8 @@ impl File {
     fn is_resident(self, page: u64) -> bool {
         let Some(address) = self.address(page) else { return true };
         let mut answer = 1u8;
-        // SAFETY: the kernel looks at its own tables of these addresses, whatever they are, and writes one octet of answer for one page.
+        // SAFETY: the kernel looks at its own tables of these addresses, whatever they are, and writes one octet of
+        // answer for one page.
         let code = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(address), PAGE, &mut answer) };
         code != 0 || answer & 1 != 0
     }
@@ -249,7 +254,8 @@ fn next(page: &[u8], key: &[u8]) -> Option<Next> {
 }
 
 impl Txn {
-    /// Brings pages in, and returns when they are there. The disk is asked for all of them before the first is waited for.
+    /// Brings pages in, and returns when they are there. The disk is asked for all of them before the first is waited
+    /// for.
     pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
         let mut descriptor = -1;
         // SAFETY: the environment is open; `descriptor` is a valid place.
@@ -264,8 +270,9 @@ impl Txn {
         }
         let Some(file) = self.env.file()? else { return Ok(()) };
         for address in pages.iter().filter_map(|page| file.address(page.0)) {
-            // SAFETY: one octet of a page that is in the file and so in the map. It may be changing, if the page has come into use for something else meanwhile, which
-            // is why it is read as what changes by itself, and not used.
+            // SAFETY: one octet of a page that is in the file and so in the map. It may be changing, if the page has
+            // come into use for something else meanwhile, which is why it is read as what changes by itself, and not
+            // used.
             let _ = unsafe { ptr::read_volatile(ptr::with_exposed_provenance::<u8>(address)) };
         }
         Ok(())

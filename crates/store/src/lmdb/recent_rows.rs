@@ -1,9 +1,11 @@
 //! The rows that batches have asked for last, so that asking again costs a look into a table.
 //!
-//! An operation asks for the same few rows several times: to decide, to apply, and to know whether what it writes was there; and the next one asks for some
-//! of them again. So the writer's transaction remembers rows of maps without sets, whatever their keys, and that there are none, from the first time on. The
-//! table is small enough for the processor's caches. It belongs to one committed state and is empty in every other: what outlives commits is for
-//! readers ([`Known`](super::known_rows::Known)), who come back to their rows after longer than from one fold to the next.
+//! An operation asks for the same few rows several times: to decide, to apply, and to know whether what it writes was
+//! there; and the next one asks for some of them again. So the writer's transaction remembers rows of maps without
+//! sets, whatever their keys, and that there are none, from the first time on. The table is small enough for the
+//! processor's caches. It belongs to one committed state and is empty in every other: what outlives commits is for
+//! readers ([`Known`](super::known_rows::Known)), who come back to their rows after longer than from one fold to the
+//! next.
 
 use std::ptr;
 
@@ -29,8 +31,9 @@ const NO_ROW: u64 = u64::MAX;
 
 /// What a writer's transaction remembers.
 ///
-/// A place is a line: generation and a part of the hash; address and length of the value; and the key, as in `known_rows`. A key comes in at the first of
-/// its places that is free or at the last, and moves to the one before when it is asked for again.
+/// A place is a line: generation and a part of the hash; address and length of the value; and the key, as in
+/// `known_rows`. A key comes in at the first of its places that is free or at the last, and moves to the one before
+/// when it is asked for again.
 pub(super) struct RecentRows {
     table: Table<8>,
     hasher: RandomState,
@@ -71,7 +74,8 @@ impl RecentRows {
         }
     }
 
-    /// What is known of a row: its place in one word, or the key to remember it with. `None` for a key that cannot be remembered.
+    /// What is known of a row: its place in one word, or the key to remember it with. `None` for a key that cannot be
+    /// remembered.
     #[inline]
     fn find(&mut self, map: usize, key: &[u8]) -> Option<std::result::Result<u64, NewKey>> {
         if !self.stands {
@@ -132,9 +136,10 @@ impl Txn {
                 let address = (packed & ((1 << ADDRESS_BITS) - 1)) as usize;
                 let (mv_size, mv_data) =
                     ((packed >> ADDRESS_BITS) as usize, ptr::with_exposed_provenance_mut(address));
-                // SAFETY: only what this transaction has read is remembered, just below, and found in the same committed state only. There it stays where it is:
-                // until the transaction is reset, and on when it is renewed to that state, which has been the newest all the while; `stand_by` and `go_on` see
-                // to that. The value borrows from `self` as that of any read does.
+                // SAFETY: only what this transaction has read is remembered, just below, and found in the same
+                // committed state only. There it stays where it is: until the transaction is reset, and on when it is
+                // renewed to that state, which has been the newest all the while; `stand_by` and `go_on` see to that.
+                // The value borrows from `self` as that of any read does.
                 return Ok(Some(unsafe { bytes_of(ffi::MDB_val { mv_size, mv_data }) }));
             }
             Some(Err(new)) => new,

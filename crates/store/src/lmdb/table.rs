@@ -1,8 +1,9 @@
 //! [`Table`], the places of what is remembered, and [`Growing`], one that gets larger as it fills.
 //!
-//! A table of a hundred megabytes takes the system a tenth of a second to give: an event loop that waited for it would answer nobody meanwhile. So a thread
-//! of its own makes it, and the loop goes on with the smaller one until it is there. What that has is carried over when it is asked for, so that nothing is asked of the trees
-//! again because there is more room; while it is there the two take at most a quarter more than the larger one alone.
+//! A table of a hundred megabytes takes the system a tenth of a second to give: an event loop that waited for it would
+//! answer nobody meanwhile. So a thread of its own makes it, and the loop goes on with the smaller one until it is
+//! there. What that has is carried over when it is asked for, so that nothing is asked of the trees again because there
+//! is more room; while it is there the two take at most a quarter more than the larger one alone.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
@@ -24,7 +25,8 @@ const NICENESS: i32 = 19;
 /// Times that a table is looked at for what the larger one lacks, for each of its places.
 const LOOKS_PER_PLACE: usize = 2;
 
-/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All zeroes at first.
+/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All
+/// zeroes at first.
 pub(super) struct Table<const WORDS: usize> {
     words: Vec<u64>,
     /// The first word that begins a line of memory, so that no place lies in two of them.
@@ -59,8 +61,8 @@ impl<const WORDS: usize> Table<WORDS> {
         place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
     }
 
-    /// Look-ups go all over the table: with pages of 4 KiB the processor would look up an address besides for each. No harm if the
-    /// system declines.
+    /// Look-ups go all over the table: with pages of 4 KiB the processor would look up an address besides for each. No
+    /// harm if the system declines.
     fn ask_for_huge_pages(&mut self) {
         const PAGE: usize = 4096;
         let table = self.words.as_mut_ptr_range();
@@ -72,8 +74,8 @@ impl<const WORDS: usize> Table<WORDS> {
         }
     }
 
-    /// Has the system give all of the memory, which it otherwise does page by page when that is first used. Others go first after every 2 MiB: the system would let them at
-    /// its next tick only, some milliseconds later.
+    /// Has the system give all of the memory, which it otherwise does page by page when that is first used. Others go
+    /// first after every 2 MiB: the system would let them at its next tick only, some milliseconds later.
     fn take_memory(&mut self) {
         const PAGE_WORDS: usize = 512;
         for pages in self.words.chunks_mut(512 * PAGE_WORDS) {

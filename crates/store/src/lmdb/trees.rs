@@ -1,7 +1,7 @@
 //! [`Tree`]: look-ups in the tree of a map, without LMDB.
 //!
-//! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by calls. Going down
-//! the pages is all that is needed where nothing is remembered about the row.
+//! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by
+//! calls. Going down the pages is all that is needed where nothing is remembered about the row.
 
 use super::pages::{BRANCH, DEPTH_MAX, FAR, File, Key, Node, child, child_with, row_count, row_with, word};
 use super::{Result, Txn, TxnKind};

@@ -1,7 +1,8 @@
 //! [`Way`]: the leaves of a map in their order, by the branches above them.
 //!
-//! LMDB's cursor goes from leaf to leaf with a call and a look at the page that it comes to. The branch above says where all of them lie, so
-//! whoever goes through many can have the processor fetch the next ones while it reads this one: a tree that was changed has its leaves anywhere in the file.
+//! LMDB's cursor goes from leaf to leaf with a call and a look at the page that it comes to. The branch above says
+//! where all of them lie, so whoever goes through many can have the processor fetch the next ones while it reads this
+//! one: a tree that was changed has its leaves anywhere in the file.
 
 use std::ptr;
 
@@ -10,11 +11,12 @@ use super::known_rows::fetch;
 use super::pages::{BRANCH, DEPTH_MAX, File, LEAF, LIST, PAGE, child, child_with, number, row_count, word};
 use super::trees::Tree;
 
-/// Lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where the attribute lies that it is about. Of
-/// smaller rows there are so many on a page that fewer will do.
+/// Lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where
+/// the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
 const ROW_LINES: usize = 4;
 
-/// Leaves between the one that is read and the one whose rows are fetched: a scan takes rows a block at a time, as many as are on a few leaves.
+/// Leaves between the one that is read and the one whose rows are fetched: a scan takes rows a block at a time, as many
+/// as are on a few leaves.
 const LEAVES_AHEAD: usize = 3;
 
 /// Leaves whose heads are fetched together, as many before they are needed.
@@ -53,7 +55,8 @@ impl<'t> Way<'t> {
         self.leaf
     }
 
-    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if anything is odd, and then the way is of no more use.
+    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if anything is odd, and then the way is of
+    /// no more use.
     pub(super) fn advance(&mut self) -> Option<bool> {
         // The leaf that was read may have had fewer rows.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
@@ -86,8 +89,8 @@ impl<'t> Way<'t> {
         self.page(page)
     }
 
-    /// Has the processor fetch the heads of the leaves that come next, and where they lie in memory: that takes it longest, and it finds out about
-    /// several at a time.
+    /// Has the processor fetch the heads of the leaves that come next, and where they lie in memory: that takes it
+    /// longest, and it finds out about several at a time.
     fn fetch_heads(&mut self) {
         let Some(&(branch, place)) = self.branches.last() else { return };
         if self.heads_fetched > place + HEADS_AHEAD {
@@ -168,7 +171,8 @@ mod tests {
 
     const ROW_COUNT: u64 = 1_500;
 
-    /// Three levels; leaves of a few rows and of many, and such that were moved; rows on pages of their own and sets of several.
+    /// Three levels; leaves of a few rows and of many, and such that were moved; rows on pages of their own and sets of
+    /// several.
     fn filled() -> Scratch {
         let scratch = Scratch::new();
         let (store, mut writer) = scratch.open();
@@ -295,7 +299,8 @@ mod tests {
             image[page_of(page)][at].fill(byte);
             leaves(&image, root, &[])
         };
-        // Not its own number; neither branch nor leaf; a list that goes beyond the page; places and numbers of pages beyond the end.
+        // Not its own number; neither branch nor leaf; a list that goes beyond the page; places and numbers of pages
+        // beyond the end.
         for (at, byte) in
             [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE, 0xff)]
         {

@@ -12,9 +12,9 @@
 //!                                                             36   n  payload, then zeroes up to the next block
 //! ```
 //!
-//! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed only when it was written,
-//! and the identity, which is random and known to nobody outside, is part of it, so that bytes which somebody stores in the directory
-//! cannot be made to look like a frame.
+//! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed
+//! only when it was written, and the identity, which is random and known to nobody outside, is part of it, so that
+//! bytes which somebody stores in the directory cannot be made to look like a frame.
 
 use std::io;
 
@@ -37,7 +37,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Names one of the data files that there ever were.
 pub(crate) type Identity = [u8; 16];
 
-/// What a segment's frames belong to. A file that is used again gets another number, so its old frames are none of the new life.
+/// What a segment's frames belong to. A file that is used again gets another number, so its old frames are none of the
+/// new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) identity: Identity,
@@ -117,9 +118,9 @@ fn head_crc(life: &Life, head: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&life.identity), head)
 }
 
-/// The first complete frame of `life` that begins at `from`, a block's start, or behind it. The segment has `length` bytes, of which `read` fills
-/// a buffer from an offset on. `torn` is given each head before it that is whole and has no whole payload behind it. Memory: one chunk, whatever
-/// the bytes say.
+/// The first complete frame of `life` that begins at `from`, a block's start, or behind it. The segment has `length`
+/// bytes, of which `read` fills a buffer from an offset on. `torn` is given each head before it that is whole and has
+/// no whole payload behind it. Memory: one chunk, whatever the bytes say.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,

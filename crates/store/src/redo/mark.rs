@@ -9,9 +9,10 @@
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!
-//! It is written before the first group of a segment, when groups are folded and before any segment is given up, and when the log is closed. It
-//! names the segments with groups that are not folded, and the active one. So at any time what it names is there: it becomes true before
-//! it is written as far as it demands something, and demands no more before a segment goes.
+//! It is written before the first group of a segment, when groups are folded and before any segment is given up, and
+//! when the log is closed. It names the segments with groups that are not folded, and the active one. So at any time
+//! what it names is there: it becomes true before it is written as far as it demands something, and demands no more
+//! before a segment goes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -93,7 +94,8 @@ impl Mark {
         Ok(Mark { file, identity, count: 0 })
     }
 
-    /// Writes over the older slot. Durable when it returns; after an error either mark may be read, and the next one goes to the same place.
+    /// Writes over the older slot. Durable when it returns; after an error either mark may be read, and the next one
+    /// goes to the same place.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = &segments[segments.len().saturating_sub(SEGMENTS_MAX)..];
@@ -146,8 +148,8 @@ fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
 }
 
 impl Marked {
-    /// Everything in the files of the log that contradicts the mark, where all groups up to `folded` are in the data file. What is within the
-    /// segments is not looked at.
+    /// Everything in the files of the log that contradicts the mark, where all groups up to `folded` are in the data
+    /// file. What is within the segments is not looked at.
     pub(crate) fn contradictions(
         &self,
         directory: &Path,

@@ -1,11 +1,13 @@
 //! Reading the log from end to end: what is in it, whether it is whole, and then its groups in order.
 //!
-//! Whether it is whole is told by the sequence numbers alone. A place without a complete frame is what a power cut or a full disk has left of
-//! a group that nobody was told about, as long as the next frame, wherever it is, has the next number. If that frame has a higher number, the
-//! group in between was acknowledged and is lost: damage. Groups that are folded need not be there.
+//! Whether it is whole is told by the sequence numbers alone. A place without a complete frame is what a power cut or a
+//! full disk has left of a group that nobody was told about, as long as the next frame, wherever it is, has the next
+//! number. If that frame has a higher number, the group in between was acknowledged and is lost: damage. Groups that
+//! are folded need not be there.
 //!
-//! A head that is whole proves as much without its payload: a group is written when the one before it is durable. So only the group behind the last
-//! whole one may be torn. A torn group whose number was given to another one later, after a crash, proves nothing that the other does not.
+//! A head that is whole proves as much without its payload: a group is written when the one before it is durable. So
+//! only the group behind the last whole one may be torn. A torn group whose number was given to another one later,
+//! after a crash, proves nothing that the other does not.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -45,9 +47,11 @@ pub(crate) struct Survey {
     /// The groups above `folded`: the index of their segment, and their place.
     groups: Vec<(usize, Found)>,
     folded: u64,
-    /// Of the groups whose head is whole and whose payload is not the one with the highest sequence: its segment and that sequence.
+    /// Of the groups whose head is whole and whose payload is not the one with the highest sequence: its segment and
+    /// that sequence.
     torn: Option<(PathBuf, u64)>,
-    /// Of the segments with another's name that with the last group: its path, the number in its header, and that sequence.
+    /// Of the segments with another's name that with the last group: its path, the number in its header, and that
+    /// sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
     /// The last group's segment and the place behind it.
     behind_last: Option<(PathBuf, u64)>,
@@ -160,8 +164,9 @@ impl Survey {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// A segment that was about to be used again has nothing that is not folded; with groups that are nowhere else it has been given another's
-    /// name. Torn groups do not count: one that is passed over may have such a group, whose number another has got.
+    /// A segment that was about to be used again has nothing that is not folded; with groups that are nowhere else it
+    /// has been given another's name. Torn groups do not count: one that is passed over may have such a group, whose
+    /// number another has got.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -183,7 +188,8 @@ impl Survey {
         }
     }
 
-    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it was to become one.
+    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it
+    /// was to become one.
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {

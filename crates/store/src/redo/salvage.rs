@@ -7,13 +7,13 @@
 //!            whole      missing             behind  in doubt
 //! ```
 //!
-//! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before it. Everything that
-//! follows the first gap is *behind* it: it can be read, and yet not be made, since rows are absolute and say nothing about what they rest on. An
-//! intact head without its payload proves that the groups before it were durable; the highest such group is in doubt, because it may have
-//! been in the making when the power went.
+//! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before
+//! it. Everything that follows the first gap is *behind* it: it can be read, and yet not be made, since rows are
+//! absolute and say nothing about what they rest on. An intact head without its payload proves that the groups before
+//! it were durable; the highest such group is in doubt, because it may have been in the making when the power went.
 //!
-//! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed less than the
-//! frames, which carry their segment's number and the identity themselves.
+//! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed
+//! less than the frames, which carry their segment's number and the identity themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -61,7 +61,8 @@ pub enum TroubleKind {
     /// The header is of a format that this program does not read.
     #[error("format version {0} is unknown, the segment is not read")]
     Version(u32),
-    /// The mark, which says what must be there, is missing or damaged: the newest segments may be missing and nothing tells.
+    /// The mark, which says what must be there, is missing or damaged: the newest segments may be missing and nothing
+    /// tells.
     #[error("{0}; without it nobody can tell whether the newest segments are there")]
     Mark(String),
     /// A segment that must be there is not, or not all of it.
@@ -191,7 +192,8 @@ impl Findings {
         }
     }
 
-    /// Reads all segments in `directory`, for whoever has no data file to which they could be added: all groups are behind.
+    /// Reads all segments in `directory`, for whoever has no data file to which they could be added: all groups are
+    /// behind.
     ///
     /// # Errors
     /// `Engine`: the directory cannot be read.
@@ -364,7 +366,8 @@ impl Findings {
         self.behind.append(&mut behind);
     }
 
-    /// Finds the numbers that must have been there. `last` is that of the last whole group, `None` where nobody knows with which they begin.
+    /// Finds the numbers that must have been there. `last` is that of the last whole group, `None` where nobody knows
+    /// with which they begin.
     fn count_missing(&mut self, behind: &[Place], torn: &[Place], broken: &BTreeSet<u64>, last: Option<u64>) {
         let first = behind.first().map(|(_, found)| found.sequence);
         let mut next = match (last, first.or_else(|| broken.first().copied())) {

@@ -11,7 +11,8 @@ use super::mark::Listed;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
-/// Zeroes that are written, and synced, at once: little, because groups that are being appended wait behind them for the disk.
+/// Zeroes that are written, and synced, at once: little, because groups that are being appended wait behind them for
+/// the disk.
 const ZEROES_LEN: usize = 1 << 20;
 
 /// A file of the log. Its blocks are all there, so that writing within it changes no metadata.
@@ -25,7 +26,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is left.
+    /// Makes a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is
+    /// left.
     ///
     /// # Errors
     /// `Exhausted`: there is no descriptor or memory for another file. `DiskFull`, `Engine`.
@@ -43,11 +45,11 @@ impl Segment {
         Ok(Segment { path, file: Arc::new(file), life, length })
     }
 
-    /// The same file as a segment of another number, durable with its name. Its frames are none of the new life, so they may stay. After an
-    /// error the file is gone.
+    /// The same file as a segment of another number, durable with its name. Its frames are none of the new life, so
+    /// they may stay. After an error the file is gone.
     ///
-    /// The power may go between any two of the steps, or take them in another order: as long as name and header do not agree the file is no
-    /// segment, and the next open removes it.
+    /// The power may go between any two of the steps, or take them in another order: as long as name and header do not
+    /// agree the file is no segment, and the next open removes it.
     pub(crate) fn reuse(self, room: &Room, number: u64) -> io::Result<Segment> {
         let life = Life { identity: self.life.identity, number };
         let path = self.path.with_file_name(layout::redo_file(number));

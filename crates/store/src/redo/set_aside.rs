@@ -1,5 +1,5 @@
-//! Segments of other data: removed where the data file says that it has replaced theirs, otherwise moved out of the way, since they may be
-//! all that is left of acknowledged changes.
+//! Segments of other data: removed where the data file says that it has replaced theirs, otherwise moved out of the
+//! way, since they may be all that is left of acknowledged changes.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,8 +11,8 @@ use super::segment;
 use crate::disk::{self, Room};
 use crate::layout::SET_ASIDE_DIRECTORY;
 
-/// Moves files into the directory for what was set aside, in the data directory `directory`, and returns where they are now. Durable when it
-/// returns. Nothing that is there already is written over.
+/// Moves files into the directory for what was set aside, in the data directory `directory`, and returns where they are
+/// now. Durable when it returns. Nothing that is there already is written over.
 pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -35,7 +35,8 @@ pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io:
     Ok(moved)
 }
 
-/// The name of `file` in `aside`, with a number behind it where that is taken. The lock on the data directory keeps others away.
+/// The name of `file` in `aside`, with a number behind it where that is taken. The lock on the data directory keeps
+/// others away.
 fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_os_string();
     let mut target = aside.join(&name);

@@ -1,4 +1,5 @@
-//! The log against plain lists of groups, with bytes flipped, torn and taken away. [`power_cut`] runs it in processes that lose their power.
+//! The log against plain lists of groups, with bytes flipped, torn and taken away. [`power_cut`] runs it in processes
+//! that lose their power.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -292,8 +293,8 @@ fn every_flipped_bit_is_noticed_or_ends_the_log() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// Symptom: damage to the last several groups dropped all of them in silence. Cause: a head whose payload is damaged was skipped, though it proves
-/// that the groups before it were durable.
+/// Symptom: damage to the last several groups dropped all of them in silence. Cause: a head whose payload is damaged
+/// was skipped, though it proves that the groups before it were durable.
 #[test]
 fn only_the_last_group_may_be_torn() {
     let scratch = Scratch::new();
@@ -327,7 +328,8 @@ fn only_the_last_group_may_be_torn() {
     assert_eq!(scratch.read(0).unwrap(), model[..3], "the last one alone");
 }
 
-/// A torn group that found no room in one segment stays in the next when its number is given to a smaller one in the first.
+/// A torn group that found no room in one segment stays in the next when its number is given to a smaller one in the
+/// first.
 #[test]
 fn a_torn_group_whose_number_another_has_got_is_none() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! What holds for any octets in the redo log. The fuzz target `redo` and the replay of its corpus both check this. The two modules of the log
-//! that read bytes are compiled in here: they are the store's own, and know nothing of files.
+//! What holds for any octets in the redo log. The fuzz target `redo` and the replay of its corpus both check this. The
+//! two modules of the log that read bytes are compiled in here: they are the store's own, and know nothing of files.
 
 #[allow(dead_code, reason = "only what reads is wanted")]
 #[path = "../../src/redo/frame.rs"]
@@ -15,8 +15,8 @@ use group::{Change, Group};
 
 const LIFE: Life = Life { identity: *b"identity of data", number: 7 };
 
-/// Reading never panics and finds only what is within the octets; what it finds encodes to the same; and octets written as groups are found
-/// as they were written, with any others behind them.
+/// Reading never panics and finds only what is within the octets; what it finds encodes to the same; and octets written
+/// as groups are found as they were written, with any others behind them.
 pub(crate) fn redo(bytes: &[u8]) {
     let changes = changes(bytes);
     let _ = frame::parse_header(bytes);

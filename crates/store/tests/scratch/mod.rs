@@ -39,7 +39,8 @@ impl Scratch {
     }
 }
 
-/// Opens a store that this process has just closed: a process that another test is starting has a copy of the lock from its fork to its exec.
+/// Opens a store that this process has just closed: a process that another test is starting has a copy of the lock from
+/// its fork to its exec.
 pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
     for _ in 0..FORK_PATIENCE {
         match open() {

@@ -1,4 +1,5 @@
-//! A store in a process whose disk fails it: the batches that it commits, known by seed and number, and what must be there afterwards.
+//! A store in a process whose disk fails it: the batches that it commits, known by seed and number, and what must be
+//! there afterwards.
 //!
 //! The process under test is the test binary again, running the test `child`, which does what its role says.
 
@@ -67,8 +68,8 @@ pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u6
     }
 }
 
-/// Commits on to the batch `last`, past those that find the disk full, unless that leaves in doubt what is on it. A refused one leaves nothing
-/// behind, and `make_room` may help the next.
+/// Commits on to the batch `last`, past those that find the disk full, unless that leaves in doubt what is on it. A
+/// refused one leaves nothing behind, and `make_room` may help the next.
 pub(crate) fn write_on_a_full_disk(
     store: &Store,
     mut writer: Writer,

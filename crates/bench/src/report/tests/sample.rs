@@ -1,5 +1,5 @@
-//! Results that are invented, for tests of the page alone: the unit tests beside this file, and the test with a browser in
-//! `crates/bench/tests/report_page.rs`.
+//! Results that are invented, for tests of the page alone: the unit tests beside this file, and the test with a browser
+//! in `crates/bench/tests/report_page.rs`.
 
 use super::Seeded;
 use super::result::{

@@ -1,8 +1,9 @@
-//! The power goes, the process is killed, the disk fails or is full at one call after the other while groups are appended, segments made, used
-//! again and given up, and while the log is opened. The process under test is this binary again, running [`child`].
+//! The power goes, the process is killed, the disk fails or is full at one call after the other while groups are
+//! appended, segments made, used again and given up, and while the log is opened. The process under test is this binary
+//! again, running [`child`].
 //!
-//! What a group holds is known from its sequence and from which attempt at it this is, so nothing has to be remembered. The folded sequence
-//! stands in a file that is not watched, as the data file has it.
+//! What a group holds is known from its sequence and from which attempt at it this is, so nothing has to be remembered.
+//! The folded sequence stands in a file that is not watched, as the data file has it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -318,8 +319,8 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     }
 }
 
-/// The last group may be in memory only when the log is opened: a mark that demanded it before it was written once more would have a healthy
-/// log refused after a power cut between the two.
+/// The last group may be in memory only when the log is opened: a mark that demanded it before it was written once more
+/// would have a healthy log refused after a power cut between the two.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {

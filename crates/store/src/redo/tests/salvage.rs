@@ -259,8 +259,8 @@ fn without_a_data_file_every_group_is_told() {
     assert_eq!(findings.missing.len(), 1);
 }
 
-/// Whatever is written over a log, what is called whole is what was written, from the first group on, and what the log itself opens is
-/// never more.
+/// Whatever is written over a log, what is called whole is what was written, from the first group on, and what the log
+/// itself opens is never more.
 #[test]
 fn random_damage_never_changes_what_is_whole() {
     let mut random = Rng::with_seed(0x5a1f);

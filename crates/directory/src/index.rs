@@ -1,0 +1,187 @@
+//! Attribute indexes: from values to entry ids, one index an attribute type, its kinds as an administrator defines
+//! them.
+//!
+//! Keys of values keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial
+//! substrings and presence. Inner substrings and words by sound have rows of their own ([`keys`]). Values with options
+//! are indexed under the type. An index gives candidates, the entry decides: it changes what a search costs, never what
+//! it returns.
+//!
+//! - [`definition`]: kinds, parts, phases, and how they are kept
+//! - [`keys`]: the rows of a value
+//! - [`maintenance`]: making and removing the rows of all entries, a slice at a time
+//!
+//! Links have no index of this sort: `linked` and `dangling` answer for them, always. Nor have object classes: every
+//! entry is in the posting of its class set.
+
+pub mod definition;
+pub mod keys;
+pub mod maintenance;
+#[cfg(test)]
+mod tests;
+
+use schema::{MatchingRule, RuleUse, Schema};
+use store::Batch;
+
+use crate::catalog::AttributeDef;
+use crate::model::outcome::OperationError;
+use crate::model::rows::AttrId;
+use crate::tree::stored_values;
+use crate::write::apply::Writing;
+pub use definition::{AttributeIndex, IndexKinds, IndexPart, IndexParts, Phase};
+use keys::{RowKey, rows_of};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The normal form of a value: equal for values that the equality rule makes equal. The bytes themselves where the type
+/// has no rule.
+pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(value.len() + 8);
+    put_normal_value(schema, def, value, &mut key);
+    key
+}
+
+/// Appends the [normal form](normal_value) of a value.
+pub(crate) fn put_normal_value(schema: &Schema, def: &AttributeDef, value: &[u8], out: &mut Vec<u8>) {
+    let is_made = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
+    if !is_made {
+        out.extend_from_slice(value);
+    }
+}
+
+/// Moves the index rows of one attribute from the values removed to the values added.
+///
+/// The entry in `writing` is as it is after the change.
+pub(crate) fn update(
+    batch: &mut Batch<'_>,
+    writing: &Writing<'_>,
+    attribute: AttrId,
+    removed: &[&[u8]],
+    added: &[&[u8]],
+) -> Result<()> {
+    let def = writing.catalog.attribute(attribute);
+    let schema = &writing.catalog.schema;
+    let parts = def.index.kept_parts();
+    let (mut gone, mut come) = (Vec::new(), Vec::new());
+    removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut gone));
+    added.iter().for_each(|value| rows_of(schema, def, parts, value, &mut come));
+    for rows in [&mut gone, &mut come] {
+        rows.sort_unstable();
+        rows.dedup();
+    }
+    // No two values of an attribute have the same normal form, so only one with other options can have the key of a
+    // value that comes.
+    let is_alone =
+        || writing.entry.ids().all(|id| id == def.id || writing.catalog.attribute(id).base != def.base);
+    let is_alone = !come.is_empty() && is_alone();
+    for row in &come {
+        let (part, key) = row;
+        if is_alone && *part == IndexPart::Values && gone.binary_search(row).is_err() {
+            batch.insert_new_id(part.map(), key, writing.id.0)?;
+        } else {
+            batch.insert_id(part.map(), key, writing.id.0)?;
+        }
+    }
+    gone.retain(|row| come.binary_search(row).is_err());
+    if !gone.is_empty() {
+        keep_what_others_have(batch, writing, def, parts, &mut gone)?;
+    }
+    for (part, key) in &gone {
+        batch.remove_id(part.map(), key, writing.id.0)?;
+    }
+    Ok(())
+}
+
+/// Takes the rows out of `gone` that another value of the type has, with these options or others.
+fn keep_what_others_have(
+    batch: &Batch<'_>,
+    writing: &Writing<'_>,
+    def: &AttributeDef,
+    parts: IndexParts,
+    gone: &mut Vec<RowKey>,
+) -> Result<()> {
+    let catalog = writing.catalog;
+    for other in writing.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
+        // An attribute has no two values with the same normal form: the rest of its own values need no look for that.
+        let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
+        if !gone.iter().any(is_shared) {
+            continue;
+        }
+        let other_def = catalog.attribute(other);
+        let mut rows = Vec::new();
+        stored_values::any(batch, writing.id, writing.entry, other, &mut |value| {
+            rows.clear();
+            rows_of(&catalog.schema, other_def, parts, value, &mut rows);
+            rows.sort_unstable();
+            gone.retain(|row| rows.binary_search(row).is_err());
+            !gone.iter().any(is_shared)
+        })?;
+    }
+    Ok(())
+}
+
+/// The rule whose keys the grams of a type are of, and with it whether a substring index of the type is possible.
+pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule> {
+    let rule = attribute_type.substring.filter(|rule| rule.rule_use() == RuleUse::Substring)?;
+    // Asked of the rule itself: some have no form that can be cut up.
+    schema::SubstringAssertion::new(rule, None, [], None).ok()?;
+    Some(rule)
+}
+
+/// Whether approximate matches of the type are by sound: its values are text in a natural language (the syntax
+/// Directory String, RFC 4517 section 3.3.6, and equality of text). For all other types they are equality.
+pub fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
+    const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
+    schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()
+}
+
+/// Those of some kinds that an index of the type can answer.
+pub fn possible_kinds(
+    attribute_type: &schema::AttributeType,
+    schema: &Schema,
+    kinds: IndexKinds,
+) -> IndexKinds {
+    let is_possible =
+        |kind: IndexKinds| kinds.contains(kind) && check_kinds(attribute_type, schema, kind).is_ok();
+    let possible = IndexKinds::ALL.iter().filter(|(kind, _)| is_possible(*kind));
+    possible.fold(IndexKinds::NONE, |all, (kind, _)| all.with(*kind))
+}
+
+/// The kinds that an index of the type cannot have, with the reason.
+///
+/// # Errors
+/// The reason, for the administrator.
+pub fn check_kinds(
+    attribute_type: &schema::AttributeType,
+    schema: &Schema,
+    kinds: IndexKinds,
+) -> std::result::Result<(), String> {
+    let name = attribute_type.name();
+    if crate::catalog::is_link_type(attribute_type) {
+        return Err(format!("values of {name} are links to entries, which are always indexed"));
+    }
+    if attribute_type.oid == "2.5.4.0" {
+        return Err(format!("{name} is always indexed"));
+    }
+    if crate::tree::operational::VirtualAttribute::of(attribute_type).is_some() {
+        return Err(format!("{name} is made when it is asked for and needs no index"));
+    }
+    let refuse = |kind: IndexKinds, possible: bool, what: &str| {
+        if kinds.contains(kind) && !possible { Err(format!("{name} has no {what}")) } else { Ok(()) }
+    };
+    refuse(IndexKinds::EQUALITY, attribute_type.equality.is_some(), "equality rule")?;
+    let ordering = attribute_type.equality.zip(attribute_type.ordering);
+    let is_ordered = ordering.is_some_and(|(equality, ordering)| equality.shares_key_with(ordering));
+    // Prefixes go by the order of keys too.
+    let has_prefixes = attribute_type
+        .equality
+        .zip(attribute_type.substring)
+        .is_some_and(|(equality, substring)| equality.shares_key_with(substring));
+    refuse(IndexKinds::ORDERING, is_ordered || has_prefixes, "ordering rule")?;
+    refuse(IndexKinds::SUBSTRING, gram_rule(attribute_type).is_some(), "substring rule")?;
+    let by_sound = matches_by_sound(schema, attribute_type);
+    refuse(
+        IndexKinds::APPROXIMATE,
+        by_sound,
+        "approximate match by sound: its values are not directory strings",
+    )
+}

@@ -1,0 +1,368 @@
+//! Making and removing index rows for the entries that there are, a slice at a time.
+//!
+//! From the moment an index is defined every change of an entry keeps its rows ([`super::update`]); what is left is to
+//! make those of the entries from before. A slice reads some entries behind the one it came to last, inserts their rows
+//! (those that a change made meanwhile are there already), and says in `meta`, in the same batch, how far it came. So a
+//! process killed at any point goes on there. The slice that meets the end makes the part complete, in the same batch
+//! as its last rows: whoever sees that an index is complete sees all of it.
+//!
+//! Removing goes the same way, and a definition that comes back meanwhile waits until the old rows are gone.
+//!
+//! All indexes that are being built at the same entry are built together, so that several defined at once cost one pass
+//! over the entries.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use store::{Batch, Direction, Read};
+
+use super::definition::{IndexKinds, IndexPart, IndexParts, IndexRow, Phase};
+use super::gram_rule;
+use super::keys::{RowKey, rows_of};
+use crate::catalog::{Catalog, META_INDEX, META_INDEX_VERSION, index_version, meta_key};
+use crate::model::entry::{EntryRow, StoredEntry};
+use crate::model::limits::{INDEX_SLICE_ENTRIES_MAX, INDEX_SLICE_ROWS_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, ENTRIES, EntryId, META, NODES};
+use crate::tree::damaged_row;
+use crate::tree::stored_values;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Entries read, or rows made or removed, between two breaths.
+const BREATH_ROWS: usize = 16;
+
+/// How much one slice may do.
+#[derive(Clone, Copy, Debug)]
+pub struct SliceBudget {
+    /// Entries whose rows are made.
+    pub entries_max: usize,
+    /// Rows made (a little more, where an entry has many) or removed.
+    pub rows_max: usize,
+}
+
+impl Default for SliceBudget {
+    fn default() -> SliceBudget {
+        SliceBudget { entries_max: INDEX_SLICE_ENTRIES_MAX, rows_max: INDEX_SLICE_ROWS_MAX }
+    }
+}
+
+/// A part of an index that is being made or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexProgress {
+    /// Name of the attribute type.
+    pub attribute: String,
+    /// The part.
+    pub part: IndexPart,
+    /// [`Phase::Building`] or [`Phase::Clearing`].
+    pub phase: Phase,
+    /// While building: the highest entry id whose rows are made.
+    pub built_to: u64,
+    /// The highest entry id there is.
+    pub last_entry: u64,
+}
+
+/// What is being made or removed.
+///
+/// # Errors
+/// The store failed.
+pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
+    let last_entry = crate::catalog::last_entry_id(read)?.0;
+    let mut all = Vec::new();
+    for base in indexed(catalog) {
+        let row = row(read, base)?;
+        for part in IndexPart::ALL {
+            let phase = row.index.phase(part);
+            if matches!(phase, Phase::Building | Phase::Clearing) {
+                let attribute = catalog.attribute(base).name.clone();
+                all.push(IndexProgress {
+                    attribute,
+                    part,
+                    phase,
+                    built_to: row.built_to[part as usize],
+                    last_entry,
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Whether rows remain to be made or removed.
+pub fn is_pending(catalog: &Catalog) -> bool {
+    catalog.attributes().iter().any(|def| def.index.has_work())
+}
+
+/// Whether the next slice makes rows; if not, it makes room.
+pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
+    let phases = |phase| {
+        let mut all = catalog.attributes().iter();
+        all.any(|def| IndexPart::ALL.into_iter().any(|part| def.index.phase(part) == phase))
+    };
+    phases(Phase::Building) && !phases(Phase::Clearing)
+}
+
+/// The attributes without options that have an index, or rows of one.
+fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
+    let all = catalog.attributes().iter().filter(|def| def.id == def.base);
+    all.filter(|def| !def.index.is_nothing()).map(|def| def.id)
+}
+
+/// The row of an index, an empty one where there is none.
+pub(crate) fn row(read: &Read, base: AttrId) -> Result<IndexRow> {
+    let Some(bytes) = read.get(META, &meta_key(META_INDEX, base.0))? else { return Ok(IndexRow::default()) };
+    IndexRow::decode(bytes).ok_or_else(|| OperationError::Damaged(format!("index {}", base.0)))
+}
+
+fn put_row(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, base: AttrId, row: &IndexRow) -> Result<()> {
+    let key = meta_key(META_INDEX, base.0);
+    if row.index.is_nothing() {
+        batch.delete(META, &key)?;
+    } else {
+        batch.put(META, &key, &row.encode())?;
+    }
+    if catalog.attribute(base).index != row.index {
+        let version = index_version(batch)? + 1;
+        batch.put(META, META_INDEX_VERSION, &version.to_be_bytes())?;
+        Arc::make_mut(catalog).set_index(base, row.index, version);
+    }
+    Ok(())
+}
+
+/// Defines the index of an attribute anew: begins to make the parts that it now has, and to remove those that it had.
+pub(crate) fn define(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    base: AttrId,
+    kinds: IndexKinds,
+) -> Result<()> {
+    let mut row = row(batch, base)?;
+    row.index.kinds = kinds;
+    let type_id = catalog.attribute(base).description.type_id;
+    let rule = gram_rule(catalog.schema.type_by_id(type_id));
+    if row.index.phase(IndexPart::Grams) == Phase::Absent {
+        row.index.gram_rule = rule;
+    } else if row.index.gram_rule != rule {
+        row.index.set_phase(IndexPart::Grams, Phase::Clearing);
+    }
+    for part in IndexPart::ALL {
+        let phase = match (row.index.phase(part), part.is_of(kinds)) {
+            (Phase::Absent, true) => first_phase(batch)?,
+            (Phase::Building | Phase::Complete, false) => Phase::Clearing,
+            (phase, _) => phase,
+        };
+        row.index.set_phase(part, phase);
+        if phase != Phase::Building {
+            row.built_to[part as usize] = 0;
+        }
+    }
+    put_row(batch, catalog, base, &row)
+}
+
+/// Without entries there is nothing to build.
+fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
+    Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
+}
+
+/// Does some of what remains to be done. False when nothing did. `breathe` is called every few tens of microseconds,
+/// for whoever wants to let others go first.
+///
+/// # Errors
+/// The store failed or rows contradict each other; the batch can only be dropped then.
+pub fn run_slice(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
+) -> Result<bool> {
+    let bases: Vec<AttrId> =
+        indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()).collect();
+    for base in &bases {
+        let row = row(batch, *base)?;
+        if let Some(part) = in_phase(&row, Phase::Clearing).next() {
+            clear(batch, catalog, *base, part, row, budget, breathe)?;
+            return Ok(true);
+        }
+    }
+    if bases.is_empty() {
+        return Ok(false);
+    }
+    build(batch, catalog, &bases, budget, breathe)?;
+    Ok(true)
+}
+
+fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
+    let index = row.index;
+    IndexPart::ALL.into_iter().filter(move |part| index.phase(*part) == phase)
+}
+
+/// Removes some rows of a part, and ends its removal when there are none left.
+fn clear(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    base: AttrId,
+    part: IndexPart,
+    mut row: IndexRow,
+    budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
+) -> Result<()> {
+    let rows = some_rows(batch, base, part, budget.rows_max)?;
+    let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
+    for (count, (key, id)) in ids.enumerate() {
+        batch.remove_id(part.map(), key, id)?;
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
+        }
+    }
+    if rows.is_empty() {
+        row.index.set_phase(part, Phase::Absent);
+        if part == IndexPart::Grams {
+            let type_id = catalog.attribute(base).description.type_id;
+            row.index.gram_rule = gram_rule(catalog.schema.type_by_id(type_id));
+        }
+        if part.is_of(row.index.kinds) {
+            row.index.set_phase(part, first_phase(batch)?);
+        }
+        row.built_to[part as usize] = 0;
+        put_row(batch, catalog, base, &row)?;
+    }
+    Ok(())
+}
+
+/// The first rows of a part.
+fn some_rows(
+    read: &Read,
+    base: AttrId,
+    part: IndexPart,
+    rows_max: usize,
+) -> Result<Vec<(Vec<u8>, Vec<u64>)>> {
+    let prefix = part.key_prefix(base);
+    let mut rows = Vec::new();
+    let mut left = rows_max;
+    let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
+    for key in read.scan_keys(part.map(), range, Direction::Forward) {
+        let (key, _) = key?;
+        if left == 0 || !key.starts_with(&prefix) {
+            break;
+        }
+        let mut ids = Vec::new();
+        left -= read.ids(part.map(), key)?.next_block(&mut ids, left)?;
+        rows.push((key.to_vec(), ids));
+    }
+    Ok(rows)
+}
+
+/// Makes the rows of some entries for all indexes that have come as far as the one that is behind the others.
+fn build(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    bases: &[AttrId],
+    budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
+) -> Result<()> {
+    let mut rows = Vec::with_capacity(bases.len());
+    for base in bases {
+        rows.push((*base, row(batch, *base)?));
+    }
+    let building =
+        |row: &IndexRow| in_phase(row, Phase::Building).map(|part| row.built_to[part as usize]).min();
+    let Some(from) = rows.iter().filter_map(|(_, row)| building(row)).min() else { return Ok(()) };
+    let at_hand = |row: &IndexRow| {
+        let behind = in_phase(row, Phase::Building).filter(|part| row.built_to[*part as usize] == from);
+        behind.fold(IndexParts::NONE, IndexParts::with)
+    };
+    let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
+    let made = make_rows(batch, catalog, &work, from, budget, breathe)?;
+    for (count, (part, key, id)) in made.rows.iter().enumerate() {
+        batch.insert_id(part.map(), key, *id)?;
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
+        }
+    }
+    for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
+        for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
+            match made.last {
+                Some(last) => row.built_to[part as usize] = last,
+                None => {
+                    row.built_to[part as usize] = 0;
+                    row.index.set_phase(part, Phase::Complete);
+                }
+            }
+        }
+        if !parts.is_empty() {
+            put_row(batch, catalog, base, &row)?;
+        }
+    }
+    Ok(())
+}
+
+/// Index rows of the entries of a slice.
+struct Made {
+    /// Sorted, so that they are inserted in the order of the pages.
+    rows: Vec<(IndexPart, Vec<u8>, u64)>,
+    /// The last entry of the slice; `None` when there is none behind it.
+    last: Option<u64>,
+}
+
+fn make_rows(
+    read: &Read,
+    catalog: &Catalog,
+    work: &[(AttrId, IndexParts)],
+    from: u64,
+    budget: &SliceBudget,
+    breathe: &mut dyn FnMut(),
+) -> Result<Made> {
+    let mut made = Made { rows: Vec::new(), last: None };
+    let low = from.to_be_bytes();
+    let mut rows: Vec<RowKey> = Vec::new();
+    let scan = read.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
+    for (count, row) in scan.enumerate() {
+        // Only now is it known that there is an entry behind the slice.
+        if count == budget.entries_max || made.rows.len() >= budget.rows_max {
+            made.rows.sort_unstable();
+            return Ok(made);
+        }
+        let (key, bytes) = row?;
+        let id = key.try_into().map(u64::from_be_bytes);
+        let id = id.map_err(|_| OperationError::Damaged("key of entries".to_owned()))?;
+        let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", EntryId(id)))?;
+        entry_rows(read, catalog, work, EntryId(id), &entry, &mut rows)?;
+        made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id)));
+        made.last = Some(id);
+        if count.is_multiple_of(BREATH_ROWS) {
+            breathe();
+        }
+    }
+    made.last = None;
+    made.rows.sort_unstable();
+    Ok(made)
+}
+
+fn entry_rows(
+    read: &Read,
+    catalog: &Catalog,
+    work: &[(AttrId, IndexParts)],
+    id: EntryId,
+    row: &EntryRow<'_>,
+    out: &mut Vec<RowKey>,
+) -> Result<()> {
+    let parts_of = |attribute: AttrId| {
+        let base = catalog.attribute(attribute).base;
+        work.iter().find(|(of, parts)| *of == base && !parts.is_empty()).map(|(_, parts)| *parts)
+    };
+    let wanted: Vec<_> = row.attributes().filter_map(|a| Some((a.id, parts_of(a.id)?))).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let entry = StoredEntry::of(row);
+    for (attribute, parts) in wanted {
+        let def = catalog.attribute(attribute);
+        stored_values::any(read, id, &entry, attribute, &mut |value| {
+            rows_of(&catalog.schema, def, parts, value, out);
+            false
+        })?;
+    }
+    out.sort_unstable();
+    out.dedup();
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Indexes that come and go while the directory changes: nothing half built answers, everything goes on after a
+//! restart.
+
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use super::definition::{IndexPart, Phase};
+use crate::index::IndexKinds;
+use crate::maintenance::check::check;
+use crate::read::search::CandidateSource;
+use crate::testing::{SUFFIX, TestDirectory};
+
+const COUNT: u32 = 40;
+
+fn people() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for number in 0..COUNT {
+        let (cn, words) = (format!("Person {number}"), format!("Likes the number {number}"));
+        let dn = format!("cn={cn},{SUFFIX}");
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["inetOrgPerson"]),
+            ("sn", &["Person"]),
+            ("description", &[&words, "Sentence"]),
+            ("description;lang-en", &["Sentence", "another one"]),
+        ];
+        assert_eq!(directory.add(&dn, attributes).code, ResultCode::SUCCESS);
+    }
+    directory
+}
+
+fn is_sound(directory: &TestDirectory) {
+    assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+fn phase(directory: &TestDirectory, attribute: &str, part: IndexPart) -> Phase {
+    let catalog = directory.snapshot.state().catalog;
+    let type_id = catalog.schema.attribute_type(attribute).unwrap().id;
+    catalog.attribute(catalog.attribute_id(type_id, "").unwrap()).index.phase(part)
+}
+
+fn count(directory: &mut TestDirectory, filter: &str) -> usize {
+    directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries.len()
+}
+
+/// Where the candidates of a substring search come from.
+fn source(directory: &TestDirectory) -> CandidateSource {
+    let filter = ldap::FilterBuf::parse("(description=*number 17*)").unwrap();
+    let selection = ldap::SelectionBuf::new();
+    let request =
+        ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let controls = crate::read::controls::RequestControls::default();
+    let (snapshot, requester) = (&directory.snapshot, &directory.requester);
+    let search =
+        crate::read::search::Search::start(snapshot, requester, ldap::MessageId(1), &request, &controls);
+    search.unwrap().explanation(snapshot).unwrap().unwrap().source
+}
+
+#[test]
+fn an_index_answers_once_it_is_complete() {
+    let mut directory = people();
+    directory.define_index("description", "substring,equality,presence");
+    let mut slices = 0;
+    loop {
+        assert_eq!(source(&directory), CandidateSource::Scan);
+        assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Building);
+        assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
+        is_sound(&directory);
+        slices += 1;
+        if !directory.run_index_slice(3) {
+            break;
+        }
+    }
+    assert!(slices > 10);
+    assert_eq!(source(&directory), CandidateSource::Indexes);
+    assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
+    is_sound(&directory);
+}
+
+#[test]
+fn work_goes_on_after_a_restart_wherever_it_ended() {
+    let mut directory = people();
+    let defined = |directory: &TestDirectory| directory.directory.indexes();
+    for kinds in ["substring,approximate", "equality", "none"] {
+        directory.define_index("description", kinds);
+        let mut reopened = 0;
+        while directory.writer.maintenance_pending() {
+            let before = directory.directory.index_progress().unwrap();
+            directory = directory.reopen();
+            assert_eq!(directory.directory.index_progress().unwrap(), before);
+            is_sound(&directory);
+            directory.run_index_slice(7);
+            reopened += 1;
+        }
+        assert!(reopened > 2, "{kinds}");
+        let found = defined(&directory).into_iter().find(|(name, _)| name == "description");
+        assert_eq!(found.map_or("none".to_owned(), |(_, kinds)| kinds.to_string()), kinds);
+        is_sound(&directory);
+    }
+    let read = directory.snapshot.state().read;
+    assert_eq!(read.row_count(crate::model::rows::PIECES).unwrap(), 0);
+}
+
+#[test]
+fn changes_meanwhile_are_followed() {
+    let mut directory = people();
+    directory.define_index("description", "substring,presence");
+    directory.run_index_slice(10);
+    // One entry behind the builder, one before it: changed, emptied, deleted, added.
+    for number in [2, 30] {
+        let dn = format!("cn=Person {number},{SUFFIX}");
+        let value = "Sentence about birds";
+        directory.modify(&dn, &[(ChangeOperation::Replace, "description", &[value])]);
+        is_sound(&directory);
+        let other = format!("cn=Person {},{SUFFIX}", number + 1);
+        directory.modify(&other, &[(ChangeOperation::Delete, "description", &["Sentence"])]);
+        directory.modify(&other, &[(ChangeOperation::Delete, "description;lang-en", &[])]);
+        is_sound(&directory);
+        assert_eq!(directory.delete(&format!("cn=Person {},{SUFFIX}", number + 2)).code, ResultCode::SUCCESS);
+        is_sound(&directory);
+    }
+    directory.finish_indexes();
+    is_sound(&directory);
+    assert_eq!(count(&mut directory, "(description=*about birds)"), 2);
+    assert_eq!(count(&mut directory, "(description=*likes*)"), COUNT as usize - 4);
+    assert_eq!(count(&mut directory, "(description=*)"), COUNT as usize + 1 - 1 - 2);
+}
+
+#[test]
+fn a_definition_that_comes_back_waits_until_its_old_rows_are_gone() {
+    let mut directory = people();
+    directory.define_index("description", "substring");
+    directory.finish_indexes();
+    directory.define_index("description", "none");
+    assert_eq!(source(&directory), CandidateSource::Scan);
+    directory.run_index_slice(2);
+    let dn = format!("cn=Person 17,{SUFFIX}");
+    directory.modify(&dn, &[(ChangeOperation::Replace, "description", &["nothing"])]);
+    directory.define_index("description", "substring");
+    assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Clearing);
+    is_sound(&directory);
+    directory.finish_indexes();
+    is_sound(&directory);
+    assert_eq!(source(&directory), CandidateSource::Indexes);
+    assert_eq!(count(&mut directory, "(description=*number 17*)"), 0);
+}
+
+#[test]
+fn an_older_view_does_without_an_index_that_is_complete_by_now() {
+    let mut directory = people();
+    directory.define_index("description", "substring");
+    let old = directory.directory.snapshot().unwrap();
+    directory.finish_indexes();
+    let new = directory.directory.snapshot().unwrap();
+    let answers = |snapshot: &crate::database::Snapshot| {
+        let catalog = snapshot.state().catalog;
+        catalog.attributes().iter().any(|def| def.index.answers(IndexPart::Grams))
+    };
+    assert!(!answers(&old) && answers(&new));
+    drop(old);
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused_with_the_reason() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for (attribute, kinds, part) in [
+        ("nosuch", "equality", "not defined"),
+        ("member", "equality", "links to entries"),
+        ("objectClass", "equality", "always indexed"),
+        ("memberOf", "presence", "made when it is asked for"),
+        ("jpegPhoto", "equality", "no equality rule"),
+        ("uidNumber", "substring", "no substring rule"),
+        ("mail", "approximate", "not directory strings"),
+    ] {
+        let stamp = directory.stamp();
+        let kinds: IndexKinds = kinds.parse().unwrap();
+        let error = directory.writer.define_index(attribute, kinds, &stamp).unwrap_err();
+        assert!(error.to_string().contains(part), "{attribute}: {error}");
+    }
+    // Nothing new is no record.
+    let position = directory.snapshot.position().unwrap();
+    directory.define_index("uid", "equality,ordering");
+    directory.define_index("title", "none");
+    assert_eq!(directory.snapshot.position().unwrap(), position);
+}

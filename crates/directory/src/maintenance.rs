@@ -1,0 +1,8 @@
+//! Whole directories at once: import, export, check, comparison, salvage.
+
+pub mod check;
+pub mod export;
+pub mod import;
+pub mod ldif_check;
+pub mod ldif_diff;
+pub mod salvage;

@@ -1,0 +1,439 @@
+//! The rows that follow from the entries, sorted: those that should be there.
+//!
+//! Rows of all maps go through one sorter: the map's number and the key, then the id or the value. An id has a byte
+//! behind it that says whether its row must be there or only may, because its index is being built. Counters are added
+//! up in a table of limited size on their way to a sorter of their own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+use store::{Direction, MapId, Read, Sorted, Sorter};
+
+use super::{CheckOptions, Fix, Report, Result};
+use crate::catalog::{AttributeDef, Catalog, ClassSet, META_LAST_ENTRY, last_entry_id};
+use crate::index::definition::IndexRow;
+use crate::index::keys::{RowKey, rows_of};
+use crate::index::{Phase, maintenance, normal_value};
+use crate::links::name_in;
+use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::rows::{
+    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, META, NAMES, NODES, NodeRow, VALUES,
+    children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, name_key, subtree_counter,
+    value_counter, value_hash, value_key,
+};
+use crate::tree::stored_values::table_values;
+use crate::tree::{Found, State, node};
+use crate::write::schema_check::object_class_type;
+
+/// Counters added up in memory before they are sorted.
+const COUNTERS_MAX: usize = 1 << 16;
+
+/// Targets of links looked at at a time.
+const TARGET_BLOCK: usize = 512;
+
+/// The row must be there.
+pub(super) const REQUIRED: u8 = 0;
+/// The row may be there.
+pub(super) const EARLY: u8 = 1;
+
+/// Everything that should be there.
+pub(super) struct Expected {
+    pub(super) rows: Sorted,
+    pub(super) counters: Sorted,
+    pub(super) indexes: BTreeMap<AttrId, IndexRow>,
+}
+
+/// Goes through all entries.
+pub(super) fn derive(
+    state: State<'_>,
+    options: &CheckOptions<'_>,
+    report: &mut Report<'_>,
+) -> Result<Expected> {
+    // The merge of both at the end takes what the sorters may have.
+    let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
+    let mut derivation = Derivation {
+        state,
+        rows: sorter(7),
+        counters: sorter(1),
+        counts: HashMap::new(),
+        indexes: BTreeMap::new(),
+        index_rows: Vec::new(),
+        chain: (None, Vec::new()),
+        object_class: object_class_type(&state.catalog.schema)
+            .ok()
+            .and_then(|id| state.catalog.attribute_id(id, "")),
+        row: Vec::new(),
+    };
+    for def in state.catalog.attributes().iter().filter(|def| def.id == def.base) {
+        derivation.indexes.insert(def.id, maintenance::row(state.read, def.id)?);
+    }
+    derivation.nodes(report)?;
+    derivation.entries(report)?;
+    log(state.read, report)?;
+    derivation.flush_counts()?;
+    Ok(Expected {
+        rows: derivation.rows.finish()?,
+        counters: derivation.counters.finish()?,
+        indexes: derivation.indexes,
+    })
+}
+
+/// Every record that the log still has is read once, which checks it.
+fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
+    let first = read.first_position()?.unwrap_or(0);
+    for record in read.log_records(first) {
+        if let Err(error) = record {
+            return report.found(format!("log: {error}"), Vec::new());
+        }
+    }
+    Ok(())
+}
+
+struct Derivation<'s> {
+    state: State<'s>,
+    rows: Sorter,
+    counters: Sorter,
+    counts: HashMap<Box<[u8]>, i64>,
+    indexes: BTreeMap<AttrId, IndexRow>,
+    index_rows: Vec<RowKey>,
+    /// The container asked for last, and it and its superiors.
+    chain: (Option<EntryId>, Vec<EntryId>),
+    /// The number of objectClass.
+    object_class: Option<AttrId>,
+    row: Vec<u8>,
+}
+
+impl<'s> Derivation<'s> {
+    fn expect(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.row.clear();
+        self.row.push(map.index() as u8);
+        self.row.extend_from_slice(key);
+        Ok(self.rows.push(&self.row, value)?)
+    }
+
+    fn expect_id(&mut self, map: MapId, key: &[u8], id: u64, when: u8) -> Result<()> {
+        let mut value = [when; 9];
+        value[..8].copy_from_slice(&id.to_be_bytes());
+        self.expect(map, key, &value)
+    }
+
+    fn count(&mut self, key: &[u8], delta: i64) -> Result<()> {
+        if let Some(count) = self.counts.get_mut(key) {
+            *count += delta;
+            return Ok(());
+        }
+        if self.counts.len() >= COUNTERS_MAX {
+            self.flush_counts()?;
+        }
+        self.counts.insert(key.into(), delta);
+        Ok(())
+    }
+
+    fn flush_counts(&mut self) -> Result<()> {
+        for (key, count) in self.counts.drain() {
+            self.counters.push(&key, &count.to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, report: &mut Report<'_>) -> Result<()> {
+        let read = self.state.read;
+        let mut highest = EntryId::ROOT;
+        for row in read.scan(NODES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+            let (key, value) = row?;
+            let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
+            highest = id;
+            report.checked.entries += 1;
+            let Some(node) = NodeRow::decode(value) else {
+                report.lost_nodes = true;
+                report.unreadable(id, "its node row is damaged, so its name and place are lost")?;
+                continue;
+            };
+            self.node(id, &node, report)?;
+            if read.get(ENTRIES, key)?.is_none() {
+                report.unreadable(id, "its attributes are lost")?;
+            }
+        }
+        if last_entry_id(read)? < highest {
+            let fix = Fix::Put(META, META_LAST_ENTRY.to_vec(), highest.0.to_be_bytes().to_vec());
+            report.found(
+                format!("meta: the highest entry id is {}, more than it says", highest.0),
+                vec![fix],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The name, the class posting and the counters.
+    fn node(&mut self, id: EntryId, node: &NodeRow<'_>, report: &mut Report<'_>) -> Result<()> {
+        let catalog = self.state.catalog;
+        let Some(class_set) = catalog.class_sets().get(node.class_set.0 as usize) else {
+            report.lost_nodes = true;
+            return report.unreadable(id, &format!("its class set {} does not exist", node.class_set.0));
+        };
+        if class_set.flags != node.flags {
+            let right = NodeRow { flags: class_set.flags, ..*node };
+            let fix = Fix::Put(NODES, id_key(id).to_vec(), right.encode());
+            report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
+        }
+        let normal = node.rdn_text().map(|rdn| crate::write::apply::normal_rdn(catalog, node.parent, rdn));
+        let Some(Ok(normal)) = normal else {
+            report.lost_nodes = true;
+            let rdn = String::from_utf8_lossy(node.rdn);
+            return report.unreadable(id, &format!("its RDN {rdn:?} is damaged"));
+        };
+        self.expect(NAMES, &name_key(node.parent, &normal), &encode_name_row(id, class_set.flags))?;
+        self.expect_id(CLASSES, &class_key(node.class_set), id.0, REQUIRED)?;
+        self.count(&children_counter(node.parent), 1)?;
+        if self.chain.0 != Some(node.parent) {
+            self.chain = (Some(node.parent), self.superiors(id, node.parent, report)?);
+        }
+        for place in 0..self.chain.1.len() {
+            let superior = self.chain.1[place];
+            self.count(&subtree_counter(superior), 1)?;
+        }
+        Ok(())
+    }
+
+    fn superiors(&self, id: EntryId, parent: EntryId, report: &mut Report<'_>) -> Result<Vec<EntryId>> {
+        let mut chain = vec![parent];
+        let mut at = parent;
+        while at != EntryId::ROOT {
+            if chain.len() > TREE_DEPTH_MAX {
+                report.lost_nodes = true;
+                report.found(format!("entry {}: its superiors do not end", id.0), Vec::new())?;
+                break;
+            }
+            match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
+                Some(Some(row)) => at = row.parent,
+                // Told where it is found.
+                Some(None) => break,
+                None => {
+                    report.lost_nodes = true;
+                    report
+                        .found(format!("entry {}: its superior {} does not exist", id.0, at.0), Vec::new())?;
+                    break;
+                }
+            }
+            chain.push(at);
+        }
+        Ok(chain)
+    }
+
+    fn entries(&mut self, report: &mut Report<'_>) -> Result<()> {
+        let read = self.state.read;
+        let last = read.position()?;
+        for row in read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+            let (key, value) = row?;
+            let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
+            let Some(entry) = EntryRow::decode(value) else {
+                report.unreadable(id, "its attributes are damaged")?;
+                continue;
+            };
+            let node = read.get(NODES, key)?;
+            if node.is_none() {
+                report.lost_nodes = true;
+                report.unreadable(id, "it has attributes but no node, so its name and place are lost")?;
+            }
+            if entry.position > last {
+                let text = format!("entry {}: changed at {}, the log ends at {last}", id.0, entry.position);
+                report.found(text, Vec::new())?;
+            }
+            for attribute in entry.attributes() {
+                let Some(def) = self.state.catalog.attributes().get(attribute.id.0 as usize) else {
+                    report.unreadable(id, &format!("its attribute {} does not exist", attribute.id.0))?;
+                    continue;
+                };
+                match attribute.content {
+                    Content::Inline(values) => self.inline(id, def, values, report)?,
+                    Content::Table => self.table(id, def, report)?,
+                    Content::Links => self.links(id, def, report)?,
+                }
+                if let (Content::Inline(values), Some(node)) =
+                    (attribute.content, node.and_then(NodeRow::decode))
+                    && Some(attribute.id) == self.object_class
+                {
+                    self.classes(id, &node, values, report)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the class set is that of the classes.
+    fn classes(
+        &mut self,
+        id: EntryId,
+        node: &NodeRow<'_>,
+        values: InlineValues<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let catalog = self.state.catalog;
+        let class = |value| match value {
+            InlineValue::Here(name) => {
+                std::str::from_utf8(name).ok().and_then(|name| catalog.schema.object_class(name))
+            }
+            InlineValue::Elsewhere(_) => None,
+        };
+        let Some(classes) = values.iter().map(|value| class(value).map(|class| class.id)).collect() else {
+            return report.found(format!("entry {}: a value of objectClass is damaged", id.0), Vec::new());
+        };
+        let class_set = ClassSet::of(classes, &catalog.schema);
+        let stored = catalog.class_sets().get(node.class_set.0 as usize);
+        if stored.is_none_or(|stored| stored.classes == class_set.classes) {
+            return Ok(());
+        }
+        let right = catalog.class_set_id(&class_set.classes);
+        let fix = right.map(|right| {
+            let right = NodeRow { class_set: right, flags: class_set.flags, ..*node };
+            Fix::Put(NODES, id_key(id).to_vec(), right.encode())
+        });
+        let text = format!("entry {}: class set {} is not that of its objectClass", id.0, node.class_set.0);
+        report.found(text, fix.into_iter().collect())
+    }
+
+    fn inline(
+        &mut self,
+        id: EntryId,
+        def: &AttributeDef,
+        values: InlineValues<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let mut count = 0;
+        for value in values.iter() {
+            count += 1;
+            match value {
+                InlineValue::Here(value) => self.indexed(id, def, value)?,
+                InlineValue::Elsewhere(hash) => self.large(id, def, &hash, report)?,
+            }
+        }
+        if count != values.count {
+            report.unreadable(id, &format!("{} has another number of values than it says", def.name))?;
+        }
+        Ok(())
+    }
+
+    fn large(&mut self, id: EntryId, def: &AttributeDef, hash: &[u8], report: &mut Report<'_>) -> Result<()> {
+        let key = value_key(id, def.id, hash);
+        match self.state.read.get(VALUES, &key)? {
+            Some(value) => {
+                if value_hash(value) == hash {
+                    self.indexed(id, def, value)?;
+                } else {
+                    report.unreadable(id, &format!("a large value of {} is damaged", def.name))?;
+                }
+                self.expect(VALUES, &key, &[])
+            }
+            None => report.unreadable(id, &format!("a large value of {} is lost", def.name)),
+        }
+    }
+
+    /// The index rows of a value.
+    fn indexed(&mut self, id: EntryId, def: &AttributeDef, value: &[u8]) -> Result<()> {
+        let Some(index) = self.indexes.get(&def.base).copied() else { return Ok(()) };
+        let parts = index.index.kept_parts();
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let mut rows = std::mem::take(&mut self.index_rows);
+        rows.clear();
+        rows_of(&self.state.catalog.schema, def, parts, value, &mut rows);
+        for (part, key) in &rows {
+            let is_early =
+                index.index.phase(*part) == Phase::Building && id.0 > index.built_to[*part as usize];
+            self.expect_id(part.map(), key, id.0, if is_early { EARLY } else { REQUIRED })?;
+        }
+        self.index_rows = rows;
+        Ok(())
+    }
+
+    fn table(&mut self, id: EntryId, def: &AttributeDef, report: &mut Report<'_>) -> Result<()> {
+        for row in table_values(self.state.read, id, def.id) {
+            let (_, value) = self.table_row(id, def, row?, report)?;
+            self.indexed(id, def, value)?;
+        }
+        Ok(())
+    }
+
+    /// A value with a row of its own: its key must be the one that the value gives.
+    fn table_row<'r>(
+        &mut self,
+        id: EntryId,
+        def: &AttributeDef,
+        row: (&[u8], &'r [u8]),
+        report: &mut Report<'_>,
+    ) -> Result<(Vec<u8>, &'r [u8])> {
+        let (place, value) = row;
+        let mut key = link_key(id, def.id).to_vec();
+        key.extend_from_slice(place);
+        self.expect(VALUES, &key, &[])?;
+        self.count(&value_counter(id, def.id), 1)?;
+        let right = value_key(id, def.id, &normal_value(&self.state.catalog.schema, def, value));
+        if right != key {
+            let fixes = vec![Fix::Delete(VALUES, key.clone()), Fix::Put(VALUES, right, value.to_vec())];
+            report.found(format!("entry {}: a value of {} is under another's key", id.0, def.name), fixes)?;
+        }
+        Ok((key, value))
+    }
+
+    fn links(&mut self, id: EntryId, def: &AttributeDef, report: &mut Report<'_>) -> Result<()> {
+        let mut has_values = false;
+        for row in table_values(self.state.read, id, def.id) {
+            has_values = true;
+            let (key, text) = self.table_row(id, def, row?, report)?;
+            self.link_text(id, def, key, text, report)?;
+        }
+        let read = self.state.read;
+        let mut targets = read.ids(LINKS, &link_key(id, def.id))?;
+        let mut block = Vec::new();
+        while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
+            for target in block.drain(..) {
+                has_values = true;
+                self.expect_id(LINKS, &link_key(id, def.id), target, REQUIRED)?;
+                if read.get(NODES, &id_key(EntryId(target)))?.is_none() {
+                    let key = link_key(id, def.id).to_vec();
+                    let fixes = vec![Fix::RemoveId(LINKS, key, target), Fix::Mark(id, def.id)];
+                    let text =
+                        format!("entry {}: {} leads to entry {target}, which does not exist", id.0, def.name);
+                    report.found(text, fixes)?;
+                    continue;
+                }
+                self.expect_id(LINKED, &link_key(EntryId(target), def.id), id.0, REQUIRED)?;
+                self.count(&value_counter(id, def.id), 1)?;
+            }
+        }
+        if !has_values {
+            let text = format!("entry {}: {} has no values", id.0, def.name);
+            report.found(text, vec![Fix::Mark(id, def.id)])?;
+        }
+        Ok(())
+    }
+
+    /// A name in a link attribute that should be one of no entry.
+    fn link_text(
+        &mut self,
+        id: EntryId,
+        def: &AttributeDef,
+        key: Vec<u8>,
+        text: &[u8],
+        report: &mut Report<'_>,
+    ) -> Result<()> {
+        let catalog: &Catalog = self.state.catalog;
+        let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };
+        let dangling = dangling_key(def.id, &name.key);
+        self.expect_id(DANGLING, &dangling, id.0, REQUIRED)?;
+        let Found::Entry(target, _) = self.state.find(&name)? else { return Ok(()) };
+        if node(self.state.read, target)?.is_none() {
+            return Ok(());
+        }
+        let fixes = vec![
+            Fix::Delete(VALUES, key),
+            Fix::RemoveId(DANGLING, dangling, id.0),
+            Fix::InsertId(LINKS, link_key(id, def.id).to_vec(), target.0),
+            Fix::InsertId(LINKED, link_key(target, def.id).to_vec(), id.0),
+        ];
+        let text = format!("entry {}: {} has the name of entry {} as text", id.0, def.name, target.0);
+        report.found(text, fixes)
+    }
+}

@@ -1,0 +1,108 @@
+//! Mending what follows from the entries.
+
+use store::Batch;
+
+use super::{CheckOptions, Checked, Finding, Fix, Result, check_all};
+use crate::database::Directory;
+use crate::database::Writer;
+use crate::model::entry::EncodedAttribute;
+use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
+use crate::tree::stored_values::table_values;
+use crate::write::apply::{load, save};
+
+/// Changes made with one commit.
+const FIXES_PER_COMMIT: usize = 4_096;
+
+/// One repair can show the next thing that is wrong; this many rounds show everything.
+const ROUNDS_MAX: usize = 4;
+
+/// What a repair has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Findings that were mended.
+    pub mended: u64,
+    /// The last check, after everything that could be mended was.
+    pub left: Checked,
+}
+
+/// Mends what follows from the entries, and checks again, until nothing is left that can be mended. Gives each finding
+/// with whether it was mended; those that were not come once.
+///
+/// Rows that follow are made to agree with the entries, never the other way round. What is lost with an entry itself
+/// stays lost: a damaged row of `nodes` or `entries`, a large value, a record of the log. A link to an entry that does
+/// not exist has lost its name and is removed; a name that is text though its entry exists becomes a link.
+///
+/// # Errors
+/// The store failed. What was committed until then stays, and does no harm.
+pub fn repair(
+    directory: &std::sync::Arc<Directory>,
+    writer: &mut Writer,
+    options: &CheckOptions<'_>,
+    each: &mut dyn FnMut(&Finding, bool),
+) -> Result<Repaired> {
+    let (mut mended, mut round) = (0, 0);
+    loop {
+        round += 1;
+        let snapshot = directory.snapshot()?;
+        let mut waiting = Waiting::default();
+        let mut mended_now = 0;
+        let mut left = Vec::new();
+        let checked = check_all(snapshot.state(), options, &mut |finding| {
+            if finding.fixes.is_empty() || round == ROUNDS_MAX {
+                if left.len() < super::FINDINGS_MAX {
+                    left.push(finding);
+                }
+                return Ok(());
+            }
+            mended_now += 1;
+            waiting.fix_count += finding.fixes.len();
+            waiting.findings.push(finding);
+            if waiting.fix_count >= FIXES_PER_COMMIT { waiting.mend(writer, each) } else { Ok(()) }
+        })?;
+        waiting.mend(writer, each)?;
+        mended += mended_now;
+        if mended_now == 0 {
+            left.iter().for_each(|finding| each(finding, false));
+            return Ok(Repaired { mended, left: checked });
+        }
+    }
+}
+
+/// Findings that are mended with one commit, and told of when that is done.
+#[derive(Default)]
+struct Waiting {
+    findings: Vec<Finding>,
+    fix_count: usize,
+}
+
+impl Waiting {
+    fn mend(&mut self, writer: &mut Writer, each: &mut dyn FnMut(&Finding, bool)) -> Result<()> {
+        if self.findings.is_empty() {
+            return Ok(());
+        }
+        let mut batch = writer.begin_repair()?;
+        for fix in self.findings.iter().flat_map(|finding| &finding.fixes) {
+            match fix {
+                Fix::Put(map, key, value) => batch.put(*map, key, value)?,
+                Fix::Delete(map, key) => drop(batch.delete(*map, key)?),
+                Fix::InsertId(map, key, id) => drop(batch.insert_id(*map, key, *id)?),
+                Fix::RemoveId(map, key, id) => drop(batch.remove_id(*map, key, *id)?),
+                Fix::Count(key, delta) => drop(batch.bump(key, *delta)?),
+                Fix::Mark(id, attribute) => mark(&mut batch, *id, *attribute)?,
+            }
+        }
+        batch.commit()?;
+        self.findings.drain(..).for_each(|finding| each(&finding, true));
+        self.fix_count = 0;
+        Ok(())
+    }
+}
+
+/// Says in the entry row whether the link attribute has values.
+fn mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
+    let Some(mut entry) = load(batch, id)? else { return Ok(()) };
+    let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;
+    let has_values = has_links || table_values(batch, id, attribute).next().transpose()?.is_some();
+    entry.set(attribute, has_values.then(|| EncodedAttribute::links(attribute)));
+    save(batch, id, &entry)
+}

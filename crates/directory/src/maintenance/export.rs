@@ -1,0 +1,559 @@
+//! Export: the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
+//!
+//! Entries come in ascending id, which is the order in which they were added, except that none comes before its
+//! superior: an entry that was moved below a younger one comes right after the last of its superiors. The same rows
+//! give the same text, byte by byte, and it can be added again from top to bottom.
+//!
+//! Values are written from where the store has them; no value costs an allocation. What an entry shows is what the
+//! administrator's search shows: passwords are there in stored form. Attributes that are made rather than stored
+//! (memberOf, entryDN, counts) are there only when asked for by name, so that what is exported can be added again.
+//! Aliases, referrals and subentries are ordinary entries here.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::ops::{Bound, ControlFlow};
+
+use ldap::ldif::put_ldif_line;
+use ldap::{Filter, Scope, SelectionBuf};
+use store::Direction;
+
+use crate::access::{Access, Requester};
+use crate::catalog::AttributeDef;
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{
+    ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
+};
+use crate::read::search::{
+    Candidate, Compiler, Evaluator, SearchScope, Selection, Term, Truth, for_each_value,
+};
+use crate::tree::name_cache::NameCache;
+use crate::tree::stored_values::table_values;
+use crate::tree::{Found, NormalName, State, damaged_row, node, parse_dn};
+
+/// Bytes of text gathered before they are written.
+const BUFFER_SIZE: usize = 1 << 20;
+
+/// Targets of links read at a time.
+const TARGET_BLOCK: usize = 512;
+
+/// What to export. The default is every entry with all attributes that a client may write.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExportRequest<'a> {
+    /// The entry at and below which entries are exported, instead of all.
+    pub base: Option<&'a str>,
+    /// What entries must match.
+    pub filter: Option<Filter<'a>>,
+    /// Attributes to export, as a search names them (`*`, `+` and `@class` included); none means all that a client may
+    /// write.
+    pub attributes: &'a [String],
+    /// Whether stored operational attributes are exported besides.
+    pub operational: bool,
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportSummary {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of text.
+    pub bytes: u64,
+    /// Position of the log at which the entries are.
+    pub position: u64,
+}
+
+/// Why an export ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The base is not there, or rows are damaged.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The text could not be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+impl From<store::StoreError> for ExportError {
+    fn from(error: store::StoreError) -> ExportError {
+        ExportError::Operation(error.into())
+    }
+}
+
+type Result<T> = std::result::Result<T, ExportError>;
+
+/// Writes the entries of one position as LDIF. The text starts with a comment that names the position.
+///
+/// # Errors
+/// noSuchObject for a base that is not there; rows are damaged; the text cannot be written. What was written until then
+/// is no export.
+pub fn export(state: State<'_>, request: &ExportRequest<'_>, out: &mut dyn Write) -> Result<ExportSummary> {
+    let mut export = Export::start(state, request, out)?;
+    export.heading(request)?;
+    export.entries()?;
+    export.flush()?;
+    Ok(export.summary)
+}
+
+struct Export<'s, 'o> {
+    state: State<'s>,
+    selection: Selection,
+    filter: Option<(Term, Evaluator)>,
+    scope: Option<SearchScope>,
+    names: NameCache,
+    /// Superiors with older entries below, which wait for them.
+    awaited: HashSet<u64>,
+    /// The DN at hand.
+    dn: Vec<u8>,
+    text: Vec<u8>,
+    out: &'o mut dyn Write,
+    summary: ExportSummary,
+}
+
+impl<'s, 'o> Export<'s, 'o> {
+    fn start(
+        state: State<'s>,
+        request: &ExportRequest<'_>,
+        out: &'o mut dyn Write,
+    ) -> Result<Export<'s, 'o>> {
+        let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
+        let access = Access::of(&requester, state.settings);
+        let compiler = Compiler { catalog: state.catalog, access, known: None };
+        let mut filter = request.filter.map(|filter| compiler.compile(filter));
+        if let Some(filter) = &mut filter {
+            filter.find_targets_in(state)?;
+        }
+        let scope = match request.base {
+            None => None,
+            Some(base) => Some(SearchScope {
+                kind: Scope::WholeSubtree,
+                base: find_base(state, base)?,
+                aliased: Vec::new(),
+                extras: Vec::new(),
+                follows_aliases: false,
+                manages: true,
+                subentries: None,
+                last: None,
+            }),
+        };
+        let summary = ExportSummary { position: state.read.position()?, ..ExportSummary::default() };
+        Ok(Export {
+            state,
+            selection: selection(state, request, access),
+            filter: filter.map(|filter| (filter, Evaluator::new(access))),
+            scope,
+            names: NameCache::default(),
+            awaited: HashSet::new(),
+            dn: Vec::new(),
+            text: Vec::with_capacity(BUFFER_SIZE + (64 << 10)),
+            out,
+            summary,
+        })
+    }
+
+    /// The version, and comments that say what this is.
+    fn heading(&mut self, request: &ExportRequest<'_>) -> Result<()> {
+        let mut heading = format!("version: 1\n# Pando export at log position {}\n", self.summary.position);
+        if let Some(base) = request.base {
+            comment(&mut heading, "base", base);
+        }
+        if let Some(filter) = request.filter {
+            comment(&mut heading, "filter", &filter.to_string());
+        }
+        if !request.attributes.is_empty() {
+            comment(&mut heading, "attributes", &request.attributes.join(","));
+        }
+        heading.push('\n');
+        self.text.extend_from_slice(heading.as_bytes());
+        Ok(())
+    }
+
+    fn entries(&mut self) -> Result<()> {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut rows = self.state.read.scan(ENTRIES, all, Direction::Forward);
+        for row in self.state.read.scan(NODES, all, Direction::Forward) {
+            let (key, value) = row?;
+            let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
+            let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
+            // Both maps have the same keys, so their cursors go side by side.
+            let (entry_key, row) = rows.next().transpose()?.ok_or_else(|| damaged_row("entries", id))?;
+            if entry_key != key {
+                return Err(damaged_row("entries", id).into());
+            }
+            let container = self.names.container(self.state, node.parent)?;
+            if container.highest > id {
+                self.awaited.insert(container.highest.0);
+                continue;
+            }
+            let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
+            self.entry(&Candidate::with_entry(id, node, row))?;
+            if self.awaited.remove(&id.0) {
+                self.older_below(id, id, 0)?;
+            }
+        }
+        match rows.next().transpose()? {
+            Some((key, _)) => {
+                let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
+                Err(damaged_row("nodes", id).into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Exports the entries below `container` that are older than `last` and have waited for it.
+    fn older_below(&mut self, container: EntryId, last: EntryId, depth: usize) -> Result<()> {
+        if depth > TREE_DEPTH_MAX || self.state.read.count(&children_counter(container))? == 0 {
+            return Ok(());
+        }
+        for id in self.children_below(container, last)? {
+            let node = node(self.state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+            self.entry(&Candidate::new(id, node))?;
+            self.older_below(id, last, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// The children of `container` with ids below `last`, ascending.
+    fn children_below(&self, container: EntryId, last: EntryId) -> Result<Vec<EntryId>> {
+        let prefix = container.0.to_be_bytes();
+        let mut children = Vec::new();
+        let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
+        for row in self.state.read.scan(NAMES, range, Direction::Forward) {
+            let (key, value) = row?;
+            if !key.starts_with(&prefix) {
+                break;
+            }
+            let (id, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", container))?;
+            if id < last {
+                children.push(id);
+            }
+        }
+        children.sort_unstable();
+        Ok(children)
+    }
+
+    /// Exports an entry, if it is one to be exported.
+    fn entry(&mut self, candidate: &Candidate<'s>) -> Result<()> {
+        let state = self.state;
+        if let Some(scope) = &mut self.scope
+            && !scope.contains(state, &mut self.names, candidate.id, &candidate.node)?
+        {
+            return Ok(());
+        }
+        if let Some((filter, evaluator)) = &mut self.filter
+            && evaluator.truth(filter, state, candidate)? != Truth::True
+        {
+            return Ok(());
+        }
+        self.put_name(candidate.node.parent, candidate.node.rdn)?;
+        put_ldif_line(&mut self.text, "dn", &self.dn);
+        for attribute in candidate.entry(state)?.attributes() {
+            if self.selection.decide(state.catalog, attribute.id) {
+                self.attribute(candidate.id, &attribute)?;
+            }
+        }
+        self.made_attributes(candidate)?;
+        self.text.push(b'\n');
+        self.summary.entries += 1;
+        self.flush_if_full()
+    }
+
+    /// The DN of an entry, left in `dn`.
+    fn put_name(&mut self, parent: EntryId, rdn: &[u8]) -> Result<()> {
+        let container = self.names.container(self.state, parent)?;
+        let above = self.names.dn(container);
+        self.dn.clear();
+        self.dn.extend_from_slice(rdn);
+        if !above.is_empty() {
+            self.dn.push(b',');
+            self.dn.extend_from_slice(above);
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, id: EntryId, attribute: &AttributeRow<'s>) -> Result<()> {
+        let state = self.state;
+        let (schema, def) = (&state.catalog.schema, state.catalog.attribute(attribute.id));
+        let name = &def.name;
+        match attribute.content {
+            Content::Inline(values) if !values.is_mixed => {
+                for value in values.iter() {
+                    if let InlineValue::Here(value) = value {
+                        put_ldif_line(&mut self.text, name, &def.value_text(schema, value));
+                    }
+                }
+                Ok(())
+            }
+            Content::Inline(_) => {
+                let text = &mut self.text;
+                for_each_value(state, id, attribute, &mut |value| {
+                    put_ldif_line(text, name, &def.value_text(schema, value));
+                    ControlFlow::Continue(())
+                })?;
+                Ok(())
+            }
+            Content::Links => {
+                self.links(id, attribute, name)?;
+                self.table(id, attribute, name)
+            }
+            Content::Table => self.table(id, attribute, name),
+        }
+    }
+
+    /// The values that are rows of their own. There may be millions.
+    fn table(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
+        let catalog = self.state.catalog;
+        let def = catalog.attribute(attribute.id);
+        for row in table_values(self.state.read, id, attribute.id) {
+            put_ldif_line(&mut self.text, name, &def.value_text(&catalog.schema, row?.1));
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    /// The current names of the entries that a link attribute leads to.
+    fn links(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
+        let mut targets = self.state.read.ids(LINKS, &link_key(id, attribute.id))?;
+        let mut block = Vec::new();
+        while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
+            for target in block.drain(..).map(EntryId) {
+                let row = node(self.state.read, target)?.ok_or_else(|| damaged_row("links", id))?;
+                self.put_name(row.parent, row.rdn)?;
+                put_ldif_line(&mut self.text, name, &self.dn);
+            }
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn made_attributes(&mut self, candidate: &Candidate<'s>) -> Result<()> {
+        let (state, text) = (self.state, &mut self.text);
+        for (attribute, type_id) in &self.selection.made {
+            let name = state.catalog.schema.type_by_id(*type_id).name();
+            attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {
+                put_ldif_line(text, name, value);
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> Result<()> {
+        if self.text.len() >= BUFFER_SIZE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.out.write_all(&self.text)?;
+        self.summary.bytes += self.text.len() as u64;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+/// A comment of one line, whatever is in the text.
+fn comment(heading: &mut String, what: &str, text: &str) {
+    heading.push_str("# ");
+    heading.push_str(what);
+    heading.push_str(": ");
+    heading.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+    heading.push('\n');
+}
+
+fn find_base(state: State<'_>, base: &str) -> Result<EntryId> {
+    let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
+    match state.find(&name)? {
+        Found::Entry(id, _) => Ok(id),
+        Found::Missing { .. } => Err(OperationError::refused(
+            ldap::ResultCode::NO_SUCH_OBJECT,
+            format!("there is no entry {base:?} to begin at"),
+        )
+        .into()),
+    }
+}
+
+/// The attributes to export. Those that are made are only there by name.
+fn selection(state: State<'_>, request: &ExportRequest<'_>, access: Access) -> Selection {
+    let mut stored = SelectionBuf::new();
+    let mut named = SelectionBuf::new();
+    // An empty list means all user attributes, but not beside another selector.
+    if request.attributes.is_empty() {
+        stored.push("*");
+        // And those that are operational and yet a client's to write, such as the `ref` of a referral.
+        let schema = &state.catalog.schema;
+        let is_clients = |def: &&AttributeDef| {
+            def.is_operational && !schema.type_by_id(def.description.type_id).no_user_modification
+        };
+        state.catalog.attributes().iter().filter(is_clients).for_each(|def| stored.push(&def.name));
+    }
+    if request.operational {
+        stored.push("+");
+    }
+    for attribute in request.attributes {
+        stored.push(attribute);
+        if attribute != "+" {
+            named.push(attribute);
+        }
+    }
+    let mut selection = Selection::of(stored.as_selection(), state.catalog, access);
+    selection.made = Selection::of(named.as_selection(), state.catalog, access).made;
+    selection
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::ldif::{LdifBody, LdifReader};
+    use ldap::{FilterBuf, Scope};
+
+    use super::*;
+    use crate::testing::*;
+
+    fn text_of(directory: &TestDirectory, request: &ExportRequest<'_>) -> String {
+        let mut text = Vec::new();
+        let summary = export(directory.snapshot.state(), request, &mut text).unwrap();
+        assert_eq!(summary.bytes, text.len() as u64);
+        String::from_utf8(text).unwrap()
+    }
+
+    fn dns(text: &str) -> Vec<String> {
+        let mut reader = LdifReader::new(text.as_bytes());
+        let mut dns = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            dns.push(record.dn.split(',').next().unwrap().to_owned());
+        }
+        dns
+    }
+
+    fn planted() -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for (dn, class, naming) in [
+            ("ou=a,dc=example,dc=com", "organizationalUnit", ("ou", "a")),
+            ("cn=x,ou=a,dc=example,dc=com", "device", ("cn", "x")),
+            ("ou=b,dc=example,dc=com", "organizationalUnit", ("ou", "b")),
+            ("ou=c,ou=b,dc=example,dc=com", "organizationalUnit", ("ou", "c")),
+            ("cn=y,dc=example,dc=com", "device", ("cn", "y")),
+        ] {
+            let outcome = directory.add(dn, &[("objectClass", &[class]), (naming.0, &[naming.1])]);
+            assert_eq!(outcome, crate::model::outcome::Outcome::success(), "{dn}");
+        }
+        directory
+    }
+
+    #[test]
+    fn entries_come_in_the_order_of_their_ids() {
+        let directory = planted();
+        let text = text_of(&directory, &ExportRequest::default());
+        assert_eq!(dns(&text), ["dc=example", "ou=a", "cn=x", "ou=b", "ou=c", "cn=y"]);
+        assert!(text.starts_with("version: 1\n# Pando export at log position "), "{text}");
+        assert!(text.contains("\ndn: cn=x,ou=a,dc=example,dc=com\nobjectClass: device\ncn: x\n\n"), "{text}");
+        assert!(!text.contains("entryUUID"), "{text}");
+    }
+
+    #[test]
+    fn names_are_in_the_form_of_rfc_4514() {
+        let mut directory = planted();
+        let see: &[&str] = &["cn=x; ou=a; dc=example;dc=com", "cn=\"a, b\";o=elsewhere"];
+        let dn = "cn=z,dc=example,dc=com";
+        let named: &[&str] = &["OID.2.5.4.3=c;o=d"];
+        let classes: &[&str] = &["device", "extensibleObject"];
+        let outcome =
+            directory.add(dn, &[("objectClass", classes), ("seeAlso", see), ("associatedName", named)]);
+        assert_eq!(outcome, crate::model::outcome::Outcome::success());
+        let text = text_of(&directory, &ExportRequest::default());
+        assert!(text.contains("\nseeAlso: cn=x,ou=a,dc=example,dc=com\n"), "{text}");
+        assert!(text.contains("\nseeAlso: cn=a\\, b,o=elsewhere\n"), "{text}");
+        assert!(text.contains("\nassociatedName: cn=c,o=d\n"), "{text}");
+    }
+
+    #[test]
+    fn operational_attributes_that_clients_write_are_there() {
+        let mut directory = planted();
+        let url = "ldap://elsewhere.example/";
+        let outcome = directory.add(
+            "ou=away,dc=example,dc=com",
+            &[("objectClass", &["referral", "extensibleObject"]), ("ou", &["away"]), ("ref", &[url])],
+        );
+        assert_eq!(outcome, crate::model::outcome::Outcome::success());
+        let text = text_of(&directory, &ExportRequest::default());
+        assert!(text.contains("\nref: ldap://elsewhere.example/\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_moved_below_a_younger_entry_comes_right_after_it() {
+        let mut directory = planted();
+        let moved =
+            directory.modify_dn("ou=a,dc=example,dc=com", "ou=a", false, Some("ou=c,ou=b,dc=example,dc=com"));
+        assert_eq!(moved, crate::model::outcome::Outcome::success());
+        let all = text_of(&directory, &ExportRequest::default());
+        assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y"]);
+        assert_eq!(all, text_of(&directory, &ExportRequest::default()), "not the same text twice");
+        // Younger than the one that waits for it, below one that waits.
+        let added = directory
+            .add("cn=z,ou=a,ou=c,ou=b,dc=example,dc=com", &[("objectClass", &["device"]), ("cn", &["z"])]);
+        assert_eq!(added, crate::model::outcome::Outcome::success());
+        let all = text_of(&directory, &ExportRequest::default());
+        assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y", "cn=z"]);
+    }
+
+    #[test]
+    fn base_filter_and_attributes_choose() {
+        let directory = planted();
+        let filter = FilterBuf::parse("(objectClass=device)").unwrap();
+        let base = ExportRequest { base: Some("OU=A, dc=example,dc=com"), ..ExportRequest::default() };
+        assert_eq!(dns(&text_of(&directory, &base)), ["ou=a", "cn=x"]);
+        let filtered = ExportRequest { filter: Some(filter.as_filter()), ..ExportRequest::default() };
+        assert_eq!(dns(&text_of(&directory, &filtered)), ["cn=x", "cn=y"]);
+        let names = ["cn".to_owned(), "numSubordinates".to_owned()];
+        let chosen = ExportRequest { attributes: &names, ..base };
+        let text = text_of(&directory, &chosen);
+        assert!(text.contains("dn: ou=a,dc=example,dc=com\nnumSubordinates: 1\n\n"), "{text}");
+        assert!(text.ends_with("dn: cn=x,ou=a,dc=example,dc=com\ncn: x\nnumSubordinates: 0\n\n"), "{text}");
+        let nowhere = ExportRequest { base: Some("ou=z,dc=example,dc=com"), ..ExportRequest::default() };
+        let error = export(directory.snapshot.state(), &nowhere, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("ou=z"), "{error}");
+    }
+
+    #[test]
+    fn values_of_every_form_are_what_a_search_returns() {
+        let mut directory = planted();
+        let large = "x".repeat(3_000);
+        let many: Vec<String> = (0..200).map(|number| format!("value {number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let group = "cn=group,dc=example,dc=com";
+        let added = directory.add(
+            group,
+            &[
+                ("objectClass", &["groupOfNames", "uidObject"]),
+                ("cn", &["group"]),
+                ("uid", &["g"]),
+                ("businessCategory", &[&large, "short"]),
+                ("description", &many),
+                ("member", &["cn=x,ou=a,dc=example,dc=com", "cn=nobody,dc=example,dc=com"]),
+            ],
+        );
+        assert_eq!(added, crate::model::outcome::Outcome::success());
+        let request = ExportRequest { operational: true, ..ExportRequest::default() };
+        let text = text_of(&directory, &request);
+        let mut reader = LdifReader::new(text.as_bytes());
+        let mut count = 0;
+        while let Some(record) = reader.next_record().unwrap() {
+            let LdifBody::Entry(values) = record.body else { panic!("not an entry") };
+            let mut exported: std::collections::BTreeMap<String, Vec<Vec<u8>>> = Default::default();
+            for line in values.iter() {
+                exported.entry(line.description.to_owned()).or_default().push(line.value.to_vec());
+            }
+            let (dn, exported) = (record.dn.to_owned(), exported);
+            let mut searched =
+                directory.search(&dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.remove(0);
+            let made =
+                crate::tree::operational::VirtualAttribute::all(&directory.snapshot.state().catalog.schema);
+            for (_, type_id) in made {
+                let name = directory.snapshot.state().catalog.schema.type_by_id(type_id).name().to_owned();
+                searched.attributes.remove(&name);
+            }
+            assert_eq!(exported, searched.attributes, "{dn}");
+            count += 1;
+        }
+        assert_eq!(count, 7);
+    }
+}

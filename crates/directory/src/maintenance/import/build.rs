@@ -1,0 +1,412 @@
+//! Writing the new data file: each map from its first row to its last.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read as _, Seek, SeekFrom, Write};
+use std::ops::Bound;
+use std::path::Path;
+
+use store::{BulkStore, Direction, MapKind, Read, View, temporary_file};
+
+use super::carry::carry_over;
+use super::emit::NodeItem;
+use super::id_blocks::Merged;
+use super::ids::IdBits;
+use super::job::{ImportError, Job};
+use super::prepare::{Prepared, Refusal, Rejected};
+use super::resolve::{Outcome, Resolved};
+use super::sorters::{Destination, RowBlock, Sorters, destination};
+use crate::catalog::{
+    AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
+    META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
+};
+use crate::database::SERVER_NUMBER;
+use crate::index::definition::IndexRow;
+use crate::model::csn::Csn;
+use crate::model::record::{Change, Record};
+use crate::model::rows::{
+    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key,
+    value_counter,
+};
+
+type Result<T> = std::result::Result<T, ImportError>;
+
+/// Ids that are gathered before they are written, about.
+const IDS_MAX: usize = 4_096;
+
+/// The new data file in the making.
+pub struct Builder {
+    store: BulkStore,
+    old: View,
+    nodes: BufWriter<File>,
+    last_id: EntryId,
+    latest_csn: Csn,
+    has_carried_over: bool,
+    /// Entries written.
+    count: u64,
+    /// Ids of records that were refused although rows of them are there.
+    refused: Vec<EntryId>,
+}
+
+impl Builder {
+    /// The new data file: see [`BulkStore::new_file`].
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn new_file(&self) -> std::io::Result<File> {
+        self.store.new_file()
+    }
+
+    /// Locks the data directory and begins a new data file. The directory has been opened before, so that there is
+    /// data.
+    ///
+    /// # Errors
+    /// Somebody else has it open; there is no data; the disk fails.
+    pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
+        let store = BulkStore::create(directory, MAPS, options)?;
+        let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
+        let nodes = BufWriter::with_capacity(1 << 20, temporary_file(directory)?);
+        Ok(Builder {
+            store,
+            old,
+            nodes,
+            last_id: EntryId::ROOT,
+            latest_csn: Csn::default(),
+            has_carried_over: false,
+            count: 0,
+            refused: Vec::new(),
+        })
+    }
+
+    /// The data that is there.
+    pub fn old(&self) -> &Read {
+        &self.old
+    }
+
+    /// Takes over the entries of naming contexts that are not loaded. Comes before everything else.
+    ///
+    /// # Errors
+    /// The data contradicts itself; the disk is full or fails.
+    pub fn carry_over(&mut self, job: &Job, sorters: &mut Sorters) -> Result<u64> {
+        self.last_id = job.last_old_id;
+        self.latest_csn = last_csn(&self.old)?;
+        let Builder { store, old, nodes, .. } = self;
+        let count = carry_over(old, job, sorters, &mut |id, row, item| {
+            store.append(ENTRIES, &id_key(id), row)?;
+            nodes.write_all(item)?;
+            Ok(())
+        })?;
+        self.has_carried_over = count > 0;
+        Ok(count)
+    }
+
+    /// Writes entry rows. Their ids are above all earlier ones.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn take(&mut self, prepared: &Prepared) -> Result<()> {
+        let mut start = 0;
+        for &(id, end) in &prepared.ends {
+            self.store.append(ENTRIES, &id_key(id), &prepared.rows[start..end])?;
+            start = end;
+        }
+        self.nodes.write_all(&prepared.nodes)?;
+        self.refused.extend_from_slice(&prepared.refused);
+        self.count += prepared.ends.len() as u64;
+        self.last_id = self.last_id.max(prepared.last_id);
+        self.latest_csn = self.latest_csn.max(prepared.latest_csn);
+        Ok(())
+    }
+
+    /// Writes `nodes`, and hands back the entries that have no place in the tree.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn place(
+        &mut self,
+        resolved: Resolved,
+        mut reject: impl FnMut(Rejected) -> Result<()>,
+    ) -> Result<Refused> {
+        let mut outcomes = resolved.outcomes.finish()?;
+        self.nodes.flush()?;
+        self.nodes.seek(SeekFrom::Start(0))?;
+        let mut items = BufReader::with_capacity(1 << 20, self.nodes.get_ref().try_clone()?);
+        let mut item = Vec::new();
+        while read_item(&mut items, &mut item)? {
+            let node = NodeItem::decode(&item).ok_or(ImportError::Damaged("nodes"))?;
+            let key = id_key(node.id);
+            let row = outcomes.next()?.filter(|(id, _)| *id == key);
+            let outcome = row.and_then(|(_, outcome)| Outcome::decode(outcome));
+            match outcome.ok_or(ImportError::Damaged("outcomes"))? {
+                Outcome::Parent(parent) => {
+                    let rdn = node.rdn.as_bytes();
+                    let row = NodeRow { parent, class_set: node.class_set, flags: node.flags, rdn };
+                    self.store.append(NODES, &key, &row.encode())?;
+                }
+                refused => {
+                    self.store.remove(ENTRIES, &key)?;
+                    reject(rejected(&node, refused))?;
+                }
+            }
+        }
+        let mut ids = resolved.rejected;
+        let count = ids.len();
+        for id in &self.refused {
+            ids.insert(*id);
+        }
+        Ok(Refused { ids, count })
+    }
+
+    /// Entries of the text written so far, those included that [`place`](Builder::place) hands back.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Writes all other maps and the counters. Returns how many values were given more than once, in attributes too
+    /// large to be looked through before; each is there once.
+    ///
+    /// # Errors
+    /// That of the first block that is one; the disk is full or fails.
+    pub fn write_rows(
+        &mut self,
+        blocks: impl Iterator<Item = Result<RowBlock>>,
+        refused: &Refused,
+        mut progress: impl FnMut(u64),
+    ) -> Result<u64> {
+        let mut writing = Writing::new(&mut self.store, &refused.ids);
+        let mut count = 0;
+        for block in blocks {
+            let block = block?;
+            for (key, value) in block.rows() {
+                let (to, key) = destination(key).ok_or(ImportError::Damaged("rows"))?;
+                writing.take(to, key, value)?;
+            }
+            count += block.ends.len() as u64;
+            progress(count);
+        }
+        writing.flush()?;
+        Ok(writing.repeated_values)
+    }
+
+    /// Writes the catalogue and the log's first record, makes everything durable, and puts it in the place of the old
+    /// data.
+    ///
+    /// # Errors
+    /// The disk is full or fails; the old data is there as it was.
+    pub fn finish(mut self, job: &Job, generation: [u8; 16], now_micros: u64) -> Result<()> {
+        let csn = Csn::after(self.latest_csn, now_micros, SERVER_NUMBER);
+        let catalog = job.catalog();
+        let attributes = &catalog.attributes()[job.known_attributes..];
+        let attributes: Vec<_> = attributes
+            .iter()
+            .map(|def| AttributeAllocation::of(def.id, &def.description, &catalog.schema))
+            .collect();
+        let class_sets = catalog.class_set_allocations(job.known_class_sets);
+        let mut meta = meta_rows(&self.old)?;
+        let mut put = |key: &[u8], value: &[u8]| meta.insert(key.to_vec(), value.to_vec());
+        for allocation in &attributes {
+            put(&meta_key(META_ATTRIBUTE, allocation.id.0), &encoded(|out| allocation.encode(out)));
+        }
+        for allocation in &class_sets {
+            put(&meta_key(META_CLASS_SET, allocation.id.0), &encoded(|out| allocation.encode(out)));
+        }
+        for &target in &job.targets {
+            put(&meta_key(META_CONTEXT_CSN, job.suffixes[target].number), csn.to_string().as_bytes());
+        }
+        if !self.has_carried_over {
+            // Every entry there is has all rows of its indexes.
+            for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
+                let index = def.index.made_anew();
+                put(&meta_key(META_INDEX, def.id.0), &IndexRow { index, ..IndexRow::default() }.encode());
+            }
+        }
+        put(META_GENERATION, &generation);
+        put(META_LAST_ENTRY, &self.last_id.0.to_be_bytes());
+        put(META_LAST_CSN, csn.to_string().as_bytes());
+        for (key, value) in &meta {
+            self.store.append(META, key, value)?;
+        }
+        // The record says that the naming context is there, which is so already: whoever follows the log learns the
+        // new numbers from it, and sees by the generation that it is not the log followed so far.
+        let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
+        let requester = job.creator.clone();
+        let record = Record { csn, requester, attributes, class_sets, change: Change::Suffix { dn } };
+        self.store.start_log_at(job.position)?;
+        self.store.append_record(&record.encode())?;
+        drop(self.old);
+        self.store.finish()?;
+        Ok(())
+    }
+}
+
+/// Ids of entries that are not in the directory: none of their rows is written.
+pub struct Refused {
+    ids: IdBits,
+    count: u64,
+}
+
+impl Refused {
+    /// How many of those that were written have no place in the tree.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut bytes);
+    bytes
+}
+
+fn meta_rows(read: &Read) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let rows = read.scan(META, all, Direction::Forward);
+    rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).map_err(ImportError::from))
+        .collect()
+}
+
+/// Reads the next item of the nodes' file; `false` at its end.
+fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool> {
+    let mut length = [0; 4];
+    match items.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    item.clear();
+    let length = u64::from(u32::from_le_bytes(length));
+    if items.by_ref().take(length).read_to_end(item)? as u64 != length {
+        return Err(ImportError::Damaged("nodes"));
+    }
+    Ok(true)
+}
+
+fn rejected(node: &NodeItem<'_>, outcome: Outcome) -> Rejected {
+    let below = |what: &str| format!("its superior is {what}, and nothing can be below {what}");
+    let (refusal, reason) = match outcome {
+        Outcome::Duplicate(_) => (Refusal::Duplicate, "an entry of this name comes before it".to_owned()),
+        Outcome::Leaf(flags) if flags.is_alias() => (Refusal::Bad, below("an alias")),
+        Outcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),
+        Outcome::Leaf(NodeFlags(_)) => (Refusal::Bad, below("a referral")),
+        Outcome::Orphan | Outcome::Parent(_) => {
+            (Refusal::Orphan, "its superior is not there, or was rejected as well".to_owned())
+        }
+    };
+    Rejected { place: node.place, refusal, reason }
+}
+
+/// Rows of one key on their way into the store.
+struct Writing<'a> {
+    store: &'a mut BulkStore,
+    refused: &'a IdBits,
+    /// Map and key of the last row.
+    at: Option<(Destination, Vec<u8>)>,
+    ids: Merged,
+    count: i64,
+    /// Differences to counters of values, for values that were given twice.
+    corrections: BTreeMap<Vec<u8>, i64>,
+    repeated_values: u64,
+}
+
+impl<'a> Writing<'a> {
+    fn new(store: &'a mut BulkStore, refused: &'a IdBits) -> Writing<'a> {
+        Writing {
+            store,
+            refused,
+            at: None,
+            ids: Merged::default(),
+            count: 0,
+            corrections: BTreeMap::new(),
+            repeated_values: 0,
+        }
+    }
+
+    fn take(&mut self, to: Destination, key: &[u8], value: &[u8]) -> Result<()> {
+        let number = || value.try_into().map_err(|_| ImportError::Damaged("rows"));
+        if let Some(owner) = owner(to, key)
+            && self.refused.contains(owner)
+        {
+            return Ok(());
+        }
+        let is_same = self.at.as_ref().is_some_and(|(at, last)| *at == to && last == key);
+        match to {
+            Destination::Counters => {
+                self.begin(is_same, to, key)?;
+                self.count += i64::from_be_bytes(number()?);
+            }
+            Destination::Map(map) if MAPS[map.index()].kind == MapKind::IdSet => {
+                self.begin(is_same, to, key)?;
+                let is_refused = |id| self.refused.contains(EntryId(id));
+                self.ids.take(value, is_refused).ok_or(ImportError::Damaged("rows"))?;
+                if self.ids.settled().len() > IDS_MAX {
+                    self.store.append_ids(map, key, self.ids.settled())?;
+                    self.ids.drop_settled();
+                }
+            }
+            Destination::Map(map) if is_same => {
+                // Only values can be given twice: names are told apart before.
+                debug_assert_eq!(map, VALUES);
+                self.repeated_values += 1;
+                if let Some((id, attribute)) = crate::model::rows::split_link_key(key) {
+                    *self.corrections.entry(value_counter(id, attribute).to_vec()).or_default() -= 1;
+                }
+            }
+            Destination::Map(map) => {
+                self.begin(is_same, to, key)?;
+                self.store.append(map, key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with another key, unless it is the same.
+    fn begin(&mut self, is_same: bool, to: Destination, key: &[u8]) -> Result<()> {
+        if is_same {
+            return Ok(());
+        }
+        self.flush()?;
+        match &mut self.at {
+            Some((at, last)) => {
+                *at = to;
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            none => *none = Some((to, key.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// Writes what belongs to the last key.
+    fn flush(&mut self) -> Result<()> {
+        let Some((to, key)) = &self.at else { return Ok(()) };
+        match to {
+            Destination::Counters => {
+                let count = self.count + self.corrections.get(key).copied().unwrap_or(0);
+                if count != 0 {
+                    self.store.append_counter(key, count)?;
+                }
+                self.count = 0;
+            }
+            Destination::Map(map) => {
+                // No ids for maps of other kinds.
+                if !self.ids.all().is_empty() {
+                    self.store.append_ids(*map, key, self.ids.all())?;
+                }
+                self.ids.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The entry whose row it is by its key, if an entry that is refused can have one. The ids under other keys of id sets
+/// are entries themselves.
+fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
+    let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
+    match to {
+        Destination::Counters if key.first() == Some(&COUNTER_VALUES) => id(key.get(1..9)),
+        Destination::Counters => None,
+        Destination::Map(VALUES | LINKS) => id(key.get(..8)),
+        Destination::Map(_) => None,
+    }
+}

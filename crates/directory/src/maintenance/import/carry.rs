@@ -1,0 +1,214 @@
+//! Entries of naming contexts that are not loaded: they go over into the new data file with their ids.
+//!
+//! Their rows are copied, but for what can change with the entries loaded. Names, and links to and from entries that
+//! are replaced, are followed anew with all others: a link to an entry that is thrown away becomes the text of its
+//! name, and a link again when an entry of that name is loaded.
+
+use std::ops::Bound;
+
+use store::{Direction, MapId, Read};
+
+use super::emit::NodeItem;
+use super::ids::IdBits;
+use super::job::{ImportError, Job};
+use super::prepare::Place;
+use super::sorters::Sorters;
+use crate::index::normal_value;
+use crate::links::name_in;
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{
+    AttrId, CLASSES, ENTRIES, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, NodeRow, PIECES, VALUES,
+    decode_name_row, link_key, name_key, split_link_key, value_counter,
+};
+use crate::tree::{damaged_row, dn_of, node, normal_dn_of};
+
+type Result<T> = std::result::Result<T, ImportError>;
+
+/// Takes an entry: its id, its entry row and what `nodes` needs of it.
+type Put<'p> = dyn FnMut(EntryId, &[u8], &[u8]) -> Result<()> + 'p;
+
+const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
+
+/// Takes over what lies outside of the naming contexts loaded. `put` gets the entries by ascending id: id, entry row
+/// and what `nodes` needs. Returns their number.
+pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
+    let dropped = Dropped::find(old, job)?;
+    let kept = old.row_count(NODES)? - dropped.ids.len();
+    if kept == 0 {
+        return Ok(0);
+    }
+    let mut carry = Carry { old, job, sorters, dropped };
+    carry.entries(put)?;
+    carry.values()?;
+    carry.links()?;
+    for map in [INDEX, PIECES, CLASSES] {
+        carry.postings(map)?;
+    }
+    Ok(kept)
+}
+
+/// Ids of the entries that are replaced.
+struct Dropped {
+    ids: IdBits,
+}
+
+impl Dropped {
+    fn find(old: &Read, job: &Job) -> Result<Dropped> {
+        let mut dropped = Dropped { ids: IdBits::default() };
+        let mut roots = Vec::new();
+        for suffix in job.target_list() {
+            let row = old.get(NAMES, &name_key(EntryId::ROOT, &suffix.key))?;
+            roots.extend(row.and_then(decode_name_row).map(|(id, _)| id));
+        }
+        if roots.is_empty() || !job.replace {
+            return Ok(dropped);
+        }
+        for row in old.scan(NODES, ALL, Direction::Forward) {
+            let id = id_of(row?.0)?;
+            if dropped.is_below(old, &roots, id)? {
+                dropped.ids.insert(id);
+            }
+        }
+        Ok(dropped)
+    }
+
+    fn is_below(&self, old: &Read, roots: &[EntryId], id: EntryId) -> Result<bool> {
+        let mut at = id;
+        for _ in 0..TREE_DEPTH_MAX {
+            if roots.contains(&at) || self.ids.contains(at) {
+                return Ok(true);
+            }
+            match node(old, at)? {
+                Some(row) if row.parent != EntryId::ROOT => at = row.parent,
+                _ => return Ok(false),
+            }
+        }
+        Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)).into())
+    }
+}
+
+struct Carry<'a> {
+    old: &'a Read,
+    job: &'a Job,
+    sorters: &'a mut Sorters,
+    dropped: Dropped,
+}
+
+impl Carry<'_> {
+    fn entries(&mut self, put: &mut Put<'_>) -> Result<()> {
+        let mut item = Vec::new();
+        for row in self.old.scan(NODES, ALL, Direction::Forward) {
+            let (key, value) = row?;
+            let id = id_of(key)?;
+            if self.dropped.ids.contains(id) {
+                continue;
+            }
+            let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
+            let normal =
+                normal_dn_of(self.old, &self.job.schema, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+            let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+            let own = crate::write::apply::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
+            self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len())?;
+            let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
+            item.clear();
+            let NodeRow { class_set, flags, .. } = node;
+            NodeItem { id, class_set, flags, rdn, place: Place::default() }.encode(&mut item);
+            put(id, entry, &item)?;
+        }
+        Ok(())
+    }
+
+    fn values(&mut self) -> Result<()> {
+        for row in self.old.scan(VALUES, ALL, Direction::Forward) {
+            let (key, value) = row?;
+            let (id, attribute) = split_link_key(key).ok_or_else(damaged_values)?;
+            if self.dropped.ids.contains(id) {
+                continue;
+            }
+            let def = {
+                let catalog = self.job.catalog();
+                catalog.attributes().get(attribute.0 as usize).ok_or_else(damaged_values)?.clone()
+            };
+            if def.is_link {
+                let normal = normal_value(&self.job.schema, &def, value);
+                self.sorters.rows.count(&value_counter(id, attribute), 1)?;
+                self.job.emit_link(self.sorters, &def, id, value, &normal)?;
+            } else {
+                self.sorters.rows.plain(VALUES, key, value)?;
+                if self.is_table(id, attribute)? {
+                    self.sorters.rows.count(&value_counter(id, attribute), 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an attribute has a row for each value, which are counted; large values of others are not.
+    fn is_table(&self, id: EntryId, attribute: AttrId) -> Result<bool> {
+        Ok(self.old.count(&value_counter(id, attribute))? > 0)
+    }
+
+    fn links(&mut self) -> Result<()> {
+        for row in self.old.scan_keys(LINKS, ALL, Direction::Forward) {
+            let (key, _) = row?;
+            let (source, attribute) = split_link_key(key).ok_or_else(damaged_values)?;
+            if self.dropped.ids.contains(source) {
+                continue;
+            }
+            let mut targets = self.old.ids(LINKS, key)?;
+            let mut block = Vec::new();
+            while {
+                block.clear();
+                targets.next_block(&mut block, 1_024)?;
+                !block.is_empty()
+            } {
+                for &target in &block {
+                    self.link(source, attribute, EntryId(target))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
+        let Sorters { rows, names } = &mut *self.sorters;
+        rows.count(&value_counter(source, attribute), 1)?;
+        if !self.dropped.ids.contains(target) {
+            rows.id(LINKS, &link_key(source, attribute), target)?;
+            rows.id(LINKED, &link_key(target, attribute), source)?;
+            return Ok(());
+        }
+        let dn = dn_of(self.old, target)?.ok_or_else(|| damaged_row("nodes", target))?;
+        let name = name_in(&self.job.schema, dn.as_bytes()).ok_or_else(|| damaged_row("nodes", target))?;
+        names.link(&name.key, attribute, source, dn.as_bytes())?;
+        Ok(())
+    }
+
+    fn postings(&mut self, map: MapId) -> Result<()> {
+        for row in self.old.scan_keys(map, ALL, Direction::Forward) {
+            let (key, _) = row?;
+            let mut ids = self.old.ids(map, key)?;
+            let mut block = Vec::new();
+            while {
+                block.clear();
+                ids.next_block(&mut block, 1_024)?;
+                !block.is_empty()
+            } {
+                for id in block.iter().copied().map(EntryId).filter(|id| !self.dropped.ids.contains(*id)) {
+                    self.sorters.rows.id(map, key, id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn id_of(key: &[u8]) -> Result<EntryId> {
+    let id = key.try_into().map(u64::from_be_bytes);
+    id.map(EntryId).map_err(|_| OperationError::Damaged("key of nodes".to_owned()).into())
+}
+
+fn damaged_values() -> OperationError {
+    OperationError::Damaged("key of values or links".to_owned())
+}

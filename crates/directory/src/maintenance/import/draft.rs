@@ -1,0 +1,233 @@
+//! An entry while it is read: its values with their normal forms, attribute by attribute.
+//!
+//! A draft is used again for the next entry, so that reading one allocates next to nothing.
+
+use std::ops::Range;
+
+/// Values up to which each is compared with all others to find one that is given twice.
+const COMPARED_MAX: usize = 8;
+
+/// A value and its normal form, as ranges of the draft's buffers.
+#[derive(Clone, Debug)]
+pub(super) struct DraftValue {
+    bytes: Range<usize>,
+    normal: Range<usize>,
+}
+
+/// The values of one attribute.
+#[derive(Debug, Default)]
+pub(super) struct DraftAttribute {
+    /// Its place in [`super::known::KnownAttributes`].
+    pub(super) known: usize,
+    values: Vec<DraftValue>,
+    /// Whether it has one value, whose normal form is not made yet.
+    lacks_normal: bool,
+    /// Values whose rows are made already, because there are too many to hold.
+    streamed_count: usize,
+}
+
+/// The entry.
+#[derive(Debug)]
+pub(super) struct Draft {
+    bytes: Vec<u8>,
+    normals: Vec<u8>,
+    attributes: Vec<DraftAttribute>,
+    /// The numbers of attributes by their place among the known ones, and which entry had them: counted, from 1.
+    numbers: Vec<(u64, usize)>,
+    entry: u64,
+    /// How many of `attributes` belong to this entry; those behind only lend their room.
+    count: usize,
+}
+
+impl Default for Draft {
+    fn default() -> Draft {
+        let (bytes, normals, attributes, numbers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Draft { bytes, normals, attributes, numbers, entry: 1, count: 0 }
+    }
+}
+
+impl Draft {
+    /// Begins a new entry.
+    pub(super) fn clear(&mut self) {
+        self.entry += 1;
+        self.bytes.clear();
+        self.normals.clear();
+        self.count = 0;
+    }
+
+    /// The attributes in the order in which the entry got them.
+    pub(super) fn attributes(&self) -> &[DraftAttribute] {
+        &self.attributes[..self.count]
+    }
+
+    /// The attribute at this place of the known ones, if the entry has it.
+    pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
+        self.number(known).map(|number| &self.attributes[number])
+    }
+
+    fn number(&self, known: usize) -> Option<usize> {
+        let &(entry, number) = self.numbers.get(known)?;
+        (entry == self.entry).then_some(number)
+    }
+
+    /// The number of an attribute within the entry, which gets it if it does not have it yet.
+    pub(super) fn attribute(&mut self, known: usize) -> usize {
+        if let Some(number) = self.number(known) {
+            return number;
+        }
+        if known >= self.numbers.len() {
+            self.numbers.resize(known + 1, (0, 0));
+        }
+        self.numbers[known] = (self.entry, self.count);
+        if self.count == self.attributes.len() {
+            self.attributes.push(DraftAttribute::default());
+        }
+        let attribute = &mut self.attributes[self.count];
+        attribute.known = known;
+        attribute.values.clear();
+        (attribute.lacks_normal, attribute.streamed_count) = (false, 0);
+        self.count += 1;
+        self.count - 1
+    }
+
+    /// Adds a value to the attribute of this number. `normalize` appends the normal form; where it fails there is no
+    /// value.
+    pub(super) fn add<E>(
+        &mut self,
+        number: usize,
+        bytes: &[u8],
+        normalize: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.normals.len();
+        normalize(bytes, &mut self.normals)?;
+        let normal = start..self.normals.len();
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.attributes[number].values.push(DraftValue { bytes: start..self.bytes.len(), normal });
+        Ok(())
+    }
+
+    /// Adds the first value to the attribute of this number, without its normal form.
+    pub(super) fn add_alone(&mut self, number: usize, bytes: &[u8]) {
+        let _ = self.add(number, bytes, |_, _| Ok::<(), ()>(()));
+        self.attributes[number].lacks_normal = true;
+    }
+
+    /// Makes the normal form that the attribute of this number may lack.
+    pub(super) fn complete_normal<E>(
+        &mut self,
+        number: usize,
+        normalize: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Draft { bytes, normals, attributes, .. } = self;
+        let attribute = &mut attributes[number];
+        if !attribute.lacks_normal {
+            return Ok(());
+        }
+        let start = normals.len();
+        if let Some(value) = attribute.values.first_mut() {
+            normalize(&bytes[value.bytes.clone()], normals)?;
+            value.normal = start..normals.len();
+        }
+        attribute.lacks_normal = false;
+        Ok(())
+    }
+
+    /// Puts other values in the place of those of the attribute of this number.
+    pub(super) fn replace<E>(
+        &mut self,
+        number: usize,
+        values: &[Vec<u8>],
+        mut normalize: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.attributes[number].values.clear();
+        self.attributes[number].lacks_normal = false;
+        values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
+    }
+
+    /// Says that the rows of a value of the attribute of this number are made already.
+    pub(super) fn add_streamed(&mut self, number: usize) {
+        self.attributes[number].streamed_count += 1;
+    }
+
+    /// How many values the attribute of this number has.
+    pub(super) fn value_count(&self, number: usize) -> usize {
+        let attribute = &self.attributes[number];
+        attribute.values.len() + attribute.streamed_count
+    }
+
+    /// The values of an attribute with their normal forms; one that was added without has an empty one.
+    pub(super) fn values<'d>(
+        &'d self,
+        attribute: &'d DraftAttribute,
+    ) -> impl ExactSizeIterator<Item = (&'d [u8], &'d [u8])> + Clone {
+        let pair =
+            |value: &DraftValue| (&self.bytes[value.bytes.clone()], &self.normals[value.normal.clone()]);
+        attribute.values.iter().map(pair)
+    }
+
+    /// The place, counting from 1, of a value of an attribute that is given twice.
+    pub(super) fn given_twice(&self, attribute: &DraftAttribute) -> Option<usize> {
+        let normal = |place: usize| &self.normals[attribute.values[place].normal.clone()];
+        let count = attribute.values.len();
+        if count <= COMPARED_MAX {
+            let is_repeated = |&place: &usize| (0..place).any(|earlier| normal(earlier) == normal(place));
+            return (1..count).find(is_repeated).map(|place| place + 1);
+        }
+        let mut places: Vec<usize> = (0..count).collect();
+        places.sort_unstable_by(|one, other| (normal(*one), one).cmp(&(normal(*other), other)));
+        let repeated = places.windows(2).filter(|pair| normal(pair[0]) == normal(pair[1]));
+        repeated.map(|pair| pair[1] + 1).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lower(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ()> {
+        out.extend(bytes.to_ascii_lowercase());
+        Ok(())
+    }
+
+    #[test]
+    fn values_given_twice_are_found_at_any_number() {
+        let mut draft = Draft::default();
+        for count in [2, 5, 20] {
+            draft.clear();
+            let number = draft.attribute(7);
+            for value in 0..count {
+                draft.add(number, format!("Value {value}").as_bytes(), lower).unwrap();
+            }
+            assert_eq!(draft.given_twice(&draft.attributes()[number]), None);
+            draft.add(number, b"vALUE 1", lower).unwrap();
+            assert_eq!(draft.given_twice(&draft.attributes()[number]), Some(count + 1));
+            assert_eq!(draft.value_count(number), count + 1);
+        }
+    }
+
+    #[test]
+    fn a_normal_form_may_come_later() {
+        let mut draft = Draft::default();
+        let number = draft.attribute(4);
+        draft.add_alone(number, b"One");
+        assert!(draft.values(&draft.attributes()[number]).eq([(&b"One"[..], &b""[..])]));
+        for _ in 0..2 {
+            draft.complete_normal(number, lower).unwrap();
+            assert!(draft.values(&draft.attributes()[number]).eq([(&b"One"[..], &b"one"[..])]));
+        }
+        draft.add(number, b"oNE", lower).unwrap();
+        assert_eq!(draft.given_twice(&draft.attributes()[number]), Some(2));
+    }
+
+    #[test]
+    fn a_draft_forgets_the_entry_before() {
+        let mut draft = Draft::default();
+        let number = draft.attribute(1);
+        draft.add(number, b"x", lower).unwrap();
+        draft.clear();
+        assert!(draft.find(1).is_none());
+        let number = draft.attribute(2);
+        assert_eq!((number, draft.attribute(3), draft.attribute(2)), (0, 1, 0));
+    }
+}

@@ -1,0 +1,193 @@
+//! The rows of an entry that has passed every check.
+//!
+//! The entry row is final: where it stands in the tree and which of its links have a target are not in it. Rows of
+//! `values`, `index` and `classes` are final as well, and left out later if the entry turns out to have no place.
+
+use schema::Schema;
+
+use super::job::ImportError;
+use super::known::KnownAttribute;
+use super::prepare::{Checked, Place, Prepared, Preparer};
+use super::sorters::Rows;
+use crate::catalog::AttributeDef;
+use crate::index::keys::for_each_row;
+use crate::links::name_in;
+use crate::model::codec::{Decoder, put_bytes, put_varint};
+use crate::model::entry::{InlineValue, RowWriter};
+use crate::model::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
+use crate::model::rows::{
+    CLASSES, ClassSetId, EntryId, INDEX, NodeFlags, VALUES, class_key, put_index_key, value_counter,
+    value_hash, value_key,
+};
+
+type Result<T> = std::result::Result<T, ImportError>;
+
+impl Preparer<'_> {
+    /// Makes the rows of the entry in the draft.
+    pub(super) fn emit(&mut self, checked: &Checked, place: Place, prepared: &mut Prepared) -> Result<()> {
+        let id = checked.id;
+        let mut row = RowWriter::begin(std::mem::take(&mut prepared.rows), self.job.position);
+        for number in 0..self.draft.attributes().len() {
+            self.emit_attribute(id, number, &mut row)?;
+        }
+        prepared.rows = row.finish();
+        prepared.ends.push((id, prepared.rows.len()));
+        let Checked { name, rdn, class_set, flags, .. } = checked;
+        let rdn_start = name.ends.iter().rev().nth(1).copied().unwrap_or(0);
+        self.sorters.names.entry(&name.key, id, *flags, rdn_start)?;
+        self.sorters.rows.id(CLASSES, &class_key(*class_set), id)?;
+        NodeItem { id, class_set: *class_set, flags: *flags, rdn, place }.encode(&mut prepared.nodes);
+        Ok(())
+    }
+
+    /// Makes the rows of one attribute, by its number within the draft.
+    fn emit_attribute(&mut self, id: EntryId, number: usize, row: &mut RowWriter) -> Result<()> {
+        let attribute = &self.draft.attributes()[number];
+        let known = self.known.at(attribute.known);
+        let def = &known.def;
+        let count = self.draft.value_count(number);
+        let mut values = self.draft.values(attribute);
+        let rows = &mut self.sorters.rows;
+        if count == 0 {
+            return Ok(());
+        }
+        if def.is_link {
+            row.links(def.id);
+            rows.count(&value_counter(id, def.id), count as i64)?;
+            return values.try_for_each(|(value, normal)| {
+                self.job.emit_link(&mut self.sorters, def, id, value, normal)
+            });
+        }
+        if known.has_value_rows {
+            values.clone().try_for_each(|(_, normal)| {
+                rows.id_with(INDEX, id, |key| put_index_key(def.base, normal, key))
+            })?;
+        }
+        if !known.other_parts.is_empty() {
+            values
+                .clone()
+                .try_for_each(|(value, _)| emit_pieces(&self.job.schema, known, value, id, rows))?;
+        }
+        if count > INLINE_VALUE_COUNT_MAX {
+            row.table(def.id);
+            rows.count(&value_counter(id, def.id), count as i64)?;
+            values
+                .try_for_each(|(value, normal)| rows.plain(VALUES, &value_key(id, def.id, normal), value))?;
+            return Ok(());
+        }
+        for (value, _) in values.clone().filter(|(value, _)| value.len() > INLINE_VALUE_MAX) {
+            rows.plain(VALUES, &value_key(id, def.id, &value_hash(value)), value)?;
+        }
+        row.inline(def.id, values.map(|(value, _)| inline(value)));
+        Ok(())
+    }
+}
+
+impl super::Job {
+    /// Notes a value of a link attribute: by the name that it gives, or, where it can never become a link, as the text
+    /// that it is.
+    pub(super) fn emit_link(
+        &self,
+        sorters: &mut super::Sorters,
+        def: &AttributeDef,
+        source: EntryId,
+        value: &[u8],
+        normal: &[u8],
+    ) -> Result<()> {
+        match name_in(&self.schema, value) {
+            Some(name) => sorters.names.link(&name.key, def.id, source, value)?,
+            None => sorters.rows.plain(VALUES, &value_key(source, def.id, normal), value)?,
+        }
+        Ok(())
+    }
+}
+
+/// Makes the rows of the parts of an index that do not go by the normal value.
+pub(super) fn emit_pieces(
+    schema: &Schema,
+    known: &KnownAttribute,
+    value: &[u8],
+    id: EntryId,
+    rows: &mut Rows,
+) -> Result<()> {
+    let mut outcome = Ok(());
+    for_each_row(schema, &known.def, known.other_parts, value, &mut |part, key| {
+        if outcome.is_ok() {
+            outcome = rows.id(part.map(), key, id);
+        }
+    });
+    Ok(outcome?)
+}
+
+fn inline(value: &[u8]) -> InlineValue<'_> {
+    if value.len() <= INLINE_VALUE_MAX {
+        InlineValue::Here(value)
+    } else {
+        InlineValue::Elsewhere(value_hash(value))
+    }
+}
+
+/// What `nodes` needs of an entry besides its superior, and where its record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeItem<'a> {
+    pub(super) id: EntryId,
+    pub(super) class_set: ClassSetId,
+    pub(super) flags: NodeFlags,
+    pub(super) rdn: &'a str,
+    pub(super) place: Place,
+}
+
+impl<'a> NodeItem<'a> {
+    /// Appends the item, with its length before it.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let mut item = Vec::with_capacity(40 + self.rdn.len());
+        put_varint(&mut item, self.id.0);
+        put_varint(&mut item, u64::from(self.class_set.0));
+        item.push(self.flags.0);
+        put_bytes(&mut item, self.rdn.as_bytes());
+        for number in [u64::from(self.place.source), self.place.offset, self.place.length, self.place.line] {
+            put_varint(&mut item, number);
+        }
+        out.extend_from_slice(&(item.len() as u32).to_le_bytes());
+        out.extend_from_slice(&item);
+    }
+
+    /// Reads an item, without the length before it.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<NodeItem<'a>> {
+        let mut decoder = Decoder(bytes);
+        Some(NodeItem {
+            id: EntryId(decoder.varint()?),
+            class_set: ClassSetId(decoder.number()?),
+            flags: NodeFlags(decoder.byte()?),
+            rdn: decoder.str()?,
+            place: Place {
+                source: decoder.number()?,
+                offset: decoder.varint()?,
+                length: decoder.varint()?,
+                line: decoder.varint()?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_items_go_both_ways() {
+        let item = NodeItem {
+            id: EntryId(70_000),
+            class_set: ClassSetId(3),
+            flags: NodeFlags(2),
+            rdn: "cn=Ærø",
+            place: Place { source: 1, offset: 1 << 40, length: 700, line: 12 },
+        };
+        let mut bytes = Vec::new();
+        item.encode(&mut bytes);
+        let (length, encoded) = bytes.split_at(4);
+        assert_eq!(u32::from_le_bytes(length.try_into().unwrap()) as usize, encoded.len());
+        assert_eq!(NodeItem::decode(encoded), Some(item));
+        assert_eq!(NodeItem::decode(&encoded[..5]), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Ids under frequent keys, gathered before they are sorted.
+//!
+//! Most rows of indexes say that one entry more stands under a key that thousands stand under: a gram, a surname, a
+//! class set. A thread meets its entries by ascending id, so such ids need no sorting among themselves. [`Gatherer`]
+//! collects them in a table of limited size, and what goes to the sorter is a block of them under their key:
+//!
+//! ```text
+//!   first id (8, big-endian) | difference to the next (varint) | ...
+//! ```
+//!
+//! Which keys are frequent shows by itself: one that comes again stays in the table, one that does not gives way, and
+//! its id goes on alone. Blocks sort by their first id. Those of several threads overlap, and [`Merged`] makes one
+//! ascending list of them again. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
+//! anywhere.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+type Result<T> = std::result::Result<T, store::StoreError>;
+
+/// From the first to the last id of a block, at most.
+const SPAN_MAX: u64 = 1 << 16;
+
+/// Keys up to this long can be in the table.
+const KEY_MAX: usize = 46;
+
+/// Bytes of differences of a block.
+const DIFFERENCES_SIZE: usize = 184;
+
+/// A difference of up to [`SPAN_MAX`] has this many bytes at most.
+const DIFFERENCE_SIZE_MAX: usize = 3;
+
+/// Keys that share a set: each may be in any of its places.
+const WAYS: usize = 4;
+
+/// Sets of a table at most: with more of them the processor's caches would not hold what is in use.
+const SETS_MAX: usize = 4_096;
+
+/// A key comes so often before it gives way to another one, at most.
+const STRENGTH_MAX: u8 = 32;
+
+/// A key and the ids gathered under it.
+#[derive(Clone)]
+struct Place {
+    first: u64,
+    last: u64,
+    key_len: u8,
+    /// Bytes of `differences` in use.
+    used: u8,
+    key: [u8; KEY_MAX],
+    differences: [u8; DIFFERENCES_SIZE],
+}
+
+const EMPTY: Place =
+    Place { first: 0, last: 0, key_len: 0, used: 0, key: [0; KEY_MAX], differences: [0; DIFFERENCES_SIZE] };
+
+/// What is to be known of all places of a set at once: keys that are not in the table, as most are that come once, cost
+/// no look at the places themselves.
+#[derive(Clone, Default)]
+struct Set {
+    /// A part of the hash of each place's key; 0 is no key.
+    tags: [u32; WAYS],
+    /// How often other keys have to want each place before they get it.
+    strengths: [u8; WAYS],
+}
+
+/// A table of frequent keys.
+pub(super) struct Gatherer {
+    sets: Vec<Set>,
+    /// [`WAYS`] for each set.
+    places: Vec<Place>,
+    set_count_max: usize,
+}
+
+impl Gatherer {
+    /// A table of up to `memory` bytes.
+    pub(super) fn new(memory: usize) -> Gatherer {
+        let sets = memory / (WAYS * size_of::<Place>());
+        let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
+        Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
+    }
+
+    /// Takes an id under a key. `out` gets what does not stay: a key and a block of ids.
+    pub(super) fn push(
+        &mut self,
+        key: &[u8],
+        id: u64,
+        out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if key.is_empty() || key.len() > KEY_MAX || self.set_count_max == 0 {
+            return out(key, &id.to_be_bytes());
+        }
+        if self.sets.is_empty() {
+            self.sets = vec![Set::default(); self.set_count_max];
+            self.places = vec![EMPTY; self.set_count_max * WAYS];
+        }
+        let (number, tag) = self.hash(key);
+        let set = &mut self.sets[number];
+        let places = &mut self.places[number * WAYS..][..WAYS];
+        for (way, place) in places.iter_mut().enumerate() {
+            if set.tags[way] == tag && place.key[..usize::from(place.key_len)] == *key {
+                set.strengths[way] = (set.strengths[way] + 1).min(STRENGTH_MAX);
+                return place.add(id, out);
+            }
+        }
+        let weakest = (1..WAYS)
+            .fold(0, |weakest, way| if set.strengths[way] < set.strengths[weakest] { way } else { weakest });
+        if set.strengths[weakest] > 1 {
+            set.strengths[weakest] -= 1;
+            return out(key, &id.to_be_bytes());
+        }
+        places[weakest].flush(out)?;
+        places[weakest].begin(key, id);
+        (set.tags[weakest], set.strengths[weakest]) = (tag, 1);
+        Ok(())
+    }
+
+    /// Hands out everything that is in the table, and its memory.
+    pub(super) fn finish(&mut self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        self.sets = Vec::new();
+        std::mem::take(&mut self.places).iter_mut().try_for_each(|place| place.flush(out))
+    }
+
+    /// The set of a key, and its tag.
+    fn hash(&self, key: &[u8]) -> (usize, u32) {
+        let mut hasher = FixedState::default().build_hasher();
+        hasher.write(key);
+        let hash = hasher.finish();
+        ((hash >> 32) as usize & (self.sets.len() - 1), hash as u32 | 1)
+    }
+}
+
+impl Place {
+    fn begin(&mut self, key: &[u8], id: u64) {
+        self.key[..key.len()].copy_from_slice(key);
+        self.key_len = key.len() as u8;
+        (self.first, self.last, self.used) = (id, id, 0);
+    }
+
+    #[inline]
+    fn add(&mut self, id: u64, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        if id == self.last {
+            return Ok(());
+        }
+        let is_full = usize::from(self.used) + DIFFERENCE_SIZE_MAX > DIFFERENCES_SIZE;
+        if is_full || id < self.last || id - self.first > SPAN_MAX {
+            self.flush(out)?;
+            (self.first, self.last, self.used) = (id, id, 0);
+            return Ok(());
+        }
+        let mut difference = id - self.last;
+        self.last = id;
+        let mut used = usize::from(self.used);
+        while difference >= 0x80 {
+            self.differences[used] = difference as u8 | 0x80;
+            difference >>= 7;
+            used += 1;
+        }
+        self.differences[used] = difference as u8;
+        self.used = used as u8 + 1;
+        Ok(())
+    }
+
+    fn flush(&self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        if self.key_len == 0 {
+            return Ok(());
+        }
+        let mut block = [0; 8 + DIFFERENCES_SIZE];
+        let used = usize::from(self.used);
+        block[..8].copy_from_slice(&self.first.to_be_bytes());
+        block[8..8 + used].copy_from_slice(&self.differences[..used]);
+        out(&self.key[..usize::from(self.key_len)], &block[..8 + used])
+    }
+}
+
+/// The ids under one key, out of blocks by ascending first id.
+#[derive(Default)]
+pub(super) struct Merged {
+    /// Ascending.
+    ids: Vec<u64>,
+    /// How many of them no later block can come before.
+    final_count: usize,
+}
+
+impl Merged {
+    /// Takes the next block; ids that `is_refused` says so of are left out. `None` if it is no block.
+    pub(super) fn take(&mut self, block: &[u8], is_refused: impl Fn(u64) -> bool) -> Option<()> {
+        let (first, differences) = block.split_first_chunk::<8>()?;
+        let mut id = u64::from_be_bytes(*first);
+        let old_count = self.ids.len();
+        self.final_count += self.ids[self.final_count..].partition_point(|earlier| *earlier < id);
+        if !is_refused(id) {
+            self.ids.push(id);
+        }
+        let mut bytes = differences.iter();
+        while let Some(&byte) = bytes.next() {
+            let mut difference = u64::from(byte & 0x7f);
+            let (mut byte, mut shift) = (byte, 7);
+            while byte >= 0x80 {
+                byte = *bytes.next().filter(|_| shift <= 56)?;
+                difference |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+            }
+            id = id.checked_add(difference)?;
+            if !is_refused(id) {
+                self.ids.push(id);
+            }
+        }
+        if self.final_count < old_count {
+            self.sort_tail();
+        }
+        Some(())
+    }
+
+    /// Brings what blocks have in common into order. It is made of ascending pieces, which a stable sort makes use of.
+    fn sort_tail(&mut self) {
+        let tail = &mut self.ids[self.final_count..];
+        tail.sort();
+        let mut kept = 1;
+        for at in 1..tail.len() {
+            if tail[at] != tail[kept - 1] {
+                tail[kept] = tail[at];
+                kept += 1;
+            }
+        }
+        let length = self.final_count + kept.min(tail.len());
+        self.ids.truncate(length);
+    }
+
+    /// The ids that are in their place for good.
+    pub(super) fn settled(&self) -> &[u64] {
+        &self.ids[..self.final_count]
+    }
+
+    /// Lets go of them.
+    pub(super) fn drop_settled(&mut self) {
+        self.ids.drain(..self.final_count);
+        self.final_count = 0;
+    }
+
+    /// All ids, when there are no more blocks.
+    pub(super) fn all(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// Begins with another key.
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+        self.final_count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    type Blocks = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// Ids by key, gathered by several threads that take turns, and merged again.
+    fn check(memory: usize, threads: usize, rows: &[(Vec<u8>, u64)]) -> Blocks {
+        let mut gatherers: Vec<_> = (0..threads).map(|_| Gatherer::new(memory)).collect();
+        let mut blocks = Blocks::new();
+        let mut out = |key: &[u8], block: &[u8]| {
+            blocks.push((key.to_vec(), block.to_vec()));
+            Ok(())
+        };
+        for (number, chunk) in rows.chunks(100).enumerate() {
+            let gatherer = &mut gatherers[number % threads];
+            chunk.iter().for_each(|(key, id)| gatherer.push(key, *id, &mut out).unwrap());
+        }
+        gatherers.iter_mut().for_each(|gatherer| gatherer.finish(&mut out).unwrap());
+        blocks.sort();
+        let mut expected: BTreeMap<&[u8], BTreeSet<u64>> = BTreeMap::new();
+        rows.iter().for_each(|(key, id)| _ = expected.entry(key).or_default().insert(*id));
+        for group in blocks.chunk_by(|one, next| one.0 == next.0) {
+            let (mut merged, mut ids) = (Merged::default(), Vec::new());
+            for (_, block) in group {
+                merged.take(block, |id| id % 10 == 7).unwrap();
+                ids.extend_from_slice(merged.settled());
+                merged.drop_settled();
+            }
+            ids.extend_from_slice(merged.all());
+            let mut wanted = expected.remove(&*group[0].0).unwrap_or_default();
+            wanted.retain(|id| id % 10 != 7);
+            assert!(wanted.into_iter().eq(ids), "{:?}", group[0].0);
+        }
+        assert!(expected.is_empty());
+        blocks
+    }
+
+    #[test]
+    fn ids_come_out_as_they_went_in() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for threads in [1, 2, 5] {
+            for memory in [0, 2_000, 1 << 20] {
+                for step in [1, 70_000] {
+                    let mut id = 0;
+                    let rows: Vec<_> = (0..5_000)
+                        .map(|_| {
+                            id += random.u64(0..=step);
+                            let frequent = format!("gram {}", random.u32(0..40));
+                            let alone = format!("user.{id}@{}", "long".repeat(random.usize(0..12)));
+                            (if random.bool() { frequent } else { alone }.into_bytes(), id)
+                        })
+                        .collect();
+                    check(memory, threads, &rows);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ids_in_any_order_come_out_ascending() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let rows: Vec<_> = (0..10_000).map(|_| (vec![random.u8(0..3)], random.u64(0..200_000))).collect();
+        check(1 << 20, 3, &rows);
+    }
+
+    #[test]
+    fn frequent_keys_travel_in_blocks_beside_any_number_of_others() {
+        let rows: Vec<_> = (0..100_000u64)
+            .map(|id| match id % 4 {
+                0 => (format!("frequent {}", id % 400).into_bytes(), id),
+                _ => (format!("alone {id}").into_bytes(), id),
+            })
+            .collect();
+        let blocks = check(1 << 20, 1, &rows);
+        let of_frequent = blocks.iter().filter(|(key, _)| key.starts_with(b"frequent")).count();
+        assert!(of_frequent < 1_500, "{of_frequent} blocks of 25,000 ids");
+    }
+
+    #[test]
+    fn what_is_no_block_is_told() {
+        for bytes in [&b"short"[..], &[0, 0, 0, 0, 0, 0, 0, 1, 0x80], &[0xff; 20]] {
+            assert_eq!(Merged::default().take(bytes, |_| false), None);
+        }
+    }
+}

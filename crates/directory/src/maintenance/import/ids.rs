@@ -1,0 +1,53 @@
+//! A set of entry ids of which few or many may be there: a bit each, up to the highest.
+
+use crate::model::rows::EntryId;
+
+/// The set.
+#[derive(Debug, Default)]
+pub(crate) struct IdBits {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl IdBits {
+    /// Adds an id; says whether it is new.
+    pub(crate) fn insert(&mut self, id: EntryId) -> bool {
+        let (word, bit) = place(id);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.count += u64::from(is_new);
+        is_new
+    }
+
+    /// Whether an id is there.
+    pub(crate) fn contains(&self, id: EntryId) -> bool {
+        let (word, bit) = place(id);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// How many ids are there.
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+}
+
+fn place(id: EntryId) -> (usize, u64) {
+    ((id.0 / 64) as usize, 1 << (id.0 % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_there_once() {
+        let mut ids = IdBits::default();
+        assert!(!ids.contains(EntryId(700)));
+        assert!(ids.insert(EntryId(700)) && ids.insert(EntryId(0)) && !ids.insert(EntryId(700)));
+        assert!(ids.contains(EntryId(700)) && ids.contains(EntryId(0)) && !ids.contains(EntryId(64)));
+        assert_eq!(ids.len(), 2);
+    }
+}

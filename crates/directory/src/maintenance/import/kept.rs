@@ -1,0 +1,148 @@
+//! What the server keeps about an entry and the text does not bring: its UUID, who made it and when.
+//!
+//! Of the six values four are the same for all entries of a second. They are made, checked and normalised once a
+//! second, not once an entry; of the other two, normal forms are made only if they are indexed.
+
+use std::fmt::Write as _;
+
+use schema::AttributeDescription;
+use uuid::Uuid;
+
+use super::prepare::{Preparer, RandomSource};
+use crate::model::csn::Csn;
+use crate::model::outcome::OperationError;
+use crate::write::decide::{change_values, creation_values};
+use crate::write::given_values::check_value;
+
+/// In the order of [`creation_values`] and [`change_values`].
+const NAMES: [&str; 6] =
+    ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
+
+/// Where the two are that every entry has of its own.
+const UUID_PLACE: usize = 0;
+const CSN_PLACE: usize = 3;
+
+/// The values at hand.
+pub(super) struct Kept {
+    /// Places of the attributes; `None` for what the schema lacks.
+    places: [Option<usize>; NAMES.len()],
+    values: [Value; NAMES.len()],
+    /// The second, counted from 1970, that they are of.
+    second: Option<u64>,
+}
+
+#[derive(Default)]
+struct Value {
+    text: String,
+    normal: Vec<u8>,
+}
+
+impl Preparer<'_> {
+    /// Adds to the draft what the server keeps about an entry and the text does not bring.
+    pub(super) fn complete(&mut self, id: crate::model::rows::EntryId) -> Result<(), OperationError> {
+        let mut kept = match self.kept.take() {
+            Some(kept) => kept,
+            None => Kept::new(self)?,
+        };
+        let completed = self.complete_from(&mut kept, id);
+        self.kept = Some(kept);
+        completed
+    }
+
+    fn complete_from(
+        &mut self,
+        kept: &mut Kept,
+        id: crate::model::rows::EntryId,
+    ) -> Result<(), OperationError> {
+        let brought = kept.places.map(|place| place.filter(|place| self.draft.find(*place).is_some()));
+        if brought != kept.places {
+            let csn = self.job.csn(id);
+            kept.make(self, csn)?;
+            for ((value, place), brought) in kept.values.iter().zip(kept.places).zip(brought) {
+                let Some(place) = place.filter(|_| brought.is_none()) else { continue };
+                let number = self.draft.attribute(place);
+                if self.known.at(place).spares_normals() {
+                    self.draft.add_alone(number, value.text.as_bytes());
+                    continue;
+                }
+                self.draft.add(number, value.text.as_bytes(), |_, normal| {
+                    normal.extend_from_slice(&value.normal);
+                    Ok::<(), OperationError>(())
+                })?;
+            }
+            if brought[CSN_PLACE].is_none() {
+                self.latest_csn = self.latest_csn.max(csn);
+            }
+        }
+        let brought = brought[CSN_PLACE].and_then(|place| self.draft.find(place));
+        for (value, _) in brought.iter().flat_map(|attribute| self.draft.values(attribute)) {
+            let csn = std::str::from_utf8(value).ok().and_then(Csn::parse).unwrap_or_default();
+            self.latest_csn = self.latest_csn.max(csn);
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn new(preparer: &mut Preparer<'_>) -> Result<Kept, OperationError> {
+        let mut places = [None; NAMES.len()];
+        for (place, name) in places.iter_mut().zip(NAMES) {
+            if let Some(attribute_type) = preparer.job.schema.attribute_type(name) {
+                let description = AttributeDescription::of(attribute_type.id);
+                *place = Some(preparer.known.place(preparer.job, &description)?);
+            }
+        }
+        Ok(Kept { places, values: Default::default(), second: None })
+    }
+
+    /// Makes the values of an entry.
+    fn make(&mut self, preparer: &mut Preparer<'_>, csn: Csn) -> Result<(), OperationError> {
+        let uuid = Uuid::from_bytes(version_4(random(&mut preparer.random)?));
+        let second = csn.micros / 1_000_000;
+        if self.second != Some(second) {
+            self.second = None;
+            let creator = &preparer.job.creator;
+            let made = creation_values(uuid.to_string(), creator, csn);
+            for (place, (name, text)) in made.into_iter().chain(change_values(creator, csn)).enumerate() {
+                debug_assert_eq!(name, NAMES[place]);
+                self.values[place].text = text;
+                self.check(preparer, place)?;
+            }
+            self.second = Some(second);
+            return Ok(());
+        }
+        let text = &mut self.values[UUID_PLACE].text;
+        text.clear();
+        text.push_str(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+        let text = &mut self.values[CSN_PLACE].text;
+        text.clear();
+        let _ = write!(text, "{csn}");
+        for place in [UUID_PLACE, CSN_PLACE] {
+            if !self.places[place].is_some_and(|known| preparer.known.at(known).spares_normals()) {
+                self.check(preparer, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a value and makes its normal form.
+    fn check(&mut self, preparer: &Preparer<'_>, place: usize) -> Result<(), OperationError> {
+        let Some(known) = self.places[place] else { return Ok(()) };
+        let description = &preparer.known.at(known).def.description;
+        let Value { text, normal } = &mut self.values[place];
+        normal.clear();
+        check_value(&preparer.job.schema, description, 1, text.as_bytes(), normal)
+    }
+}
+
+/// Sixteen random bytes.
+pub(super) fn random(source: &mut RandomSource) -> Result<[u8; 16], OperationError> {
+    source().map_err(|reason| OperationError::Damaged(format!("no random numbers: {reason}")))
+}
+
+/// Random bytes as a UUID of version 4 (RFC 9562 section 5.4).
+fn version_4(mut bytes: [u8; 16]) -> [u8; 16] {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}

@@ -1,0 +1,241 @@
+//! Records too long to be held: a group with ten million members is one.
+//!
+//! The text is read twice, a part at a time. The first reading counts the values of each attribute; the second takes
+//! those of attributes with few values into the draft like any other, and makes the rows of the others at once: an
+//! attribute with many values is kept a row a value anyway. A value that such an attribute is given twice is not
+//! refused, it is there once: only the sorted rows tell.
+
+use std::io::{self, Read};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ldap::ldif::{LdifBody, LdifReader};
+
+use super::emit::emit_pieces;
+use super::job::ImportError;
+use super::known::Named;
+use super::prepare::{Failure, Place, Prepared, Preparer, Refusal, Rejected, refusal_of};
+use crate::model::limits::INLINE_VALUE_COUNT_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
+use crate::write::given_values::check_value;
+
+/// Bytes of a part, unless a value is longer.
+const PART_SIZE: usize = 1 << 20;
+
+/// Longest line, folded ones joined, in bytes.
+const LINE_SIZE_MAX: usize = 64 << 20;
+
+/// A record too long to be held.
+#[derive(Clone, Copy)]
+pub struct LargeText<'t> {
+    /// Number of the text that it is of.
+    pub source: u32,
+    /// Bytes of that text before it.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// Lines of that text before it.
+    pub line: u64,
+    /// Its id.
+    pub id: u64,
+    /// Reads it from its beginning to its end.
+    pub open: &'t dyn Fn() -> Box<dyn Read + 't>,
+}
+
+impl Preparer<'_> {
+    /// Makes the rows of a record too long to be held.
+    ///
+    /// # Errors
+    /// What ends the import. A bad record does not.
+    pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<Prepared, ImportError> {
+        let mut prepared = self.begin(0);
+        self.statistics.records = 1;
+        let id = EntryId(text.id);
+        prepared.last_id = id;
+        let place =
+            Place { source: text.source, offset: text.offset, length: text.length, line: text.line + 1 };
+        let checked = self.read_large(id, text).and_then(|dn| {
+            self.finish(id, &dn).map_err(|error| match error {
+                refused @ OperationError::Refused { .. } => self.refused(place.line, refused),
+                other => Failure::Ended(other.into()),
+            })
+        });
+        match checked {
+            Ok(checked) => self.emit(&checked, place, &mut prepared)?,
+            Err(Failure::Ended(error)) => return Err(error),
+            Err(Failure::Refused(refusal, line, reason)) => {
+                // Rows of it may be there already.
+                prepared.refused.push(id);
+                prepared.rejected.push(Rejected { place: Place { line, ..place }, refusal, reason });
+            }
+        }
+        self.complete_statistics(&mut prepared);
+        Ok(prepared)
+    }
+
+    /// Reads the record twice, into the draft and into rows. Returns its DN.
+    fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
+        let mut counts: Vec<usize> = Vec::new();
+        self.for_each_value(text, &mut |preparer, description, _| {
+            if let Named::Stored(place) = preparer.known.find(preparer.job, description)? {
+                counts.resize(counts.len().max(place + 1), 0);
+                counts[place] += 1;
+            }
+            Ok(Ok(()))
+        })?;
+        self.draft.clear();
+        self.known.begin_record();
+        let mut normal = Vec::new();
+        self.for_each_value(text, &mut |preparer, description, value| match preparer
+            .known
+            .find(preparer.job, description)?
+        {
+            Named::Stored(place)
+                if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
+                    && !preparer.known.at(place).is_user_password =>
+            {
+                preparer.stream_value(id, place, value, &mut normal)
+            }
+            _ => preparer.value(description, value).map(Ok),
+        })
+    }
+
+    /// Checks a value of an attribute that has many, and makes its rows.
+    fn stream_value(
+        &mut self,
+        id: EntryId,
+        place: usize,
+        value: &[u8],
+        normal: &mut Vec<u8>,
+    ) -> Result<Result<(), ImportError>, OperationError> {
+        let known = self.known.at(place);
+        let def = &known.def;
+        let number = self.draft.attribute(place);
+        normal.clear();
+        check_value(&self.job.schema, &def.description, self.draft.value_count(number) + 1, value, normal)?;
+        self.draft.add_streamed(number);
+        let sorters = &mut self.sorters;
+        if def.is_link {
+            return Ok(self.job.emit_link(sorters, def, id, value, normal));
+        }
+        let made = (|| {
+            if known.has_value_rows {
+                sorters.rows.id(INDEX, &index_key(def.base, normal), id)?;
+            }
+            if !known.other_parts.is_empty() {
+                emit_pieces(&self.job.schema, known, value, id, &mut sorters.rows)?;
+            }
+            sorters.rows.plain(VALUES, &value_key(id, def.id, normal), value)?;
+            Ok(())
+        })();
+        Ok(made)
+    }
+
+    /// Shows every value of the record. Returns its DN.
+    fn for_each_value(&mut self, text: &LargeText<'_>, each: &mut Each<'_, Self>) -> Result<String, Failure> {
+        let mut parts = Parts { input: (text.open)(), rest: Vec::new(), line: text.line, is_at_end: false };
+        let (mut dn, mut part) = (None::<String>, Vec::new());
+        loop {
+            part.clear();
+            // A part is a record of its own, of the same name.
+            if let Some(dn) = &dn {
+                part.extend_from_slice(format!("dn:: {}\n", STANDARD.encode(dn)).as_bytes());
+            }
+            let name_lines = u64::from(dn.is_some());
+            let line = parts.line;
+            if !parts.append_next(&mut part).map_err(|error| Failure::Ended(error.into()))? {
+                break;
+            }
+            if part.len() > LINE_SIZE_MAX {
+                let reason = format!("a line has more than {LINE_SIZE_MAX} bytes");
+                return Err(Failure::Refused(Refusal::Bad, line + 1, reason));
+            }
+            let mut reader = LdifReader::with_record_size_max(part.as_slice(), part.len());
+            let at = |number: u64| (line + number).saturating_sub(name_lines);
+            let refused = |refusal, number, reason| Err(Failure::Refused(refusal, at(number), reason));
+            let record = match reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => continue,
+                Err(error) => return refused(refusal_of(&error.kind), error.line, error.kind.to_string()),
+            };
+            let LdifBody::Entry(values) = record.body else {
+                return refused(Refusal::Bad, record.line, super::prepare::IS_A_CHANGE.to_owned());
+            };
+            for value in values.iter() {
+                match each(self, value.description, value.value) {
+                    Ok(done) => done.map_err(Failure::Ended)?,
+                    Err(error @ OperationError::Refused { .. }) => {
+                        return Err(self.refused(at(value.line), error));
+                    }
+                    Err(other) => return Err(Failure::Ended(other.into())),
+                }
+            }
+            dn.get_or_insert_with(|| record.dn.to_owned());
+        }
+        Ok(dn.unwrap_or_default())
+    }
+}
+
+/// What is done with a description and a value: refused, or done, or failed for good.
+type Each<'e, P> = dyn FnMut(&mut P, &str, &[u8]) -> Result<Result<(), ImportError>, OperationError> + 'e;
+
+/// A record, cut where lines begin that continue no other.
+struct Parts<'t> {
+    input: Box<dyn Read + 't>,
+    /// What has been read behind the last part.
+    rest: Vec<u8>,
+    /// Lines before the next part.
+    line: u64,
+    is_at_end: bool,
+}
+
+impl Parts<'_> {
+    /// Appends the next part; `false` at the end. One longer than any line may be can be cut anywhere.
+    fn append_next(&mut self, part: &mut Vec<u8>) -> io::Result<bool> {
+        let begin = part.len();
+        part.append(&mut self.rest);
+        let end = loop {
+            if self.is_at_end || part.len() > LINE_SIZE_MAX {
+                break part.len();
+            }
+            let wanted = PART_SIZE.max(part.len());
+            let read = (&mut self.input).take(wanted as u64).read_to_end(part)?;
+            self.is_at_end = read < wanted;
+            if self.is_at_end {
+                break part.len();
+            }
+            let is_begin = |place: &usize| part[place - 1] == b'\n' && !matches!(part[*place], b' ' | b'\r');
+            if let Some(end) = (begin + 1..part.len()).rev().find(is_begin) {
+                break end;
+            }
+        };
+        self.rest.extend_from_slice(&part[end..]);
+        part.truncate(end);
+        self.line += part[begin..].iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok(part.len() > begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_begin_with_whole_lines_and_lose_nothing() {
+        let mut text = Vec::new();
+        for number in 0..200_000 {
+            text.extend_from_slice(format!("member: cn=a{number},\n  o=x\n").as_bytes());
+        }
+        let mut parts =
+            Parts { input: Box::new(text.as_slice()), rest: Vec::new(), line: 0, is_at_end: false };
+        let (mut all, mut part, mut count) = (Vec::new(), Vec::new(), 0);
+        while parts.append_next(&mut part).unwrap() {
+            assert!(part.starts_with(b"member: "));
+            all.append(&mut part);
+            count += 1;
+        }
+        assert_eq!((all == text, parts.line), (true, 400_000));
+        assert!(count > 3, "{count}");
+    }
+}

@@ -1,0 +1,530 @@
+//! From a piece of text to entry rows, and to everything else about its entries in the sorters.
+//!
+//! A preparer belongs to one thread. It checks every entry as an add request is checked, with the same functions; what
+//! it cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found out
+//! by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader, LdifRecord, LdifValues};
+use ldap::{Dn, ResultCode};
+use schema::{AttributeDescription, TypeId};
+
+use super::draft::Draft;
+use super::job::{ImportError, Job};
+use super::kept::{Kept, random};
+use super::known::{KnownAttributes, Named};
+use super::sorters::Sorters;
+use crate::catalog::ClassSet;
+use crate::model::csn::Csn;
+use crate::model::limits::CLASS_SETS_CACHED_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{ClassSetId, EntryId, NodeFlags};
+use crate::password::{StorageScheme, hash, is_hashed};
+use crate::tree::target::check_depth;
+use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
+use crate::write::add::{contradicts_name, naming_values};
+use crate::write::given_values::{check_syntax, check_value, given_twice};
+use crate::write::schema_check::{Present, check_attributes, object_class_type, read_classes};
+
+/// Sets of attributes kept in mind as allowed.
+const SHAPES_MAX: usize = 1_024;
+
+/// Why a change is not imported.
+pub(super) const IS_A_CHANGE: &str =
+    "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
+
+/// Gives sixteen random bytes, never the same again, or says why there are none.
+pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
+
+/// Where a record stands in what is imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the text, as its caller counts them.
+    pub source: u32,
+    /// Bytes of that text before the record.
+    pub offset: u64,
+    /// Bytes of the record, comments and empty lines before it included.
+    pub length: u64,
+    /// The line of its `dn:`, counting from 1.
+    pub line: u64,
+}
+
+/// A piece of text: whole records.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'t> {
+    /// Number of the text that it is a piece of.
+    pub source: u32,
+    /// Bytes of that text before the piece.
+    pub offset: u64,
+    /// Lines of that text before the piece.
+    pub line: u64,
+    /// The id of its first record; it has as many as there are records.
+    pub first_id: u64,
+    /// The piece.
+    pub bytes: &'t [u8],
+}
+
+/// Why a record is not imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// The text is no LDIF.
+    Malformed,
+    /// The entry, or the kind of record, cannot be taken.
+    Bad,
+    /// It lies outside of the naming contexts that are loaded.
+    Outside,
+    /// An entry of its name comes before it.
+    Duplicate,
+    /// Its superior is not there or was refused as well.
+    Orphan,
+}
+
+/// A record that is not imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Where it stands.
+    pub place: Place,
+    /// The kind of reason.
+    pub refusal: Refusal,
+    /// The reason, for a person to read.
+    pub reason: String,
+}
+
+/// What has been counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Records read, good and bad.
+    pub records: u64,
+    /// Values left out because the server makes them: memberOf and the like.
+    pub virtual_values: u64,
+    /// Clear passwords hashed.
+    pub hashed_passwords: u64,
+}
+
+impl Prepared {
+    /// The room of its rows, when they have been written.
+    pub fn into_room(self) -> Vec<u8> {
+        self.rows
+    }
+}
+
+impl Statistics {
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Statistics) {
+        self.records += other.records;
+        self.virtual_values += other.virtual_values;
+        self.hashed_passwords += other.hashed_passwords;
+    }
+}
+
+/// What came of a piece of text.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Entry rows one after another.
+    pub(super) rows: Vec<u8>,
+    /// Ids, ascending, and where their rows end in `rows`.
+    pub(super) ends: Vec<(EntryId, usize)>,
+    /// What `nodes` needs of each, see [`super::emit`].
+    pub(super) nodes: Vec<u8>,
+    /// Ids of records that are not imported although rows of them are there.
+    pub(super) refused: Vec<EntryId>,
+    /// Records that are not imported, in their order.
+    pub rejected: Vec<Rejected>,
+    /// What was counted.
+    pub statistics: Statistics,
+    /// The highest CSN that an entry brought.
+    pub(super) latest_csn: Csn,
+    /// The highest id in use.
+    pub(super) last_id: EntryId,
+}
+
+/// Makes rows of entries, on one thread.
+pub struct Preparer<'j> {
+    pub(super) job: &'j Job,
+    pub(super) sorters: Sorters,
+    pub(super) known: KnownAttributes,
+    pub(super) draft: Draft,
+    /// The text of the last entry's superior, and its normal form.
+    superior: Option<(String, NormalName)>,
+    class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
+    object_class: TypeId,
+    /// Sets of attributes that a set of classes was found to allow, see [`Preparer::check_attributes`].
+    shapes: HashSet<Vec<u32>>,
+    shape: Vec<u32>,
+    pub(super) kept: Option<Kept>,
+    pub(super) random: RandomSource,
+    /// For the rows of the next text.
+    room: Vec<u8>,
+    pub(super) statistics: Statistics,
+    pub(super) latest_csn: Csn,
+}
+
+/// What is known of an entry besides its values when it has passed every check.
+pub(super) struct Checked {
+    pub(super) id: EntryId,
+    pub(super) name: NormalName,
+    pub(super) rdn: String,
+    pub(super) class_set: ClassSetId,
+    pub(super) flags: NodeFlags,
+}
+
+/// A refusal, or an end of everything.
+pub(super) enum Failure {
+    Refused(Refusal, u64, String),
+    Ended(ImportError),
+}
+
+impl<'j> Preparer<'j> {
+    /// A preparer whose sorters keep `memory` bytes and have their files in `directory`.
+    ///
+    /// # Errors
+    /// The schema does not define objectClass.
+    pub fn new(
+        job: &'j Job,
+        directory: &Path,
+        memory: usize,
+        random: RandomSource,
+    ) -> Result<Preparer<'j>, ImportError> {
+        Ok(Preparer {
+            job,
+            sorters: Sorters::new(directory, memory),
+            known: KnownAttributes::default(),
+            draft: Draft::default(),
+            superior: None,
+            class_sets: HashMap::new(),
+            object_class: object_class_type(&job.schema)?,
+            shapes: HashSet::new(),
+            shape: Vec::new(),
+            kept: None,
+            random,
+            room: Vec::new(),
+            statistics: Statistics::default(),
+            latest_csn: Csn::default(),
+        })
+    }
+
+    /// The sorters, with everything about all entries prepared.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn into_sorters(mut self) -> Result<Sorters, ImportError> {
+        self.sorters.settle()?;
+        Ok(self.sorters)
+    }
+
+    /// Lends the room of rows that have been written ([`Prepared::into_room`]) to those of the next text.
+    pub fn lend(&mut self, room: Vec<u8>) {
+        self.room = room;
+    }
+
+    /// Makes rows of the records of a text.
+    ///
+    /// # Errors
+    /// What ends the import. A bad record does not.
+    pub fn prepare(&mut self, text: &Text<'_>) -> Result<Prepared, ImportError> {
+        // As many bytes as the text has, and a little for what the server adds.
+        let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
+        let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
+        let mut end = 0;
+        loop {
+            let start = end;
+            let record = reader.next_record();
+            // The record borrows the reader: what it says is taken first, then where it stands.
+            let id = EntryId(text.first_id + self.statistics.records);
+            let outcome = match record {
+                Ok(None) => break,
+                Ok(Some(record)) => {
+                    let line = record.line;
+                    self.record(id, &record).map(|checked| (line, checked))
+                }
+                Err(error) => {
+                    Err(Failure::Refused(refusal_of(&error.kind), error.line, error.kind.to_string()))
+                }
+            };
+            end = reader.get_ref().position();
+            self.statistics.records += 1;
+            let place = Place {
+                source: text.source,
+                offset: text.offset + start,
+                length: end - start,
+                line: text.line,
+            };
+            match outcome {
+                Ok((line, checked)) => {
+                    let place = Place { line: text.line + line, ..place };
+                    self.emit(&checked, place, &mut prepared)?;
+                }
+                Err(Failure::Ended(error)) => return Err(error),
+                Err(Failure::Refused(refusal, line, reason)) => {
+                    let place = Place { line: text.line + line, ..place };
+                    prepared.rejected.push(Rejected { place, refusal, reason });
+                }
+            }
+            prepared.last_id = id;
+        }
+        self.complete_statistics(&mut prepared);
+        Ok(prepared)
+    }
+
+    /// Begins to count, and makes room for rows of so many bytes.
+    pub(super) fn begin(&mut self, size: usize) -> Prepared {
+        self.statistics = Statistics::default();
+        self.latest_csn = Csn::default();
+        let mut rows = std::mem::take(&mut self.room);
+        rows.clear();
+        rows.reserve(size);
+        Prepared {
+            rows,
+            ends: Vec::new(),
+            nodes: Vec::new(),
+            refused: Vec::new(),
+            rejected: Vec::new(),
+            statistics: Statistics::default(),
+            latest_csn: Csn::default(),
+            last_id: EntryId::ROOT,
+        }
+    }
+
+    pub(super) fn complete_statistics(&self, prepared: &mut Prepared) {
+        prepared.statistics = self.statistics;
+        prepared.latest_csn = self.latest_csn;
+    }
+
+    /// Reads a record into the draft and checks it.
+    fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<Checked, Failure> {
+        let LdifBody::Entry(values) = record.body else {
+            let reason =
+                "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
+            return Err(Failure::Refused(Refusal::Bad, record.line, reason.to_owned()));
+        };
+        self.entry(id, record.dn, values).map_err(|(line, error)| match error {
+            error @ OperationError::Refused { .. } => self.refused(line.unwrap_or(record.line), error),
+            other => Failure::Ended(other.into()),
+        })
+    }
+
+    /// The refusal of a record, in this line.
+    pub(super) fn refused(&self, line: u64, error: OperationError) -> Failure {
+        let refusal = match &error {
+            OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, .. } => Refusal::Outside,
+            _ => Refusal::Bad,
+        };
+        Failure::Refused(refusal, line, error.to_string())
+    }
+
+    /// Reads an entry into the draft and checks it. A refusal comes with the line of the value that it is about.
+    fn entry(
+        &mut self,
+        id: EntryId,
+        dn: &str,
+        values: LdifValues<'_>,
+    ) -> Result<Checked, (Option<u64>, OperationError)> {
+        let whole = |error| (None, error);
+        self.draft.clear();
+        self.known.begin_record();
+        for value in values.iter() {
+            self.value(value.description, value.value).map_err(|error| (Some(value.line), error))?;
+        }
+        self.finish(id, dn).map_err(whole)
+    }
+
+    /// Reads a value into the draft.
+    pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
+        let Named::Stored(place) = self.known.find_next(self.job, description)? else {
+            self.statistics.virtual_values += 1;
+            return Ok(());
+        };
+        let Preparer { job, known, draft, .. } = self;
+        let number = draft.attribute(place);
+        let count = draft.value_count(number);
+        let description = &known.at(place).def.description;
+        if count == 0 && known.at(place).spares_normal(value) {
+            check_syntax(&job.schema, description, 1, value)?;
+            draft.add_alone(number, value);
+            return Ok(());
+        }
+        complete_normal(job, known, draft, number)?;
+        draft.add(number, value, |value, normal| {
+            check_value(&job.schema, description, count + 1, value, normal)
+        })
+    }
+
+    /// Checks the entry in the draft, and completes it with what its name says and what the server keeps.
+    pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<Checked, OperationError> {
+        let job = self.job;
+        let dn = parse_dn(dn)?;
+        let name = self.name(&dn);
+        if let Some(error) = &name.failure {
+            let diagnostic = format!("{}: {error}", Quoted(dn.text()));
+            return Err(OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic));
+        }
+        let Some(suffix) = job.target_above(&name.key) else {
+            let suffixes: Vec<_> = job.target_suffixes().collect();
+            let diagnostic =
+                format!("it is not below {}: --suffix says where to load", suffixes.join(" or "));
+            return Err(OperationError::refused(ResultCode::NO_SUCH_OBJECT, diagnostic));
+        };
+        check_depth(name.depth(), suffix.rdn_count)?;
+        let mut rdn = String::new();
+        if name.key == suffix.key {
+            rdn = render_dn(&job.schema, &dn);
+        } else if let Some(own) = dn.rdn() {
+            render_rdn(&job.schema, &own, &mut rdn);
+        }
+        self.check_repetitions()?;
+        self.add_naming(&dn)?;
+        let (class_set, classes) = self.classes()?;
+        self.check_attributes(class_set, &classes)?;
+        self.hash_passwords()?;
+        self.complete(id)?;
+        Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
+    }
+
+    /// The normal form of a name. Neighbours in a text mostly have the same superior, whose normal form is kept.
+    fn name(&mut self, dn: &Dn<'_>) -> NormalName {
+        let schema = &self.job.schema;
+        let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
+        let text = dn.text_from(1);
+        match &self.superior {
+            Some((known, superior)) if known == text => superior.below(&rdn, schema),
+            _ => {
+                let superior = NormalName::of(&dn.ancestor(1), schema);
+                let name = superior.below(&rdn, schema);
+                self.superior = Some((text.to_owned(), superior));
+                name
+            }
+        }
+    }
+
+    fn check_repetitions(&self) -> Result<(), OperationError> {
+        for attribute in self.draft.attributes() {
+            if let Some(place) = self.draft.given_twice(attribute) {
+                return Err(given_twice(&self.known.at(attribute.known).def.name, place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the values of the name that the entry lacks.
+    fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
+        for naming in naming_values(&self.job.schema, dn)? {
+            let place = self.known.place(self.job, &naming.description)?;
+            let number = self.draft.attribute(place);
+            complete_normal(self.job, &self.known, &mut self.draft, number)?;
+            let attribute = &self.draft.attributes()[number];
+            if self.draft.values(attribute).any(|(_, normal)| normal == naming.value.key) {
+                continue;
+            }
+            if self.known.at(place).is_single_valued && self.draft.value_count(number) > 0 {
+                let attribute_type = self.job.schema.type_by_id(naming.description.type_id);
+                return Err(contradicts_name(attribute_type));
+            }
+            let bytes = naming.value.value.as_bytes().unwrap_or_default();
+            let _ = self.draft.add(number, bytes, |_, normal| {
+                normal.extend_from_slice(&naming.value.key);
+                Ok::<(), OperationError>(())
+            });
+        }
+        Ok(())
+    }
+
+    /// The object classes. Entries of the same classes, written alike, share what they amount to.
+    fn classes(&mut self) -> Result<(ClassSetId, Arc<ClassSet>), OperationError> {
+        let place = self.known.place(self.job, &AttributeDescription::of(self.object_class))?;
+        let mut values = Vec::new();
+        if let Some(attribute) = self.draft.find(place) {
+            values.extend(self.draft.values(attribute).map(|(value, _)| value));
+        }
+        let spelling = values.join(&0);
+        if let Some((id, class_set)) = self.class_sets.get(&spelling) {
+            return Ok((*id, Arc::clone(class_set)));
+        }
+        let class_set = Arc::new(read_classes(&self.job.schema, values.into_iter())?);
+        let id = self.job.class_set(&class_set.classes).map_err(fatal)?;
+        if self.class_sets.len() < CLASS_SETS_CACHED_MAX {
+            self.class_sets.insert(spelling, (id, Arc::clone(&class_set)));
+        }
+        Ok((id, class_set))
+    }
+
+    /// Whether the classes allow the attributes. Entries mostly have the same ones, and what is allowed once always is.
+    fn check_attributes(&mut self, class_set: ClassSetId, classes: &ClassSet) -> Result<(), OperationError> {
+        self.shape.clear();
+        self.shape.push(class_set.0);
+        for (number, attribute) in self.draft.attributes().iter().enumerate() {
+            let has_several = self.draft.value_count(number) > 1;
+            self.shape.push((attribute.known as u32) << 1 | u32::from(has_several));
+        }
+        if self.shapes.contains(&self.shape) {
+            return Ok(());
+        }
+        let attributes = self.draft.attributes().iter().enumerate();
+        let present = attributes.map(|(number, attribute)| Present {
+            description: Cow::Borrowed(&self.known.at(attribute.known).def.description),
+            value_count: self.draft.value_count(number),
+        });
+        check_attributes(&self.job.schema, classes, &present.collect::<Vec<_>>())?;
+        if self.shapes.len() < SHAPES_MAX {
+            self.shapes.insert(self.shape.clone());
+        }
+        Ok(())
+    }
+
+    /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
+    fn hash_passwords(&mut self) -> Result<(), OperationError> {
+        if self.job.keep_clear_passwords {
+            return Ok(());
+        }
+        for number in 0..self.draft.attributes().len() {
+            let attribute = &self.draft.attributes()[number];
+            if !self.known.at(attribute.known).is_user_password
+                || self.draft.values(attribute).all(|(value, _)| is_hashed(value))
+            {
+                continue;
+            }
+            let mut stored = Vec::new();
+            for (value, _) in self.draft.values(attribute) {
+                if is_hashed(value) {
+                    stored.push(value.to_vec());
+                } else {
+                    stored.push(hash(StorageScheme::Ssha512, value, &random(&mut self.random)?));
+                    self.statistics.hashed_passwords += 1;
+                }
+            }
+            let description = &self.known.at(attribute.known).def.description;
+            self.draft.replace(number, &stored, |value, normal| {
+                check_value(&self.job.schema, description, 1, value, normal)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the normal form that the attribute of this number of a draft may lack: from here on its values are compared.
+fn complete_normal(
+    job: &Job,
+    known: &KnownAttributes,
+    draft: &mut Draft,
+    number: usize,
+) -> Result<(), OperationError> {
+    let description = &known.at(draft.attributes()[number].known).def.description;
+    draft.complete_normal(number, |value, normal| check_value(&job.schema, description, 1, value, normal))
+}
+
+fn fatal(error: crate::database::OpenError) -> OperationError {
+    OperationError::Damaged(error.to_string())
+}
+
+/// A value given by URL is LDIF, only not for us; anything else is none.
+pub(super) fn refusal_of(kind: &LdifErrorKind) -> Refusal {
+    match kind {
+        LdifErrorKind::UrlValue => Refusal::Bad,
+        _ => Refusal::Malformed,
+    }
+}

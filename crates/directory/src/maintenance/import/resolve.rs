@@ -1,0 +1,230 @@
+//! From sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
+
+use store::Sorter;
+
+use super::ids::IdBits;
+use super::job::{ImportError, Job};
+use super::sorters::{Named, RowBlock, Rows};
+use crate::index::normal_value;
+use crate::model::rows::{
+    AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, NodeFlags, VALUES, children_counter, dangling_key,
+    encode_name_row, link_key, name_key, subtree_counter, value_counter, value_key,
+};
+
+type Result<T> = std::result::Result<T, ImportError>;
+
+/// What became of the names.
+pub struct Resolved {
+    /// Entries without a place in the tree.
+    pub(super) rejected: IdBits,
+    /// Superior or refusal of every entry, by id.
+    pub(super) outcomes: Sorter,
+    /// Link values that name no entry.
+    pub dangling: u64,
+}
+
+/// What the names say about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its superior.
+    Parent(EntryId),
+    /// This entry of the same name came before it.
+    Duplicate(EntryId),
+    /// There is no entry for its superior, or that one was refused.
+    Orphan,
+    /// Its superior can have no subordinates.
+    Leaf(NodeFlags),
+}
+
+impl Outcome {
+    fn encode(self) -> [u8; 9] {
+        let (kind, number) = match self {
+            Outcome::Parent(id) => (0, id.0),
+            Outcome::Duplicate(id) => (1, id.0),
+            Outcome::Orphan => (2, 0),
+            Outcome::Leaf(flags) => (3, u64::from(flags.0)),
+        };
+        let mut bytes = [kind; 9];
+        bytes[1..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Outcome> {
+        let (&kind, number) = bytes.split_first()?;
+        let number = u64::from_be_bytes(number.try_into().ok()?);
+        Some(match kind {
+            0 => Outcome::Parent(EntryId(number)),
+            1 => Outcome::Duplicate(EntryId(number)),
+            2 => Outcome::Orphan,
+            _ => Outcome::Leaf(NodeFlags(number as u8)),
+        })
+    }
+}
+
+/// Follows the names of all entries and links, as [`SortedRows::merge_names`](super::SortedRows::merge_names) has them,
+/// and puts the rows that come of them into `rows`. `outcomes` is an empty sorter; `progress` hears how many names have
+/// been followed.
+///
+/// # Errors
+/// That of the first block that is one; the disk is full or fails.
+pub fn resolve(
+    job: &Job,
+    names: impl Iterator<Item = Result<RowBlock>>,
+    rows: &mut Rows,
+    outcomes: Sorter,
+    mut progress: impl FnMut(u64),
+) -> Result<Resolved> {
+    let resolved = Resolved { rejected: IdBits::default(), outcomes, dangling: 0 };
+    let mut walk =
+        Walk { job, rows, resolved, path: Vec::new(), open: vec![Open::root()], at: At::default() };
+    let mut count = 0;
+    for block in names {
+        let block = block?;
+        for (key, value) in block.rows() {
+            let named = Named::decode(value).ok_or(ImportError::Damaged("names"))?;
+            walk.take(key, named)?;
+        }
+        count += block.ends.len() as u64;
+        progress(count);
+    }
+    walk.close_down_to(0)?;
+    walk.count_below()?;
+    Ok(walk.resolved)
+}
+
+/// An entry on the path from the root to the name at hand.
+struct Open {
+    /// Bytes of its normal DN.
+    length: usize,
+    id: EntryId,
+    flags: NodeFlags,
+    children: i64,
+    subtree: i64,
+}
+
+impl Open {
+    /// The empty DN, which has the suffix entries below it.
+    fn root() -> Open {
+        Open { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0 }
+    }
+}
+
+/// The name at hand.
+#[derive(Default)]
+struct At {
+    key: Vec<u8>,
+    /// The entry of this name, the first of them.
+    first: Option<EntryId>,
+    /// That entry, where it has a place.
+    owner: Option<EntryId>,
+    /// The link value that came last.
+    last_link: Option<(AttrId, EntryId)>,
+}
+
+struct Walk<'a> {
+    job: &'a Job,
+    rows: &'a mut Rows,
+    resolved: Resolved,
+    /// The normal DN of the last entry that has a place.
+    path: Vec<u8>,
+    /// The entries on it, from the root on; never empty.
+    open: Vec<Open>,
+    at: At,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, key: &[u8], named: Named<'_>) -> Result<()> {
+        if self.at.key != key {
+            self.at.key.clear();
+            self.at.key.extend_from_slice(key);
+            (self.at.first, self.at.owner, self.at.last_link) = (None, None, None);
+        }
+        match named {
+            Named::Entry { id, flags, rdn_start } => self.entry(id, flags, rdn_start),
+            Named::Link { attribute, source, text } => self.link(attribute, source, text),
+        }
+    }
+
+    fn entry(&mut self, id: EntryId, flags: NodeFlags, rdn_start: usize) -> Result<()> {
+        let outcome = match self.at.first {
+            Some(first) => Outcome::Duplicate(first),
+            None => self.superior(rdn_start)?,
+        };
+        self.at.first.get_or_insert(id);
+        self.resolved.outcomes.push(&id.0.to_be_bytes(), &outcome.encode())?;
+        let Outcome::Parent(parent) = outcome else {
+            self.resolved.rejected.insert(id);
+            return Ok(());
+        };
+        self.at.owner = Some(id);
+        let rdn = if parent == EntryId::ROOT { &self.at.key } else { &self.at.key[rdn_start..] };
+        self.rows.plain(NAMES, &name_key(parent, rdn), &encode_name_row(id, flags))?;
+        if let Some(superior) = self.open.last_mut() {
+            superior.children += 1;
+        }
+        self.path.clone_from(&self.at.key);
+        self.open.push(Open { length: self.path.len(), id, flags, children: 0, subtree: 0 });
+        Ok(())
+    }
+
+    /// Looks for the superior of the name at hand, which is then the last on the path.
+    fn superior(&mut self, rdn_start: usize) -> Result<Outcome> {
+        let shared = self.path.iter().zip(&self.at.key).take_while(|(one, other)| one == other).count();
+        self.close_down_to(shared)?;
+        if self.job.suffixes.iter().any(|suffix| suffix.key == self.at.key) {
+            self.close_down_to(0)?;
+            return Ok(Outcome::Parent(EntryId::ROOT));
+        }
+        match self.open.last() {
+            Some(superior) if superior.length == rdn_start && superior.id != EntryId::ROOT => {
+                match superior.flags {
+                    NodeFlags(0) => Ok(Outcome::Parent(superior.id)),
+                    flags => Ok(Outcome::Leaf(flags)),
+                }
+            }
+            _ => Ok(Outcome::Orphan),
+        }
+    }
+
+    /// Leaves the entries whose names are longer than this: nothing more comes below them.
+    fn close_down_to(&mut self, length: usize) -> Result<()> {
+        while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
+            self.count_below()?;
+            let subtree = self.open.pop().map_or(0, |open| open.subtree);
+            if let Some(superior) = self.open.last_mut() {
+                superior.subtree += subtree + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the counters of the last entry on the path.
+    fn count_below(&mut self) -> Result<()> {
+        let Some(open) = self.open.last().filter(|open| open.subtree > 0) else { return Ok(()) };
+        self.rows.count(&children_counter(open.id), open.children)?;
+        self.rows.count(&subtree_counter(open.id), open.subtree)?;
+        Ok(())
+    }
+
+    fn link(&mut self, attribute: AttrId, source: EntryId, text: &[u8]) -> Result<()> {
+        // Spellings of one name in one attribute are one value. Only attributes too large to be looked through come
+        // here with any.
+        if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
+            self.rows.count(&value_counter(source, attribute), -1)?;
+            return Ok(());
+        }
+        if let Some(target) = self.at.owner {
+            self.rows.id(LINKS, &link_key(source, attribute), target)?;
+            self.rows.id(LINKED, &link_key(target, attribute), source)?;
+            return Ok(());
+        }
+        self.resolved.dangling += 1;
+        let normal = {
+            let catalog = self.job.catalog();
+            normal_value(&self.job.schema, catalog.attribute(attribute), text)
+        };
+        self.rows.plain(VALUES, &value_key(source, attribute, &normal), text)?;
+        self.rows.id(DANGLING, &dangling_key(attribute, &self.at.key), source)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Rows on their way to their maps, and names on their way to their entries: what the sorters hold, and in which form.
+//!
+//! A row of the first sorter is its map's number and its key, so that one pass over all rows visits the maps one after
+//! the other. The value of an id set's row is a block of ids (see [`super::id_blocks`]); a counter's is a difference,
+//! and all of one key are added up.
+//!
+//! The second sorter's keys are normal DNs. Under each, the entries of that name come first, by id, then the links that
+//! name it.
+
+use std::path::Path;
+
+use store::{MapId, MapKind, Sorted, Sorter};
+
+use super::id_blocks::Gatherer;
+use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags};
+
+type Result<T> = std::result::Result<T, store::StoreError>;
+
+/// What stands for a map's number in a counter's key: behind all maps.
+const COUNTERS: u8 = u8::MAX;
+
+/// Bytes of rows handed on at once.
+pub const ROW_BLOCK_SIZE: usize = 512 << 10;
+
+/// Share of a preparer's memory that goes to names: a third. An entry has one name, and a few rows of indexes that are
+/// not gathered.
+const NAMES_SHARE: usize = 3;
+
+/// Share of the memory of rows that goes to the table of frequent keys: an eighth.
+const GATHERED_SHARE: usize = 8;
+
+/// The two sorters of a preparer.
+pub struct Sorters {
+    /// Rows of all maps but `nodes` and `entries`.
+    pub rows: Rows,
+    /// Names.
+    pub names: Names,
+}
+
+impl Sorters {
+    /// Sorters that together keep `memory` bytes, with their files in `directory`.
+    pub fn new(directory: &Path, memory: usize) -> Sorters {
+        let names = memory / NAMES_SHARE;
+        Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
+    }
+
+    /// Sorts what they have, on this thread, when nothing more comes: merging them has less to do then.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn settle(&mut self) -> Result<()> {
+        self.rows.settle()?;
+        self.names.0.settle()
+    }
+}
+
+/// Rows by map and key.
+pub struct Rows {
+    sorter: Sorter,
+    gatherer: Gatherer,
+    key: Vec<u8>,
+}
+
+impl Rows {
+    /// A sorter that keeps `memory` bytes, with its files in `directory`.
+    pub fn new(directory: &Path, memory: usize) -> Rows {
+        let gathered = memory / GATHERED_SHARE;
+        Rows {
+            sorter: Sorter::new(directory, memory - gathered),
+            gatherer: Gatherer::new(gathered),
+            key: Vec::new(),
+        }
+    }
+
+    /// An id under a key of an id set.
+    pub(super) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
+        self.id_with(map, id, |out| out.extend_from_slice(key))
+    }
+
+    /// As [`id`](Rows::id), under the key that `put_key` appends.
+    pub(super) fn id_with(
+        &mut self,
+        map: MapId,
+        id: EntryId,
+        put_key: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        debug_assert_eq!(MAPS[map.index()].kind, MapKind::IdSet);
+        self.set_key(map.index() as u8, &[]);
+        put_key(&mut self.key);
+        let Rows { sorter, gatherer, key } = self;
+        gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
+    }
+
+    /// A row of a plain map.
+    pub(super) fn plain(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert_eq!(MAPS[map.index()].kind, MapKind::Plain);
+        self.push(map.index() as u8, key, value)
+    }
+
+    /// A difference to a counter.
+    pub(super) fn count(&mut self, key: &[u8], difference: i64) -> Result<()> {
+        self.push(COUNTERS, key, &difference.to_be_bytes())
+    }
+
+    fn push(&mut self, map: u8, key: &[u8], value: &[u8]) -> Result<()> {
+        self.set_key(map, key);
+        self.sorter.push(&self.key, value)
+    }
+
+    fn set_key(&mut self, map: u8, key: &[u8]) {
+        self.key.clear();
+        self.key.push(map);
+        self.key.extend_from_slice(key);
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let Rows { sorter, gatherer, .. } = self;
+        gatherer.finish(&mut |key, block| sorter.push(key, block))?;
+        sorter.settle()
+    }
+}
+
+/// All rows, or all names, in order. Merging them takes as long as what is done with them, so each may be done on a
+/// thread of its own.
+pub struct SortedRows {
+    sorted: Sorted,
+}
+
+impl SortedRows {
+    /// The rows of several sorters.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn merge(mut rows: Vec<Rows>) -> Result<SortedRows> {
+        rows.iter_mut().try_for_each(Rows::settle)?;
+        let sorted = Sorter::merge(rows.into_iter().map(|rows| rows.sorter).collect())?;
+        Ok(SortedRows { sorted })
+    }
+
+    /// The names of several sorters.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn merge_names(names: Vec<Names>) -> Result<SortedRows> {
+        let sorted = Sorter::merge(names.into_iter().map(|names| names.0).collect())?;
+        Ok(SortedRows { sorted })
+    }
+
+    /// The next rows; `None` behind the last.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn next_block(&mut self) -> Result<Option<RowBlock>> {
+        let mut block = RowBlock { bytes: Vec::with_capacity(ROW_BLOCK_SIZE), ends: Vec::new() };
+        while block.bytes.len() < ROW_BLOCK_SIZE {
+            let Some((key, value)) = self.sorted.next()? else { break };
+            block.bytes.extend_from_slice(key);
+            let key_end = block.bytes.len();
+            block.bytes.extend_from_slice(value);
+            block.ends.push((key_end, block.bytes.len()));
+        }
+        Ok((!block.ends.is_empty()).then_some(block))
+    }
+}
+
+/// Some rows, one after the other.
+pub struct RowBlock {
+    bytes: Vec<u8>,
+    /// Where each key and value ends.
+    pub(super) ends: Vec<(usize, usize)>,
+}
+
+impl RowBlock {
+    /// The rows as key and value.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, end)| {
+            let row = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
+            start = end;
+            row
+        })
+    }
+}
+
+/// Where a sorted row goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// To this map.
+    Map(MapId),
+    /// To the counters.
+    Counters,
+}
+
+/// Takes the key of a sorted row apart. `None` if no [`Rows`] made it.
+pub(super) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
+    let (&map, key) = key.split_first()?;
+    match map {
+        COUNTERS => Some((Destination::Counters, key)),
+        map => (usize::from(map) < MAPS.len()).then_some((Destination::Map(MapId::new(map.into())), key)),
+    }
+}
+
+/// Names by normal DN.
+pub struct Names(pub(super) Sorter);
+
+const ENTRY: u8 = 0;
+const LINK: u8 = 1;
+
+/// What a name stands for in the sorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named<'a> {
+    /// An entry has it.
+    Entry {
+        /// Which.
+        id: EntryId,
+        /// Alias, referral, subentry.
+        flags: NodeFlags,
+        /// Where the entry's own RDN begins in the normal DN.
+        rdn_start: usize,
+    },
+    /// A value of a link attribute is this name.
+    Link {
+        /// The attribute.
+        attribute: AttrId,
+        /// The entry that has the value.
+        source: EntryId,
+        /// The value.
+        text: &'a [u8],
+    },
+}
+
+impl Names {
+    pub(super) fn entry(
+        &mut self,
+        normal_dn: &[u8],
+        id: EntryId,
+        flags: NodeFlags,
+        rdn_start: usize,
+    ) -> Result<()> {
+        let mut value = [ENTRY; 14];
+        value[1..9].copy_from_slice(&id.0.to_be_bytes());
+        value[9] = flags.0;
+        value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
+        self.0.push(normal_dn, &value)
+    }
+
+    pub(super) fn link(
+        &mut self,
+        normal_dn: &[u8],
+        attribute: AttrId,
+        source: EntryId,
+        text: &[u8],
+    ) -> Result<()> {
+        let mut value = Vec::with_capacity(13 + text.len());
+        value.push(LINK);
+        value.extend_from_slice(&attribute.0.to_be_bytes());
+        value.extend_from_slice(&source.0.to_be_bytes());
+        value.extend_from_slice(text);
+        self.0.push(normal_dn, &value)
+    }
+}
+
+impl<'a> Named<'a> {
+    /// Reads a sorted value. `None` if no [`Names`] made it.
+    pub(super) fn decode(value: &'a [u8]) -> Option<Named<'a>> {
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+        let short = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes).ok();
+        match *value.first()? {
+            ENTRY => Some(Named::Entry {
+                id: EntryId(number(value.get(1..9)?)?),
+                flags: NodeFlags(*value.get(9)?),
+                rdn_start: short(value.get(10..14)?)? as usize,
+            }),
+            LINK => Some(Named::Link {
+                attribute: AttrId(short(value.get(1..5)?)?),
+                source: EntryId(number(value.get(5..13)?)?),
+                text: value.get(13..)?,
+            }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The difference between two LDIF texts of entries, as change records that make the second of the first.
+//!
+//! Names and values are compared as the schema's rules have it: what differs in case or spaces only, where that does
+//! not matter, is no difference. Attributes that only the server writes (entryUUID, createTimestamp ...) are left out,
+//! because no client could change them. A rename is a deletion and an addition.
+//!
+//! Both texts are sorted by name first, on disk where memory is not enough, so memory is bounded: what the sorters are
+//! given, and two entries at a time. Additions and modifications come first, superiors before what is below them;
+//! deletions follow, the other way round.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+use ldap::ChangeOperation;
+use ldap::ldif::{LdifBody, LdifError, LdifReader, LdifWriter};
+use ldap::{Dn, ldif::LdifRecord};
+use schema::{MatchingRule, Schema};
+use store::{Sorted, Sorter, StoreError};
+
+use crate::model::codec::{Decoder, put_bytes, put_varint};
+
+/// Longest record of a text to compare, in bytes.
+const RECORD_SIZE_MAX: usize = 4 << 30;
+
+/// What two texts differ in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffSummary {
+    /// Entries of the second text only.
+    pub added: u64,
+    /// Entries of both with different values.
+    pub modified: u64,
+    /// Entries of the first text only.
+    pub deleted: u64,
+    /// Entries of both without a difference.
+    pub same: u64,
+}
+
+/// Why two texts cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiffError {
+    /// A text is no LDIF.
+    #[error("{text}, {error}")]
+    Ldif {
+        /// Which text.
+        text: &'static str,
+        /// What and where.
+        error: LdifError,
+    },
+    /// A record is none that can be compared.
+    #[error("{text}, line {line}: {what}")]
+    Record {
+        /// Which text.
+        text: &'static str,
+        /// The line of the record.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The texts could not be sorted.
+    #[error(transparent)]
+    Sort(#[from] StoreError),
+    /// The changes could not be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+type Result<T> = std::result::Result<T, DiffError>;
+
+/// Writes the changes that make the entries of `new` of those of `old`.
+///
+/// `scratch` is a folder for temporary files, `memory_bytes` what may be taken for sorting.
+///
+/// # Errors
+/// A text is no LDIF, has change records, two entries of one name, or names that the schema cannot compare; the disk
+/// failed.
+pub fn diff(
+    schema: &Schema,
+    old: impl BufRead,
+    new: impl BufRead,
+    scratch: (&Path, usize),
+    out: &mut dyn Write,
+) -> Result<DiffSummary> {
+    let (folder, memory_bytes) = scratch;
+    let sorter = || Sorter::new(folder, memory_bytes / 2);
+    let mut old = Entries::new(sort(schema, old, FIRST, sorter())?, FIRST)?;
+    let mut new = Entries::new(sort(schema, new, SECOND, sorter())?, SECOND)?;
+    let mut deletions = Sorter::new(folder, memory_bytes / 8);
+    let mut writer = LdifWriter::new(out);
+    writer.version()?;
+    let mut summary = DiffSummary::default();
+    while !(old.is_at_end && new.is_at_end) {
+        let order = match (old.is_at_end, new.is_at_end) {
+            (true, _) => std::cmp::Ordering::Greater,
+            (_, true) => std::cmp::Ordering::Less,
+            _ => old.key.cmp(&new.key),
+        };
+        match order {
+            std::cmp::Ordering::Less => {
+                // From behind, by counting down.
+                deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn()?.as_bytes())?;
+                summary.deleted += 1;
+                old.advance()?;
+            }
+            std::cmp::Ordering::Greater => {
+                add(schema, &new, &mut writer)?;
+                summary.added += 1;
+                new.advance()?;
+            }
+            std::cmp::Ordering::Equal => {
+                if modify(schema, &old, &new, &mut writer)? {
+                    summary.modified += 1;
+                } else {
+                    summary.same += 1;
+                }
+                old.advance()?;
+                new.advance()?;
+            }
+        }
+    }
+    let mut deletions = deletions.finish()?;
+    while let Some((_, dn)) = deletions.next()? {
+        writer.delete(std::str::from_utf8(dn).unwrap_or_default(), &[])?;
+    }
+    Ok(summary)
+}
+
+const FIRST: &str = "the first file";
+const SECOND: &str = "the second file";
+
+/// Sorts the entries of a text by their names.
+fn sort(schema: &Schema, input: impl BufRead, text: &'static str, mut sorter: Sorter) -> Result<Sorted> {
+    let mut reader = LdifReader::with_record_size_max(input, RECORD_SIZE_MAX);
+    let (mut key, mut row) = (Vec::new(), Vec::new());
+    while let Some(record) = reader.next_record().map_err(|error| DiffError::Ldif { text, error })? {
+        let bad = |what: String| DiffError::Record { text, line: record.line, what };
+        let LdifBody::Entry(values) = record.body else {
+            return Err(bad("a change, where only entries can be compared".to_owned()));
+        };
+        name_key(schema, &record, &mut key).map_err(bad)?;
+        row.clear();
+        put_varint(&mut row, record.line);
+        put_bytes(&mut row, record.dn.as_bytes());
+        for line in values.iter() {
+            put_bytes(&mut row, line.description.as_bytes());
+            put_bytes(&mut row, line.value);
+        }
+        sorter.push(&key, &row)?;
+    }
+    Ok(sorter.finish()?)
+}
+
+fn name_key(schema: &Schema, record: &LdifRecord<'_>, key: &mut Vec<u8>) -> std::result::Result<(), String> {
+    key.clear();
+    let dn = Dn::parse(record.dn)
+        .map_err(|error| format!("{:?} is not a distinguished name: {error}", record.dn))?;
+    schema.normalize_dn(&dn, key).map_err(|error| format!("{:?}: {error}", record.dn))
+}
+
+/// The entries of one text in the order of their names, with one at hand.
+struct Entries {
+    sorted: Sorted,
+    text: &'static str,
+    key: Vec<u8>,
+    row: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl Entries {
+    fn new(sorted: Sorted, text: &'static str) -> Result<Entries> {
+        let mut entries = Entries { sorted, text, key: Vec::new(), row: Vec::new(), is_at_end: false };
+        entries.advance()?;
+        Ok(entries)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let is_first = self.row.is_empty();
+        match self.sorted.next()? {
+            Some((key, row)) => {
+                if !is_first && key == self.key {
+                    let line = Decoder(row).varint().unwrap_or(0);
+                    let what = "there is another entry of this name".to_owned();
+                    return Err(DiffError::Record { text: self.text, line, what });
+                }
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                self.row.clear();
+                self.row.extend_from_slice(row);
+            }
+            None => self.is_at_end = true,
+        }
+        Ok(())
+    }
+
+    fn dn(&self) -> Result<&str> {
+        let mut decoder = Decoder(&self.row);
+        decoder.varint();
+        Ok(decoder.str().unwrap_or_default())
+    }
+
+    /// The lines of the entry: description and value.
+    fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let mut decoder = Decoder(&self.row);
+        decoder.varint();
+        decoder.bytes();
+        std::iter::from_fn(move || Some((decoder.str()?, decoder.bytes()?)))
+    }
+
+    /// The attributes that a client can change, by name.
+    fn attributes(&self, schema: &Schema) -> BTreeMap<String, Attribute<'_>> {
+        let mut attributes: BTreeMap<String, Attribute<'_>> = BTreeMap::new();
+        let mut last: Option<(&str, Option<String>)> = None;
+        for (description, value) in self.lines() {
+            // Mostly the same attribute as on the line before.
+            if last.as_ref().is_none_or(|(known, _)| *known != description) {
+                last = Some((description, canonical_name(schema, description)));
+            }
+            let Some((_, Some(name))) = &last else { continue };
+            match attributes.get_mut(name) {
+                Some(attribute) => attribute.values.push(value),
+                None => {
+                    let attribute = Attribute::new(schema, description, value);
+                    attributes.insert(name.clone(), attribute);
+                }
+            }
+        }
+        attributes
+    }
+}
+
+/// The name by which descriptions are the same; `None` for what only the server writes.
+fn canonical_name(schema: &Schema, description: &str) -> Option<String> {
+    match schema.parse_description(description) {
+        Ok(known) if schema.type_by_id(known.type_id).no_user_modification => None,
+        Ok(known) => Some(known.returned_name(schema).into_owned()),
+        Err(_) => Some(description.to_ascii_lowercase()),
+    }
+}
+
+struct Attribute<'e> {
+    equality: Option<MatchingRule>,
+    is_single: bool,
+    values: Vec<&'e [u8]>,
+}
+
+impl<'e> Attribute<'e> {
+    fn new(schema: &Schema, description: &str, value: &'e [u8]) -> Attribute<'e> {
+        let known = schema.parse_description(description).ok();
+        let attribute_type = known.map(|known| schema.type_by_id(known.type_id));
+        Attribute {
+            equality: attribute_type.and_then(|known| known.equality),
+            is_single: attribute_type.is_some_and(|known| known.single_value),
+            values: vec![value],
+        }
+    }
+
+    fn key(&self, schema: &Schema, value: &[u8]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(value.len() + 8);
+        match self.equality {
+            Some(rule) if rule.normalize(schema, value, &mut key).is_ok() => key,
+            _ => value.to_vec(),
+        }
+    }
+
+    /// The values that `other` does not have.
+    fn without(&self, schema: &Schema, other: &Attribute<'_>) -> Vec<&'e [u8]> {
+        let others: HashSet<Vec<u8>> = other.values.iter().map(|value| other.key(schema, value)).collect();
+        self.values.iter().copied().filter(|value| !others.contains(&self.key(schema, value))).collect()
+    }
+}
+
+fn add(schema: &Schema, new: &Entries, writer: &mut LdifWriter<&mut dyn Write>) -> Result<()> {
+    let lines = new.lines().filter(|(description, _)| canonical_name(schema, description).is_some());
+    Ok(writer.add(new.dn()?, &[], lines)?)
+}
+
+type Change<'e> = (ChangeOperation, &'e str, Vec<&'e [u8]>);
+
+/// Writes the changes of one entry; false if there are none.
+fn modify(
+    schema: &Schema,
+    old: &Entries,
+    new: &Entries,
+    writer: &mut LdifWriter<&mut dyn Write>,
+) -> Result<bool> {
+    if old.lines().eq(new.lines()) {
+        return Ok(false);
+    }
+    let (before, after) = (old.attributes(schema), new.attributes(schema));
+    let mut changes: Vec<Change<'_>> = Vec::new();
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
+        changes.push((ChangeOperation::Delete, name, Vec::new()));
+    }
+    for (name, attribute) in &after {
+        match before.get(name) {
+            None => changes.push((ChangeOperation::Add, name, attribute.values.clone())),
+            Some(before) => change_values(schema, name, before, attribute, &mut changes),
+        }
+    }
+    if changes.is_empty() {
+        return Ok(false);
+    }
+    writer.modify(old.dn()?, &[], changes)?;
+    Ok(true)
+}
+
+fn change_values<'e>(
+    schema: &Schema,
+    name: &'e str,
+    before: &Attribute<'e>,
+    after: &Attribute<'e>,
+    changes: &mut Vec<Change<'e>>,
+) {
+    let (gone, come) = (before.without(schema, after), after.without(schema, before));
+    if gone.is_empty() && come.is_empty() {
+        return;
+    }
+    // One value cannot be taken out by its value where the type has no equality rule (RFC 4511 section 4.6).
+    if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
+        changes.push((ChangeOperation::Replace, name, after.values.clone()));
+        return;
+    }
+    for (operation, values) in [(ChangeOperation::Delete, gone), (ChangeOperation::Add, come)] {
+        if !values.is_empty() {
+            changes.push((operation, name, values));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(old: &str, new: &str) -> (DiffSummary, String) {
+        let mut out = Vec::new();
+        let scratch = std::env::temp_dir();
+        let summary =
+            diff(&Schema::shipped(), old.as_bytes(), new.as_bytes(), (&scratch, 1 << 20), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        (summary, text.strip_prefix("version: 1\n\n").unwrap().to_owned())
+    }
+
+    #[test]
+    fn equal_by_the_rules_is_no_difference() {
+        let old = "dn: cn=a,o=b\nobjectClass: person\ncn: a\nsn: Smith\nentryUUID: 1\n\ndn: o=b\no: b\n";
+        let new = "dn: o=B\no: b\n\ndn: CN=A, o=b\nSN: smith\ncommonName: A\nobjectClass: PERSON\n";
+        assert_eq!(changes(old, new), (DiffSummary { same: 2, ..DiffSummary::default() }, String::new()));
+    }
+
+    #[test]
+    fn changes_come_superiors_first_and_deletions_last() {
+        let old = "dn: o=b\no: b\n\ndn: ou=x,o=b\nou: x\n\ndn: cn=1,ou=x,o=b\ncn: 1\n";
+        let new = "dn: cn=2,ou=y,o=b\ncn: 2\n\ndn: ou=y,o=b\nou: y\n\ndn: o=b\no: b\nl: here\n";
+        let (summary, text) = changes(old, new);
+        assert_eq!(summary, DiffSummary { added: 2, modified: 1, deleted: 2, same: 0 });
+        let dns: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("dn: ")).collect();
+        assert_eq!(dns, ["o=b", "ou=y,o=b", "cn=2,ou=y,o=b", "cn=1,ou=x,o=b", "ou=x,o=b"]);
+    }
+
+    #[test]
+    fn values_are_added_deleted_and_replaced() {
+        let entry = |rest: &str| format!("dn: cn=a\ncn: a\n{rest}");
+        let modified = |rest: &str| format!("dn: cn=a\nchangetype: modify\n{rest}\n");
+        let cases = [
+            ("", "sn: b\n", "add: sn\nsn: b\n-\n"),
+            ("sn: b\n", "", "delete: sn\n-\n"),
+            ("sn: b\nsn: c\n", "sn: C\nsn: d\n", "delete: sn\nsn: b\n-\nadd: sn\nsn: d\n-\n"),
+            ("uidNumber: 1\n", "uidNumber: 2\n", "replace: uidNumber\nuidNumber: 2\n-\n"),
+            ("jpegPhoto: x\njpegPhoto: y\n", "jpegPhoto: x\n", "replace: jpegPhoto\njpegPhoto: x\n-\n"),
+            ("odd: 1\n", "ODD: 2\n", "replace: odd\nodd: 2\n-\n"),
+        ];
+        for (old, new, expected) in cases {
+            assert_eq!(changes(&entry(old), &entry(new)).1, modified(expected), "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_told_with_its_line() {
+        let scratch = std::env::temp_dir();
+        let cases = [
+            ("dn: o=a\no: a\n\ndn: O=A\no: a\n", "line 4: there is another entry of this name"),
+            ("dn: o=a\nchangetype: delete\n", "line 1: a change"),
+            ("dn: what=a\no: a\n", "line 1: \"what=a\""),
+            ("dn: o=a\no a\n", "line 2"),
+        ];
+        for (text, part) in cases {
+            for (old, new, which) in [(text, "", FIRST), ("", text, SECOND)] {
+                let error = diff(
+                    &Schema::shipped(),
+                    old.as_bytes(),
+                    new.as_bytes(),
+                    (&scratch, 1 << 20),
+                    &mut io::sink(),
+                );
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains(part) && error.starts_with(which), "{text}: {error}");
+            }
+        }
+    }
+}

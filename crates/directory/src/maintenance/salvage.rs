@@ -1,0 +1,223 @@
+//! What a damaged data directory still holds: its entries up to the first gap, and which changes are lost behind it.
+//!
+//! The store says what is whole and hands out the records that are not applied; here they become changes with a time
+//! and a name. Their values stay where they are: a list of lost changes is for people, logs and tickets.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use store::{LeftOut, LogDamage, Salvage, Trouble};
+
+use crate::catalog::Catalog;
+use crate::database::OpenError;
+use crate::database::check_versions;
+use crate::model::csn::Csn;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Change, Record};
+use crate::model::rows::MAPS;
+use crate::settings::NodeSettings;
+use crate::settings::Settings;
+use crate::tree::State;
+
+/// A data directory that is read to save what is whole. Nobody else may open it meanwhile.
+pub struct SalvagedDirectory {
+    salvage: Salvage,
+    /// What the rows mean, or why nobody knows.
+    meaning: Result<(Catalog, Settings), OpenError>,
+}
+
+/// Which change it is, and when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct When {
+    /// Its position in the log.
+    pub position: u64,
+    /// Its change sequence number, which has the time; `None` if its record cannot be read.
+    pub csn: Option<Csn>,
+}
+
+/// A change that is not among what was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostChange {
+    /// Number of its group in the redo log.
+    pub group: u64,
+    /// What it is, as far as its record can be read; `None` for a group that changes no entry, such as a slice of an
+    /// index.
+    pub change: Option<(When, String)>,
+}
+
+impl SalvagedDirectory {
+    /// Reads the data directory `path`, which nobody has open, and changes nothing in it.
+    ///
+    /// # Errors
+    /// Somebody has it open, or it is not there.
+    pub fn open(path: &Path) -> Result<SalvagedDirectory, OpenError> {
+        let salvage = store::salvage(path, MAPS)?;
+        let meaning = match salvage.read() {
+            Ok(read) => check_versions(read).and_then(|is_empty| {
+                if is_empty {
+                    return Err(OpenError::Empty);
+                }
+                let catalog = Catalog::load(read)?;
+                let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
+                Ok((catalog, settings))
+            }),
+            // The store says why.
+            Err(_) => Err(OpenError::Empty),
+        };
+        Ok(SalvagedDirectory { salvage, meaning })
+    }
+
+    /// What is whole, to be exported.
+    ///
+    /// # Errors
+    /// Why there is nothing, in words: no data file, or one that cannot be read.
+    pub fn state(&self) -> Result<State<'_>, String> {
+        let read = self.salvage.read().map_err(ToString::to_string)?;
+        let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
+        Ok(State { read, catalog, settings })
+    }
+
+    /// The last change that is in [`state`](SalvagedDirectory::state); `None` where there is none.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn last_change(&self) -> Result<Option<When>, OperationError> {
+        let Ok(read) = self.salvage.read() else { return Ok(None) };
+        let position = read.position()?;
+        if position == 0 {
+            return Ok(None);
+        }
+        // The entries are there whether or not the record is.
+        let record = read.log_records(position).next().and_then(Result::ok);
+        let csn = record.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn);
+        Ok(Some(When { position, csn }))
+    }
+
+    /// Numbers of the groups of the redo log that are in [`state`](SalvagedDirectory::state) and not in the data file.
+    pub fn applied(&self) -> Option<RangeInclusive<u64>> {
+        self.salvage.applied()
+    }
+
+    /// Numbers of the groups that are lost.
+    pub fn missing(&self) -> &[RangeInclusive<u64>] {
+        self.salvage.missing()
+    }
+
+    /// The last group, if only its head is there, so that it may never have been acknowledged.
+    pub fn in_doubt(&self) -> Option<u64> {
+        self.salvage.in_doubt()
+    }
+
+    /// What is wrong with the files of the redo log.
+    pub fn troubles(&self) -> &[Trouble] {
+        self.salvage.troubles()
+    }
+
+    /// Whether there is any file of a redo log.
+    pub fn has_redo_log(&self) -> bool {
+        self.salvage.has_redo_log()
+    }
+
+    /// Whether everything is there, as far as data file and redo log can tell.
+    pub fn is_whole(&self) -> bool {
+        self.salvage.is_whole() && self.meaning.is_ok()
+    }
+
+    /// Tells of each change behind the gap that can be read, in the order in which they were made.
+    ///
+    /// # Errors
+    /// The redo log cannot be read any more.
+    pub fn for_each_lost(&self, each: &mut dyn FnMut(&LostChange)) -> Result<(), OperationError> {
+        self.salvage.for_each_left_out(&mut |left_out| each(&lost(left_out)))?;
+        Ok(())
+    }
+}
+
+fn lost(left_out: &LeftOut<'_>) -> LostChange {
+    let change = left_out.record.map(|(position, record)| {
+        let (csn, what) = match record.map(Record::decode) {
+            Ok(Some(record)) => (Some(record.csn), describe(&record.change)),
+            Ok(None) => (None, "a record that this program does not read".to_owned()),
+            Err(damage) => (None, unreadable(damage)),
+        };
+        (When { position, csn }, what)
+    });
+    LostChange { group: left_out.group, change }
+}
+
+fn unreadable(damage: LogDamage) -> String {
+    format!("a damaged record: {damage}")
+}
+
+/// The kind of a change and the names in it, never a value.
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Add(add) => format!("add {}", Quoted(&add.dn)),
+        Change::Modify(modify) => format!("modify {}", Quoted(&modify.dn)),
+        Change::Delete(delete) => format!("delete {}", Quoted(&delete.dn)),
+        Change::ModifyDn(rename) => format!("rename {} to {}", Quoted(&rename.old_dn), Quoted(&rename.rdn)),
+        Change::Suffix { dn } => format!("suffix {}", Quoted(dn)),
+        Change::Settings(_) => "settings of the directory".to_owned(),
+        Change::Administrator { .. } => "password of the administrator".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::{Delete, Modify, ModifyDn, Value, ValueChange, ValueChangeKind};
+    use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
+
+    fn text_of(change: Change) -> String {
+        let csn = Csn { micros: 1_700_000_000_123_456, count: 0, server: 0 };
+        let record =
+            Record { csn, requester: String::new(), attributes: Vec::new(), class_sets: Vec::new(), change };
+        let bytes = record.encode();
+        let told = lost(&LeftOut { group: 7, record: Some((9, Ok(&bytes))) });
+        let (when, what) = told.change.unwrap();
+        assert_eq!((told.group, when), (7, When { position: 9, csn: Some(csn) }));
+        what
+    }
+
+    fn secret() -> Vec<ValueChange> {
+        let values = vec![Value::Bytes(b"secret".to_vec())];
+        vec![ValueChange { attribute: AttrId(1), kind: ValueChangeKind::Replace, values }]
+    }
+
+    #[test]
+    fn a_lost_change_is_told_by_kind_and_name_and_never_by_value() {
+        let dn = "cn=a\nb,dc=example".to_owned();
+        let modify = Modify {
+            id: EntryId(5),
+            dn: dn.clone(),
+            class_set: ClassSetId(2),
+            flags: NodeFlags(0),
+            changes: secret(),
+        };
+        // A name cannot make a second line.
+        assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
+        let delete = Delete { id: EntryId(5), dn: "cn=a".to_owned(), vanishing: Vec::new() };
+        assert_eq!(text_of(Change::Delete(delete)), r#"delete "cn=a""#);
+        let rename = ModifyDn {
+            id: EntryId(5),
+            old_dn: "cn=a,o=b".to_owned(),
+            parent: EntryId(1),
+            rdn: "cn=c".to_owned(),
+            changes: secret(),
+        };
+        assert_eq!(text_of(Change::ModifyDn(rename)), r#"rename "cn=a,o=b" to "cn=c""#);
+        let administrator = Change::Administrator { stored: b"secret".to_vec() };
+        assert_eq!(text_of(administrator), "password of the administrator");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_too() {
+        let damaged = lost(&LeftOut { group: 7, record: Some((9, Err(LogDamage::Checksum))) });
+        let (when, what) = damaged.change.unwrap();
+        assert_eq!((when.csn, what.as_str()), (None, "a damaged record: checksum mismatch"));
+        let unknown = lost(&LeftOut { group: 7, record: Some((9, Ok(&[200]))) });
+        assert_eq!(unknown.change.unwrap().1, "a record that this program does not read");
+        assert_eq!(lost(&LeftOut { group: 7, record: None }), LostChange { group: 7, change: None });
+    }
+}

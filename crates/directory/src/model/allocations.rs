@@ -1,0 +1,84 @@
+//! Numbers for attributes and class sets that no entry had before.
+//!
+//! A record refers to attributes and class sets by number, and numbers are part of the log: an operation that needs new
+//! ones takes the next, says so in its record, and `apply` enters them into the catalogue. Nothing is taken by an
+//! operation that is refused.
+
+use schema::{AttributeDescription, ClassId};
+
+use crate::catalog::{AttributeAllocation, Catalog, ClassSetAllocation};
+use crate::model::rows::{AttrId, ClassSetId};
+
+/// The numbers that one operation takes.
+pub(crate) struct Allocations<'a> {
+    catalog: &'a Catalog,
+    attributes: Vec<(AttributeDescription, AttributeAllocation)>,
+    class_sets: Vec<ClassSetAllocation>,
+}
+
+impl<'a> Allocations<'a> {
+    pub(crate) fn new(catalog: &'a Catalog) -> Allocations<'a> {
+        Allocations { catalog, attributes: Vec::new(), class_sets: Vec::new() }
+    }
+
+    /// The number of an attribute, a new one where it has none.
+    pub(crate) fn attribute(&mut self, description: &AttributeDescription) -> AttrId {
+        if let Some(id) = self.catalog.attribute_id(description.type_id, &description.options) {
+            return id;
+        }
+        let is_same = |known: &AttributeDescription| {
+            known.type_id == description.type_id && known.options == description.options
+        };
+        if let Some((_, allocation)) = self.attributes.iter().find(|(known, _)| is_same(known)) {
+            return allocation.id;
+        }
+        if !description.options.is_empty() {
+            // Variants are indexed under their type, so that the type's own number comes first.
+            self.attribute(&AttributeDescription::of(description.type_id));
+        }
+        let id = AttrId((self.catalog.attributes().len() + self.attributes.len()) as u32);
+        let allocation = AttributeAllocation::of(id, description, &self.catalog.schema);
+        self.attributes.push((description.clone(), allocation));
+        id
+    }
+
+    /// The number of a set of classes (ascending by OID), a new one where it has none. Ask once an operation.
+    pub(crate) fn class_set(&mut self, classes: &[ClassId]) -> ClassSetId {
+        if let Some(id) = self.catalog.class_set_id(classes) {
+            return id;
+        }
+        let id = ClassSetId((self.catalog.class_sets().len() + self.class_sets.len()) as u32);
+        let oids = classes.iter().map(|class| self.catalog.schema.class_by_id(*class).oid.clone()).collect();
+        self.class_sets.push(ClassSetAllocation { id, oids });
+        id
+    }
+
+    /// What the record says of them.
+    pub(crate) fn into_parts(self) -> (Vec<AttributeAllocation>, Vec<ClassSetAllocation>) {
+        (self.attributes.into_iter().map(|(_, allocation)| allocation).collect(), self.class_sets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schema::Schema;
+
+    use super::*;
+
+    #[test]
+    fn a_variant_brings_its_type_and_nothing_is_taken_twice() {
+        let schema = Schema::shipped();
+        let catalog = Catalog::new(schema.clone());
+        let mut allocations = Allocations::new(&catalog);
+        let german = schema.parse_description("cn;lang-DE").unwrap();
+        assert_eq!(allocations.attribute(&german), AttrId(1));
+        assert_eq!(allocations.attribute(&schema.parse_description("commonName").unwrap()), AttrId(0));
+        assert_eq!(allocations.attribute(&german), AttrId(1));
+        let person = schema.object_class("person").unwrap().id;
+        assert_eq!(allocations.class_set(&[person]), ClassSetId(0));
+        let (attributes, class_sets) = allocations.into_parts();
+        let options: Vec<_> = attributes.iter().map(|attribute| attribute.options.as_str()).collect();
+        assert_eq!(options, ["", "lang-de"]);
+        assert_eq!(class_sets[0].oids, ["2.5.6.6"]);
+    }
+}

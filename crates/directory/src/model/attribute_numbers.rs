@@ -1,0 +1,76 @@
+//! The numbers that answer to an attribute description, mostly one: a filter item or a compare has them without an
+//! allocation then.
+
+use std::ops::Deref;
+
+use crate::model::rows::AttrId;
+
+/// Numbers of attributes, read as a slice.
+#[derive(Clone, Debug)]
+pub(crate) enum AttributeNumbers {
+    /// One.
+    One([AttrId; 1]),
+    /// None or several.
+    Several(Vec<AttrId>),
+}
+
+impl Default for AttributeNumbers {
+    fn default() -> AttributeNumbers {
+        AttributeNumbers::Several(Vec::new())
+    }
+}
+
+impl AttributeNumbers {
+    /// Bytes of memory that they hold besides themselves.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            AttributeNumbers::One(_) => 0,
+            AttributeNumbers::Several(all) => all.capacity() * size_of::<AttrId>(),
+        }
+    }
+
+    /// Adds a number at the end.
+    pub(crate) fn push(&mut self, id: AttrId) {
+        match self {
+            AttributeNumbers::One([first]) => *self = AttributeNumbers::Several(vec![*first, id]),
+            AttributeNumbers::Several(all) if all.is_empty() => *self = AttributeNumbers::One([id]),
+            AttributeNumbers::Several(all) => all.push(id),
+        }
+    }
+}
+
+impl Deref for AttributeNumbers {
+    type Target = [AttrId];
+
+    #[inline]
+    fn deref(&self) -> &[AttrId] {
+        match self {
+            AttributeNumbers::One(only) => only,
+            AttributeNumbers::Several(all) => all,
+        }
+    }
+}
+
+impl FromIterator<AttrId> for AttributeNumbers {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = AttrId>>(ids: I) -> AttributeNumbers {
+        let mut numbers = AttributeNumbers::default();
+        ids.into_iter().for_each(|id| numbers.push(id));
+        numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_there_are_they_read_as_a_slice() {
+        for count in 0..5 {
+            let ids: Vec<_> = (0..count).map(AttrId).collect();
+            let numbers: AttributeNumbers = ids.iter().copied().collect();
+            assert_eq!(*numbers, *ids);
+            assert_eq!(matches!(numbers, AttributeNumbers::One(_)), count == 1);
+        }
+    }
+}

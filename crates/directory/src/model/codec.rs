@@ -1,0 +1,111 @@
+//! Fixed byte order encoding of rows and records: integers little-endian or as LEB128, strings with their length.
+//!
+//! Row *keys* are big-endian instead, so that they sort as numbers do; see [`crate::model::rows`].
+
+/// Appends an unsigned integer, seven bits a byte, lowest first.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a length and the bytes.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// A cursor over encoded bytes. Every method answers `None` when the bytes end early or make no sense; callers turn
+/// that into "the data is damaged".
+#[derive(Clone, Copy)]
+pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn number<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        T::try_from(self.varint()?).ok()
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.number()?;
+        self.take(length)
+    }
+
+    pub(crate) fn str(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    pub(crate) fn string(&mut self) -> Option<String> {
+        self.str().map(str::to_owned)
+    }
+
+    /// A counted list. The count is not trusted: memory grows with what is really there.
+    pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count: usize = self.number()?;
+        let mut items = Vec::with_capacity(count.min(self.0.len()));
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+}
+
+/// Appends a counted list.
+pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+    put_varint(out, items.len() as u64);
+    for item in items {
+        put(out, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_go_both_ways_and_end_early_without_panic() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(Decoder(&out).varint(), Some(value));
+            assert_eq!(Decoder(&out[..out.len() - 1]).varint(), None);
+        }
+        assert_eq!(Decoder(&[0xff; 12]).varint(), None);
+    }
+
+    #[test]
+    fn an_announced_count_allocates_nothing_by_itself() {
+        let mut out = Vec::new();
+        put_varint(&mut out, u64::from(u32::MAX));
+        assert!(Decoder(&out).list(|d| d.byte()).is_none());
+    }
+}

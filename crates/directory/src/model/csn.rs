@@ -1,0 +1,214 @@
+//! Change sequence numbers in OpenLDAP's form, `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm` (draft-chu-ldap-csn).
+//!
+//! A CSN is the time of a change in microseconds, a count of changes in the same microsecond, the server that made
+//! it and a modification number. Here every change of the log has its own, strictly greater than the one before it,
+//! whatever the clock does: [`Csn::after`] steps the count where the clock stands still or goes back.
+
+use std::fmt;
+
+use crate::model::limits::CSN_COUNT_MAX;
+
+/// A change sequence number. Ordered as the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Csn {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// Change within the microsecond, 0 to 0xffffff.
+    pub count: u32,
+    /// Server (replica) number, 0 to 0xfff.
+    pub server: u16,
+}
+
+impl Csn {
+    /// The number of a change made at `now_micros` that follows `last` in the log.
+    pub fn after(last: Csn, now_micros: u64, server: u16) -> Csn {
+        if now_micros > last.micros {
+            return Csn { micros: now_micros, count: 0, server };
+        }
+        if last.count < CSN_COUNT_MAX {
+            return Csn { micros: last.micros, count: last.count + 1, server };
+        }
+        Csn { micros: last.micros + 1, count: 0, server }
+    }
+
+    /// Reads the text form.
+    pub fn parse(text: &str) -> Option<Csn> {
+        let parts: &[u8; TEXT_LEN] = text.as_bytes().try_into().ok()?;
+        if [parts[22], parts[29], parts[33]] != *b"###" {
+            return None;
+        }
+        let micros = parse_micros(&parts[..22])?;
+        let count = number::<16>(&parts[23..29])? as u32;
+        let server = number::<16>(&parts[30..33])? as u16;
+        number::<16>(&parts[34..])?;
+        Some(Csn { micros, count, server })
+    }
+
+    /// The text form. Every change makes some, so no formatting machinery is used.
+    pub(crate) fn text(self) -> String {
+        let mut text = Text::default();
+        text.seconds(self.micros / 1_000_000);
+        text.marks(b".");
+        text.digits::<10>(self.micros % 1_000_000, 6);
+        text.marks(b"Z#");
+        text.digits::<16>(u64::from(self.count), 6);
+        text.marks(b"#");
+        text.digits::<16>(u64::from(self.server), 3);
+        text.marks(b"#000000");
+        text.into_string()
+    }
+}
+
+/// Octets of the text form in years of four digits.
+const TEXT_LEN: usize = 40;
+
+impl fmt::Display for Csn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// A number of nothing but digits, as few as fit.
+fn number<const BASE: u32>(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = char::from(*digit).to_digit(BASE)?;
+        Some(number * u64::from(BASE) + u64::from(digit))
+    })
+}
+
+fn parse_micros(text: &[u8]) -> Option<u64> {
+    if text.len() != 22 || text[14] != b'.' || text[21] != b'Z' {
+        return None;
+    }
+    let number = |range: std::ops::Range<usize>| number::<10>(&text[range]);
+    let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
+    let (hour, minute, second) = (number(8..10)?, number(10..12)?, number(12..14)?);
+    if year < 1970
+        || !(1..=12).contains(&month)
+        || !(1..=31).contains(&day)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
+        return None;
+    }
+    let days = days_from_civil(year as i64, month as i64, day as i64) as u64;
+    Some((days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + number(15..21)?)
+}
+
+/// The GeneralizedTime text `YYYYmmddHHMMSSZ` of a time in seconds since 1970 (RFC 4517 section 3.3.13).
+pub fn generalized_time(unix_seconds: u64) -> String {
+    let mut text = Text::default();
+    text.seconds(unix_seconds);
+    text.marks(b"Z");
+    text.into_string()
+}
+
+/// A text of digits and marks between them, in the making: longer than any here becomes.
+#[derive(Default)]
+struct Text {
+    bytes: [[u8; 32]; 2],
+    len: usize,
+}
+
+impl Text {
+    /// The next octets.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += len;
+        &mut self.bytes.as_flattened_mut()[start..start + len]
+    }
+
+    fn marks(&mut self, marks: &[u8]) {
+        self.room(marks.len()).copy_from_slice(marks);
+    }
+
+    /// The last `count` digits of a number, in lower case.
+    fn digits<const BASE: u64>(&mut self, mut value: u64, count: usize) {
+        for digit in self.room(count).iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(value % BASE) as usize];
+            value /= BASE;
+        }
+    }
+
+    /// `YYYYmmddHHMMSS`; a year past 9999 has more digits.
+    fn seconds(&mut self, unix_seconds: u64) {
+        let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
+        let (year, month, day) = civil_from_days(days as i64);
+        let year_digits = if year < 10_000 { 4 } else { year.ilog10() as usize + 1 };
+        self.digits::<10>(year as u64, year_digits);
+        for two in [month as u64, day as u64, rest / 3_600, rest % 3_600 / 60, rest % 60] {
+            self.room(2).copy_from_slice(&[b'0' + (two / 10) as u8, b'0' + (two % 10) as u8]);
+        }
+    }
+
+    fn into_string(self) -> String {
+        // Digits and marks are ASCII, so nothing is ever left out.
+        std::str::from_utf8(&self.bytes.as_flattened()[..self.len]).unwrap_or_default().to_owned()
+    }
+}
+
+/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, by counting 400-year cycles of 146,097 days
+/// in years that begin in March, so that the leap day is the last of its year.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let cycle = year.div_euclid(400);
+    let year_of_cycle = year.rem_euclid(400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_cycle = year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year;
+    cycle * 146_097 + day_of_cycle - 719_468
+}
+
+/// The inverse of [`days_from_civil`].
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let cycle = shifted.div_euclid(146_097);
+    let day_of_cycle = shifted.rem_euclid(146_097);
+    let year_of_cycle =
+        (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_goes_both_ways() {
+        let csn = Csn { micros: 1_700_000_000_123_456, count: 10, server: 1 };
+        assert_eq!(csn.to_string(), "20231114221320.123456Z#00000a#001#000000");
+        assert_eq!(Csn::parse(&csn.to_string()), Some(csn));
+        for bad in [
+            "",
+            "20231114221320Z#000000#000#000000",
+            "20231114221320.123456Z#00000a#001",
+            "2023é114221320.12345Z#00000a#001#000000",
+        ] {
+            assert_eq!(Csn::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_survives() {
+        for day in 0..150_000 {
+            let (year, month, day_of_month) = civil_from_days(day);
+            assert_eq!(days_from_civil(year, month, day_of_month), day);
+        }
+        assert_eq!(generalized_time(951_782_400), "20000229000000Z");
+        assert_eq!(generalized_time(253_402_300_800), "100000101000000Z");
+    }
+
+    #[test]
+    fn numbers_increase_when_the_clock_steps_back() {
+        let first = Csn::after(Csn::default(), 1_000, 0);
+        let second = Csn::after(first, 10, 0);
+        let full = Csn { count: CSN_COUNT_MAX, ..second };
+        let third = Csn::after(full, 10, 0);
+        assert!(first < second && second < full && full < third);
+    }
+}

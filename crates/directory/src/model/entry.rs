@@ -1,0 +1,758 @@
+//! The row of an entry's attributes, read in place.
+//!
+//! A row is a version byte, a crc32c of the rest (little-endian), the log position of the last record that changed the
+//! entry (8, big-endian), the length of all heads (4, big-endian), a head for each attribute in the order in which the
+//! entry got them, and their contents in the same order. A head is a number (varint), form (1 byte), count of values
+//! (varint) and the length of the content (varint). Heads stand together because a scan looks for one attribute in
+//! every row: it then reads two or three lines of memory and those of the values, not one for every attribute before.
+//! The forms:
+//!
+//! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
+//!   result (RFC 4511 section 4.5.2), so that answering is copying. A value over
+//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is a reference instead: tag 0x80, length 16 and
+//!   the key under which `values` has it; form *mixed* says that there are such.
+//! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
+//! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
+
+use std::ops::Range;
+
+use ber::Tag;
+
+use crate::model::codec::{Decoder, put_varint};
+use crate::model::limits::KEY_HASH_SIZE;
+use crate::model::rows::AttrId;
+
+const VERSION: u8 = 2;
+
+/// Version and checksum, which are not under the checksum.
+const CHECKED_FROM: usize = 5;
+
+/// What comes before the heads.
+const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
+
+/// Room for the heads of most entries.
+const HEADS_CAPACITY: usize = 128;
+
+/// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
+const REFERENCE_TAG: u8 = 0x80;
+
+/// Bytes of a head whose numbers are of one byte each, as most are.
+const SHORT_HEAD: usize = 4;
+
+const FORM_INLINE: u8 = 0;
+const FORM_MIXED: u8 = 1;
+const FORM_TABLE: u8 = 2;
+const FORM_LINKS: u8 = 3;
+
+/// How an attribute's values are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// All values are here.
+    Inline(InlineValues<'a>),
+    /// One row of `values` each.
+    Table,
+    /// Rows of `links` and `values`.
+    Links,
+}
+
+/// An attribute of an entry row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeRow<'a> {
+    /// Type and options.
+    pub id: AttrId,
+    /// Its values.
+    pub content: Content<'a>,
+}
+
+/// The values of an inline attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InlineValues<'a> {
+    /// Number of values.
+    pub count: usize,
+    /// Whether some are references into `values`.
+    pub is_mixed: bool,
+    /// BER OCTET STRINGs and, where `is_mixed`, references.
+    pub bytes: &'a [u8],
+}
+
+/// One value of an inline attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InlineValue<'a> {
+    /// The value.
+    Here(&'a [u8]),
+    /// The hash of the value, which is its key in `values`.
+    Elsewhere([u8; KEY_HASH_SIZE]),
+}
+
+/// An entry row, checked against its checksum once.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRow<'a> {
+    /// Position of the last record that changed the entry.
+    pub position: u64,
+    heads: &'a [u8],
+    contents: &'a [u8],
+}
+
+impl<'a> EntryRow<'a> {
+    /// Reads a row; `None` when it is damaged.
+    pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
+        let (head, rest) = bytes.split_at_checked(CHECKED_FROM)?;
+        let crc = u32::from_le_bytes(head[1..].try_into().ok()?);
+        (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
+    }
+
+    /// Reads a row without looking at its checksum, for whoever looks at many and returns few. A damaged row may read
+    /// as anything.
+    #[inline]
+    pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
+        let position = u64::from_be_bytes(*fixed[CHECKED_FROM..].first_chunk()?);
+        let heads_len = u32::from_be_bytes(*fixed.last_chunk()?);
+        let (heads, contents) = rest.split_at_checked(heads_len as usize)?;
+        (fixed[0] == VERSION).then_some(EntryRow { position, heads, contents })
+    }
+
+    /// The attributes in the order in which the entry got them.
+    #[inline]
+    pub fn attributes(&self) -> Attributes<'a> {
+        Attributes { heads: Decoder(self.heads), contents: self.contents }
+    }
+
+    /// Octets of all attributes as they are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len() + self.contents.len()
+    }
+
+    /// The attribute of this number.
+    #[inline]
+    pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
+        self.attributes().next_of(&[id])
+    }
+
+    /// As [`find`](EntryRow::find), for whoever looks at its content later and goes through many rows. `place` is where
+    /// the attribute stood among those of the row before, where that of this one is looked for first: most entries of a
+    /// directory have the same attributes.
+    #[inline(always)]
+    pub(crate) fn locate(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
+        if let Some(located) = self.attributes().at(id, *place) {
+            return Some(located);
+        }
+        self.locate_anew(id, place)
+    }
+
+    #[inline(never)]
+    fn locate_anew(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
+        let mut attributes = self.attributes();
+        let (located, heads) = attributes.only(id)?;
+        // Wrong behind long heads, and then of no use.
+        *place = heads / SHORT_HEAD;
+        Some(located)
+    }
+}
+
+/// Iterator of [`EntryRow::attributes`].
+pub struct Attributes<'a> {
+    heads: Decoder<'a>,
+    contents: &'a [u8],
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = AttributeRow<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<AttributeRow<'a>> {
+        self.next_located().map(|(id, located)| AttributeRow { id, content: located.content() })
+    }
+}
+
+/// An attribute of a row, where it lies, its content not taken apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<'a> {
+    form: u8,
+    count: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Located<'a> {
+    /// One of which the row does not tell the values.
+    pub(crate) const UNTOLD: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
+
+    #[inline(always)]
+    pub(crate) fn content(self) -> Content<'a> {
+        let Located { form, count, bytes } = self;
+        match form {
+            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
+            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
+            FORM_TABLE => Content::Table,
+            _ => Content::Links,
+        }
+    }
+}
+
+impl<'a> Attributes<'a> {
+    #[inline(always)]
+    fn next_located(&mut self) -> Option<(AttrId, Located<'a>)> {
+        let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<SHORT_HEAD>() {
+            // Numbers of one byte each, as most are.
+            Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
+                self.heads.0 = rest;
+                let [id, form, count, length] = head;
+                Head { id: AttrId(id.into()), form, count: count.into(), length: length.into() }
+            }
+            _ => self.long_head()?,
+        };
+        let (bytes, rest) = self.contents.split_at_checked(length)?;
+        self.contents = rest;
+        Some((id, Located { form, count, bytes }))
+    }
+}
+
+/// The head of an attribute.
+struct Head {
+    id: AttrId,
+    form: u8,
+    count: usize,
+    length: usize,
+}
+
+/// The bits that say, in the four bytes of a short head taken as a little-endian number, that it is none: that its
+/// number, count or length goes on in a further byte.
+const LONG_HEAD: u32 = 0x8080_0080;
+
+impl<'a> Attributes<'a> {
+    /// The next attribute that has one of these numbers. Others are passed over without being taken apart, for scans
+    /// spend much of their time here.
+    #[inline]
+    pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
+        // One number is what most filters are about.
+        if let [only] = ids {
+            let (located, _) = self.only(*only)?;
+            return Some(AttributeRow { id: *only, content: located.content() });
+        }
+        let mut passed = 0;
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<SHORT_HEAD>() {
+            let head = u32::from_le_bytes(head);
+            if head & LONG_HEAD == 0 && !ids.contains(&AttrId(head & 0x7f)) {
+                self.heads.0 = rest;
+                passed += (head >> 24) as usize;
+                continue;
+            }
+            self.contents = self.contents.get(passed..)?;
+            passed = 0;
+            let attribute = self.next()?;
+            if ids.contains(&attribute.id) {
+                return Some(attribute);
+            }
+        }
+        None
+    }
+
+    /// The next attribute whose number is wanted. Others are passed over as by [`next_of`](Attributes::next_of).
+    #[inline]
+    pub(crate) fn next_where(
+        &mut self,
+        mut is_wanted: impl FnMut(AttrId) -> bool,
+    ) -> Option<AttributeRow<'a>> {
+        let mut passed = 0;
+        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<SHORT_HEAD>() {
+            let head = u32::from_le_bytes(head);
+            if head & LONG_HEAD != 0 {
+                self.contents = self.contents.get(passed..)?;
+                passed = 0;
+                let attribute = self.next()?;
+                if is_wanted(attribute.id) {
+                    return Some(attribute);
+                }
+            } else if is_wanted(AttrId(head & 0x7f)) {
+                self.contents = self.contents.get(passed..)?;
+                return self.next();
+            } else {
+                self.heads.0 = rest;
+                passed += (head >> 24) as usize;
+            }
+        }
+        None
+    }
+
+    /// The attribute of this number, and how many bytes of heads stand before its own; nothing after it: no number
+    /// comes twice.
+    #[inline]
+    fn only(&mut self, id: AttrId) -> Option<(Located<'a>, usize)> {
+        let len = self.heads.0.len();
+        loop {
+            let (heads, contents) = passed_over(self.heads.0, id);
+            self.heads.0 = self.heads.0.get(heads..)?;
+            self.contents = self.contents.get(contents..)?;
+            let at = len - self.heads.0.len();
+            let (found, located) = self.next_located()?;
+            if found == id {
+                self.heads.0 = &[];
+                return Some((located, at));
+            }
+        }
+    }
+
+    /// The attribute at this place, if it has this number, and no head up to its own is long.
+    #[inline(always)]
+    fn at(&self, id: AttrId, place: usize) -> Option<Located<'a>> {
+        let (heads, _) = self.heads.0.as_chunks::<SHORT_HEAD>();
+        let (before, rest) = heads.split_at_checked(place)?;
+        let head = rest.first()?;
+        let [number, form, count, length] = *head;
+        if u32::from(number) != id.0 {
+            return None;
+        }
+        let (all, passed) = summed(before);
+        let bytes = self.contents.get(passed..)?.get(..length.into())?;
+        let is_short = (all | u32::from_le_bytes(*head)) & LONG_HEAD == 0;
+        is_short.then_some(Located { form, count: count.into(), bytes })
+    }
+
+    /// The next head, whatever its numbers are.
+    fn long_head(&mut self) -> Option<Head> {
+        if self.heads.is_empty() {
+            return None;
+        }
+        let heads = &mut self.heads;
+        Some(Head {
+            id: AttrId(heads.number()?),
+            form: heads.byte()?,
+            count: heads.number()?,
+            length: heads.number()?,
+        })
+    }
+}
+
+/// How many bytes of heads come before the first that is long or has this number, and how many of contents belong to
+/// them. Written so that the compiler looks at four heads at once.
+#[inline]
+fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
+    // Of a long head at least the highest bit of one of these bytes is set, of a number nothing but low ones.
+    let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
+    let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
+    let (mut place, mut passed) = (0, 0);
+    for block in heads.as_chunks::<4>().0 {
+        let block = block.map(u32::from_le_bytes);
+        let [a, b, c, d] = block.map(stops);
+        if a | b | c | d != 0 {
+            break;
+        }
+        place += 4;
+        passed += block.map(|head| head >> 24).iter().sum::<u32>();
+    }
+    for head in heads.get(place..).unwrap_or_default() {
+        let head = u32::from_le_bytes(*head);
+        if stops(head) != 0 {
+            break;
+        }
+        place += 1;
+        passed += head >> 24;
+    }
+    (place * SHORT_HEAD, passed as usize)
+}
+
+/// The bits that any of these heads has, and how many bytes of contents belong to all of them if they are short.
+/// Written as [`passed_over`] is.
+#[inline(always)]
+fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
+    let (blocks, rest) = heads.as_chunks::<4>();
+    let (mut all, mut passed) = ([0; 4], [0; 4]);
+    for block in blocks {
+        let block = block.map(u32::from_le_bytes);
+        for (lane, head) in block.into_iter().enumerate() {
+            all[lane] |= head;
+            passed[lane] += head >> 24;
+        }
+    }
+    let rest = rest.iter().map(|head| u32::from_le_bytes(*head));
+    let (all, passed) = (all.into_iter().reduce(|a, b| a | b).unwrap_or(0), passed.iter().sum::<u32>());
+    rest.fold((all, passed as usize), |(all, passed), head| (all | head, passed + (head >> 24) as usize))
+}
+
+impl<'a> InlineValues<'a> {
+    /// The values in the order in which they were given.
+    pub fn iter(&self) -> InlineIter<'a> {
+        InlineIter(self.bytes)
+    }
+}
+
+/// Iterator of [`InlineValues::iter`].
+pub struct InlineIter<'a>(&'a [u8]);
+
+impl<'a> Iterator for InlineIter<'a> {
+    type Item = InlineValue<'a>;
+
+    fn next(&mut self) -> Option<InlineValue<'a>> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (length, header) = match *rest.first()? {
+            short @ ..=0x7f => (usize::from(short), 1),
+            0x81 => (usize::from(*rest.get(1)?), 2),
+            _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
+        };
+        let value = rest.get(header..header + length)?;
+        self.0 = &rest[header + length..];
+        if tag == REFERENCE_TAG {
+            return Some(InlineValue::Elsewhere(value.try_into().ok()?));
+        }
+        Some(InlineValue::Here(value))
+    }
+}
+
+/// An entry row in memory, as `apply` changes it. Attributes stay encoded: a change of one copies the others as they
+/// are.
+#[derive(Clone, Debug, Default)]
+pub struct StoredEntry {
+    /// Position of the last record that changed the entry.
+    pub position: u64,
+    /// The heads and the contents of the row that it was made of.
+    row: Vec<u8>,
+    /// The attributes there are now, in the order in which the entry got them.
+    attributes: Vec<(AttrId, Place)>,
+}
+
+/// Where an attribute of a [`StoredEntry`] is.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Where its head and its content are in the row, which is far smaller than 4 GiB.
+    Row(Range<u32>, Range<u32>),
+    /// Here.
+    Here(EncodedAttribute),
+}
+
+/// An attribute as it stands in a row.
+#[derive(Clone, Debug)]
+pub struct EncodedAttribute {
+    /// The head, then the content.
+    bytes: Vec<u8>,
+    head_len: u32,
+}
+
+impl EncodedAttribute {
+    /// One whose values are here, or referred to by their hash.
+    pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
+        // A head of four octets as a rule, and two or three before each value.
+        let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
+        let mut bytes = Vec::with_capacity(8 + len);
+        put_inline_head(&mut bytes, id, values.iter().copied());
+        let head_len = bytes.len() as u32;
+        put_values(&mut bytes, values.iter().copied());
+        EncodedAttribute { bytes, head_len }
+    }
+
+    /// One with a row of `values` for each value.
+    pub(crate) fn table(id: AttrId) -> EncodedAttribute {
+        EncodedAttribute::empty(id, FORM_TABLE)
+    }
+
+    /// A link attribute.
+    pub(crate) fn links(id: AttrId) -> EncodedAttribute {
+        EncodedAttribute::empty(id, FORM_LINKS)
+    }
+
+    /// Its head and its content.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes.split_at(self.head_len as usize)
+    }
+
+    fn empty(id: AttrId, form: u8) -> EncodedAttribute {
+        let mut bytes = Vec::new();
+        put_empty(&mut bytes, id, form);
+        EncodedAttribute { head_len: bytes.len() as u32, bytes }
+    }
+}
+
+impl StoredEntry {
+    /// Copies a row.
+    pub fn of(row: &EntryRow<'_>) -> StoredEntry {
+        let mut attributes = Vec::with_capacity(24);
+        let mut rest = row.attributes();
+        let (mut head, mut content) = (0, row.heads.len() as u32);
+        while let Some(attribute) = rest.next() {
+            let head_end = (row.heads.len() - rest.heads.0.len()) as u32;
+            let content_end = (row.len() - rest.contents.len()) as u32;
+            attributes.push((attribute.id, Place::Row(head..head_end, content..content_end)));
+            (head, content) = (head_end, content_end);
+        }
+        StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
+    }
+
+    /// The row's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
+        // Neighbours in the old row are copied together.
+        let (mut heads, mut contents) = (0..0, 0..0);
+        for (_, place) in &self.attributes {
+            match place {
+                Place::Row(head, content) if head.start == heads.end && content.start == contents.end => {
+                    (heads.end, contents.end) = (head.end, content.end);
+                    continue;
+                }
+                Place::Row(..) | Place::Here(_) => {}
+            }
+            row.heads.extend_from_slice(self.of_row(&heads));
+            row.out.extend_from_slice(self.of_row(&contents));
+            (heads, contents) = (0..0, 0..0);
+            match place {
+                Place::Row(head, content) => (heads, contents) = (head.clone(), content.clone()),
+                Place::Here(attribute) => {
+                    let (head, content) = attribute.parts();
+                    row.heads.extend_from_slice(head);
+                    row.out.extend_from_slice(content);
+                }
+            }
+        }
+        row.heads.extend_from_slice(self.of_row(&heads));
+        row.out.extend_from_slice(self.of_row(&contents));
+        row.finish()
+    }
+
+    /// The numbers of its attributes, in their order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AttrId> {
+        self.attributes.iter().map(|(id, _)| *id)
+    }
+
+    /// The content of an attribute.
+    pub fn find(&self, id: AttrId) -> Option<Content<'_>> {
+        let (_, place) = self.attributes.iter().find(|(attribute, _)| *attribute == id)?;
+        let (head, contents) = self.bytes(place);
+        Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
+    }
+
+    /// Sets or, with `None`, removes an attribute; a new one goes to the end.
+    pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
+        let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
+        match (place, content.map(Place::Here)) {
+            (Some(place), Some(content)) => self.attributes[place].1 = content,
+            (Some(place), None) => drop(self.attributes.remove(place)),
+            (None, Some(content)) => self.attributes.push((id, content)),
+            (None, None) => {}
+        }
+    }
+
+    /// Head and content of an attribute.
+    fn bytes<'s>(&'s self, place: &'s Place) -> (&'s [u8], &'s [u8]) {
+        match place {
+            Place::Row(head, content) => (self.of_row(head), self.of_row(content)),
+            Place::Here(attribute) => attribute.parts(),
+        }
+    }
+
+    fn of_row(&self, range: &Range<u32>) -> &[u8] {
+        &self.row[range.start as usize..range.end as usize]
+    }
+}
+
+/// Writes an entry row from its beginning to its end, attribute by attribute.
+pub(crate) struct RowWriter {
+    /// What was in the buffer, the beginning of the row, and the contents.
+    out: Vec<u8>,
+    /// Where the row begins in `out`.
+    start: usize,
+    /// The heads, which go before the contents at the end.
+    heads: Vec<u8>,
+}
+
+impl RowWriter {
+    /// Begins a row behind what is in `out`.
+    pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
+        let start = out.len();
+        let mut fixed = [0; FIXED_SIZE];
+        fixed[0] = VERSION;
+        fixed[CHECKED_FROM..][..8].copy_from_slice(&position.to_be_bytes());
+        out.extend_from_slice(&fixed);
+        RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
+    }
+
+    /// An attribute whose values are here, or referred to by their hash.
+    pub(crate) fn inline<'v>(
+        &mut self,
+        id: AttrId,
+        values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
+    ) {
+        put_inline_head(&mut self.heads, id, values.clone());
+        put_values(&mut self.out, values);
+    }
+
+    /// An attribute with a row of `values` for each value.
+    pub(crate) fn table(&mut self, id: AttrId) {
+        put_empty(&mut self.heads, id, FORM_TABLE);
+    }
+
+    /// A link attribute.
+    pub(crate) fn links(&mut self, id: AttrId) {
+        put_empty(&mut self.heads, id, FORM_LINKS);
+    }
+
+    /// The buffer with the complete row at its end.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let RowWriter { mut out, start, heads } = self;
+        let contents = start + FIXED_SIZE;
+        let contents_end = out.len();
+        // Makes room.
+        out.extend_from_slice(&heads);
+        out.copy_within(contents..contents_end, contents + heads.len());
+        out[contents..contents + heads.len()].copy_from_slice(&heads);
+        out[contents - 4..contents].copy_from_slice(&(heads.len() as u32).to_be_bytes());
+        let crc = crc32c::crc32c(&out[start + CHECKED_FROM..]);
+        out[start + 1..start + CHECKED_FROM].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+}
+
+/// The head of an attribute with these values.
+fn put_inline_head<'v>(
+    head: &mut Vec<u8>,
+    id: AttrId,
+    values: impl ExactSizeIterator<Item = InlineValue<'v>>,
+) {
+    let (mut size, mut is_mixed) = (0, false);
+    let count = values.len();
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        is_mixed |= tag == REFERENCE_TAG;
+        size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
+    }
+    put_varint(head, u64::from(id.0));
+    head.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
+    put_varint(head, count as u64);
+    put_varint(head, size as u64);
+}
+
+/// The content of an attribute with these values.
+fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        content.push(tag);
+        // Inline values end at INLINE_VALUE_MAX, far below two length octets.
+        match bytes.len() {
+            short @ ..=0x7f => content.push(short as u8),
+            medium @ ..0x100 => content.extend_from_slice(&[0x81, medium as u8]),
+            long => content.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+        }
+        content.extend_from_slice(bytes);
+    }
+}
+
+/// The head of an attribute without a content.
+fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
+    put_varint(head, u64::from(id.0));
+    head.extend_from_slice(&[form, 0, 0]);
+}
+
+fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
+    match value {
+        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+    }
+}
+
+const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: [u8; 700] = [b'l'; 700];
+
+    fn sample() -> StoredEntry {
+        let mut entry = StoredEntry { position: 77, ..StoredEntry::default() };
+        let short = [InlineValue::Here(b"one"), InlineValue::Here(b"")];
+        entry.set(AttrId(3), Some(EncodedAttribute::inline(AttrId(3), &short)));
+        let mixed = [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])];
+        entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &mixed)));
+        entry.set(AttrId(4), Some(EncodedAttribute::table(AttrId(4))));
+        entry.set(AttrId(5), Some(EncodedAttribute::links(AttrId(5))));
+        entry
+    }
+
+    fn values<'e>(entry: &'e StoredEntry, id: u32) -> Vec<InlineValue<'e>> {
+        let Some(Content::Inline(values)) = entry.find(AttrId(id)) else { panic!("not inline") };
+        values.iter().collect()
+    }
+
+    #[test]
+    fn rows_go_both_ways() {
+        let bytes = sample().encode();
+        let row = EntryRow::decode(&bytes).unwrap();
+        let entry = StoredEntry::of(&row);
+        assert_eq!(entry.encode(), bytes);
+        assert_eq!(entry.position, 77);
+        assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(4), AttrId(5)]);
+        assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
+        assert_eq!(values(&entry, 200), [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])]);
+        assert_eq!(entry.find(AttrId(4)), Some(Content::Table));
+        assert_eq!(entry.find(AttrId(5)), Some(Content::Links));
+        let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };
+        assert!(!values.is_mixed);
+        assert_eq!(values.bytes, b"\x04\x03one\x04\x00");
+        assert_eq!(row.find(AttrId(9)), None);
+    }
+
+    #[test]
+    fn attributes_change_in_their_place_and_new_ones_go_to_the_end() {
+        let bytes = sample().encode();
+        let mut entry = StoredEntry::of(&EntryRow::decode(&bytes).unwrap());
+        entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &[InlineValue::Here(b"new")])));
+        entry.set(AttrId(4), None);
+        entry.set(AttrId(9), None);
+        entry.set(AttrId(6), Some(EncodedAttribute::table(AttrId(6))));
+        let bytes = entry.encode();
+        let entry = StoredEntry::of(&EntryRow::decode(&bytes).unwrap());
+        assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(5), AttrId(6)]);
+        assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
+        assert_eq!(values(&entry, 200), [InlineValue::Here(b"new")]);
+    }
+
+    #[test]
+    fn some_attributes_are_found_among_others() {
+        let bytes = sample().encode();
+        let row = EntryRow::decode(&bytes).unwrap();
+        for ids in [&[][..], &[3], &[200], &[4, 5], &[5, 4], &[3, 200, 5], &[9, 201], &[3, 4, 5, 200]] {
+            let ids: Vec<_> = ids.iter().copied().map(AttrId).collect();
+            let expected: Vec<_> = row.attributes().filter(|row| ids.contains(&row.id)).collect();
+            let mut attributes = row.attributes();
+            let found: Vec<_> = std::iter::from_fn(|| attributes.next_of(&ids)).collect();
+            assert_eq!(found, expected, "{ids:?}");
+            let mut attributes = row.attributes();
+            let found: Vec<_> =
+                std::iter::from_fn(|| attributes.next_where(|id| ids.contains(&id))).collect();
+            assert_eq!(found, expected, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn an_attribute_is_located_wherever_that_of_the_row_before_stood() {
+        let mut plain = StoredEntry::default();
+        for id in 1..20 {
+            let value = vec![b'v'; id as usize];
+            plain.set(AttrId(id), Some(EncodedAttribute::inline(AttrId(id), &[InlineValue::Here(&value)])));
+        }
+        for entry in [sample(), plain, StoredEntry::default()] {
+            let bytes = entry.encode();
+            let row = EntryRow::decode(&bytes).unwrap();
+            for id in (0..22).chain([199, 200, 201]).map(AttrId) {
+                let expected = row.find(id).map(|attribute| attribute.content);
+                for mut place in 0..25 {
+                    let was = place;
+                    let located = row.locate(id, &mut place).map(Located::content);
+                    assert_eq!(located, expected, "{id:?} looked for at {was}");
+                    assert_eq!(row.locate(id, &mut place).map(Located::content), expected, "again");
+                }
+            }
+        }
+        let bytes = sample().encode();
+        let (mut place, row) = (7, EntryRow::decode(&bytes).unwrap());
+        assert!(row.locate(AttrId(3), &mut place).is_some());
+        assert_eq!(place, 0);
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let good = sample().encode();
+        for place in 0..good.len() {
+            let mut bad = good.clone();
+            bad[place] ^= 0x40;
+            assert!(EntryRow::decode(&bad).is_none(), "byte {place}");
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Records of the log: validated effects, not requests.
+//!
+//! A record says what became of which entry, in numbers that the log itself gave out, so that [`crate::write::apply`]
+//! needs no schema check and cannot be refused. Passwords appear only in stored form. Links appear as entry ids: a
+//! record means the same entry whatever was renamed since.
+//!
+//! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, then the fields of the change. The store frames
+//! it with position and crc32c (`docs/store-format.md`).
+
+use crate::catalog::{AttributeAllocation, ClassSetAllocation};
+use crate::index::IndexKinds;
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::csn::Csn;
+use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
+use crate::settings::SettingsRecord;
+
+/// Version of the bytes. A reader refuses versions that it does not know.
+pub const RECORD_VERSION: u8 = 1;
+
+/// One change and who made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number in the order of the log.
+    pub csn: Csn,
+    /// DN of whoever asked; empty for anonymous, and for the server itself.
+    pub requester: String,
+    /// Attributes that no entry had before.
+    pub attributes: Vec<AttributeAllocation>,
+    /// Class sets that no entry had before.
+    pub class_sets: Vec<ClassSetAllocation>,
+    /// The effect.
+    pub change: Change,
+}
+
+/// The effect of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new entry.
+    Add(Add),
+    /// Other values.
+    Modify(Modify),
+    /// An entry without subordinates is gone.
+    Delete(Delete),
+    /// Another name or place, with all that lies below.
+    ModifyDn(ModifyDn),
+    /// A naming context (its entry is added separately).
+    Suffix {
+        /// Its DN as rendered.
+        dn: String,
+    },
+    /// Directory-wide settings. The rows of an index follow changes of entries at once, those of entries that exist are
+    /// made in slices; see [`crate::index::maintenance`].
+    Settings(SettingsRecord),
+    /// The administrator's password.
+    Administrator {
+        /// In stored form.
+        stored: Vec<u8>,
+    },
+}
+
+/// See [`Change::Add`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Add {
+    /// The new entry.
+    pub id: EntryId,
+    /// Its superior.
+    pub parent: EntryId,
+    /// RDN as rendered; all RDNs of the suffix for a suffix entry.
+    pub rdn: String,
+    /// DN, for those who read the log.
+    pub dn: String,
+    /// Its classes.
+    pub class_set: ClassSetId,
+    /// Alias, referral, subentry.
+    pub flags: NodeFlags,
+    /// All stored attributes, operational ones included.
+    pub values: Vec<(AttrId, Vec<Value>)>,
+}
+
+/// See [`Change::Modify`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modify {
+    /// The entry.
+    pub id: EntryId,
+    /// DN, for those who read the log.
+    pub dn: String,
+    /// Its classes afterwards.
+    pub class_set: ClassSetId,
+    /// Alias, referral, subentry, afterwards.
+    pub flags: NodeFlags,
+    /// What changes, attribute by attribute.
+    pub changes: Vec<ValueChange>,
+}
+
+/// See [`Change::Delete`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// The entry.
+    pub id: EntryId,
+    /// DN it had: links to it become this text.
+    pub dn: String,
+    /// Link attributes whose values vanish with the entry instead, as integrity was set when it was deleted.
+    pub vanishing: Vec<AttrId>,
+}
+
+/// See [`Change::ModifyDn`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModifyDn {
+    /// The entry.
+    pub id: EntryId,
+    /// DN before, for those who read the log.
+    pub old_dn: String,
+    /// Superior afterwards.
+    pub parent: EntryId,
+    /// RDN afterwards, as rendered.
+    pub rdn: String,
+    /// What changes with the name: naming values, modifyTimestamp and the like.
+    pub changes: Vec<ValueChange>,
+}
+
+/// Values of one attribute that come or go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueChange {
+    /// The attribute.
+    pub attribute: AttrId,
+    /// Coming, going, or all there is.
+    pub kind: ValueChangeKind,
+    /// The values; for a removal only those removed. `Replace` with none removes the attribute.
+    pub values: Vec<Value>,
+}
+
+/// How values change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueChangeKind {
+    /// Values appear behind those that are there.
+    Add,
+    /// Values go.
+    Remove,
+    /// These are all the values.
+    Replace,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Bytes as given. In a link attribute: a name that names no entry, or one with a UID part.
+    Bytes(Vec<u8>),
+    /// The entry that a link attribute's value names.
+    Link(EntryId),
+}
+
+impl Value {
+    /// The bytes of a value that is not a link.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(bytes) => Some(bytes),
+            Value::Link(_) => None,
+        }
+    }
+}
+
+impl Record {
+    /// The record's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        // Most records fit, and none needs room to grow a few bytes at a time.
+        let mut out = Vec::with_capacity(1_024);
+        out.extend_from_slice(&[RECORD_VERSION, self.change.kind()]);
+        put_bytes(&mut out, self.csn.text().as_bytes());
+        put_bytes(&mut out, self.requester.as_bytes());
+        put_list(&mut out, &self.attributes, |out, allocation| allocation.encode(out));
+        put_list(&mut out, &self.class_sets, |out, allocation| allocation.encode(out));
+        self.change.encode(&mut out);
+        out
+    }
+
+    /// Reads a record; `None` when it is damaged or of a version unknown here.
+    pub fn decode(bytes: &[u8]) -> Option<Record> {
+        let mut decoder = Decoder(bytes);
+        if decoder.byte()? != RECORD_VERSION {
+            return None;
+        }
+        let kind = decoder.byte()?;
+        let record = Record {
+            csn: Csn::parse(decoder.str()?)?,
+            requester: decoder.string()?,
+            attributes: decoder.list(AttributeAllocation::decode)?,
+            class_sets: decoder.list(ClassSetAllocation::decode)?,
+            change: Change::decode(kind, &mut decoder)?,
+        };
+        decoder.is_empty().then_some(record)
+    }
+}
+
+impl Change {
+    fn kind(&self) -> u8 {
+        match self {
+            Change::Add(_) => 1,
+            Change::Modify(_) => 2,
+            Change::Delete(_) => 3,
+            Change::ModifyDn(_) => 4,
+            Change::Suffix { .. } => 5,
+            Change::Settings(_) => 9,
+            Change::Administrator { .. } => 7,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Add(add) => {
+                put_varint(out, add.id.0);
+                put_varint(out, add.parent.0);
+                put_bytes(out, add.rdn.as_bytes());
+                put_bytes(out, add.dn.as_bytes());
+                put_varint(out, u64::from(add.class_set.0));
+                out.push(add.flags.0);
+                put_list(out, &add.values, |out, (attribute, values)| {
+                    put_varint(out, u64::from(attribute.0));
+                    put_list(out, values, put_value);
+                });
+            }
+            Change::Modify(modify) => {
+                put_varint(out, modify.id.0);
+                put_bytes(out, modify.dn.as_bytes());
+                put_varint(out, u64::from(modify.class_set.0));
+                out.push(modify.flags.0);
+                put_list(out, &modify.changes, put_value_change);
+            }
+            Change::Delete(delete) => {
+                put_varint(out, delete.id.0);
+                put_bytes(out, delete.dn.as_bytes());
+                put_list(out, &delete.vanishing, |out, attribute| put_varint(out, u64::from(attribute.0)));
+            }
+            Change::ModifyDn(rename) => {
+                put_varint(out, rename.id.0);
+                put_bytes(out, rename.old_dn.as_bytes());
+                put_varint(out, rename.parent.0);
+                put_bytes(out, rename.rdn.as_bytes());
+                put_list(out, &rename.changes, put_value_change);
+            }
+            Change::Suffix { dn } => put_bytes(out, dn.as_bytes()),
+            Change::Settings(settings) => settings.encode(out),
+            Change::Administrator { stored } => put_bytes(out, stored),
+        }
+    }
+
+    fn decode(kind: u8, decoder: &mut Decoder<'_>) -> Option<Change> {
+        Some(match kind {
+            1 => Change::Add(Add {
+                id: EntryId(decoder.varint()?),
+                parent: EntryId(decoder.varint()?),
+                rdn: decoder.string()?,
+                dn: decoder.string()?,
+                class_set: ClassSetId(decoder.number()?),
+                flags: NodeFlags(decoder.byte()?),
+                values: decoder.list(|d| Some((AttrId(d.number()?), d.list(take_value)?)))?,
+            }),
+            2 => Change::Modify(Modify {
+                id: EntryId(decoder.varint()?),
+                dn: decoder.string()?,
+                class_set: ClassSetId(decoder.number()?),
+                flags: NodeFlags(decoder.byte()?),
+                changes: decoder.list(take_value_change)?,
+            }),
+            3 => Change::Delete(Delete {
+                id: EntryId(decoder.varint()?),
+                dn: decoder.string()?,
+                vanishing: decoder.list(|d| Some(AttrId(d.number()?)))?,
+            }),
+            4 => Change::ModifyDn(ModifyDn {
+                id: EntryId(decoder.varint()?),
+                old_dn: decoder.string()?,
+                parent: EntryId(decoder.varint()?),
+                rdn: decoder.string()?,
+                changes: decoder.list(take_value_change)?,
+            }),
+            5 => Change::Suffix { dn: decoder.string()? },
+            // One index, as the first versions of the program wrote it.
+            6 => index(AttrId(decoder.number()?), IndexKinds::EQUALITY.with(IndexKinds::ORDERING)),
+            8 => index(AttrId(decoder.number()?), IndexKinds::from_bits(decoder.byte()?)?),
+            9 => Change::Settings(SettingsRecord::decode(decoder)?),
+            7 => Change::Administrator { stored: decoder.bytes()?.to_vec() },
+            _ => return None,
+        })
+    }
+}
+
+fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
+    Change::Settings(SettingsRecord { indexes: vec![(attribute, kinds)], ..SettingsRecord::default() })
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Bytes(bytes) => {
+            out.push(0);
+            put_bytes(out, bytes);
+        }
+        Value::Link(target) => {
+            out.push(1);
+            put_varint(out, target.0);
+        }
+    }
+}
+
+fn take_value(decoder: &mut Decoder<'_>) -> Option<Value> {
+    match decoder.byte()? {
+        0 => Some(Value::Bytes(decoder.bytes()?.to_vec())),
+        1 => Some(Value::Link(EntryId(decoder.varint()?))),
+        _ => None,
+    }
+}
+
+fn put_value_change(out: &mut Vec<u8>, change: &ValueChange) {
+    put_varint(out, u64::from(change.attribute.0));
+    out.push(match change.kind {
+        ValueChangeKind::Add => 0,
+        ValueChangeKind::Remove => 1,
+        ValueChangeKind::Replace => 2,
+    });
+    put_list(out, &change.values, put_value);
+}
+
+fn take_value_change(decoder: &mut Decoder<'_>) -> Option<ValueChange> {
+    Some(ValueChange {
+        attribute: AttrId(decoder.number()?),
+        kind: match decoder.byte()? {
+            0 => ValueChangeKind::Add,
+            1 => ValueChangeKind::Remove,
+            2 => ValueChangeKind::Replace,
+            _ => return None,
+        },
+        values: decoder.list(take_value)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::GeneralSettings;
+
+    fn records() -> Vec<Record> {
+        let values = vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9)), Value::Bytes(Vec::new())];
+        let change = |kind| ValueChange { attribute: AttrId(300), kind, values: values.clone() };
+        let changes = vec![
+            change(ValueChangeKind::Add),
+            change(ValueChangeKind::Remove),
+            change(ValueChangeKind::Replace),
+        ];
+        let (dn, rdn) = ("cn=a,dc=b".to_owned(), "cn=a".to_owned());
+        let all = [
+            Change::Add(Add {
+                id: EntryId(5),
+                parent: EntryId(1),
+                rdn: rdn.clone(),
+                dn: dn.clone(),
+                class_set: ClassSetId(2),
+                flags: NodeFlags(1),
+                values: vec![(AttrId(0), values.clone())],
+            }),
+            Change::Modify(Modify {
+                id: EntryId(5),
+                dn: dn.clone(),
+                class_set: ClassSetId(2),
+                flags: NodeFlags(0),
+                changes: changes.clone(),
+            }),
+            Change::Delete(Delete { id: EntryId(5), dn: dn.clone(), vanishing: vec![AttrId(300)] }),
+            Change::ModifyDn(ModifyDn {
+                id: EntryId(5),
+                old_dn: dn.clone(),
+                parent: EntryId(0),
+                rdn,
+                changes,
+            }),
+            Change::Suffix { dn },
+            index(AttrId(7), IndexKinds::SUBSTRING),
+            Change::Settings(SettingsRecord {
+                schema: Some([("local".to_owned(), "# nothing".to_owned())].into()),
+                suffixes: Some(vec![(0, "dc=b".to_owned()), (300, "o=c".to_owned())]),
+                indexes: Vec::new(),
+                general: Some(GeneralSettings { size_limit: 7, ..GeneralSettings::default() }),
+            }),
+            Change::Administrator { stored: b"{SSHA}x".to_vec() },
+        ];
+        let record = |change| Record {
+            csn: Csn { micros: 1_700_000_000_000_001, count: 2, server: 0 },
+            requester: "cn=admin".to_owned(),
+            attributes: vec![AttributeAllocation {
+                id: AttrId(4),
+                oid: "2.5.4.3".to_owned(),
+                options: "lang-en".to_owned(),
+                rules: "a b c".to_owned(),
+            }],
+            class_sets: vec![ClassSetAllocation { id: ClassSetId(2), oids: vec!["2.5.6.0".to_owned()] }],
+            change,
+        };
+        all.into_iter().map(record).collect()
+    }
+
+    #[test]
+    fn indexes_of_the_first_versions_are_settings() {
+        // A record of its own, first for equality and ordering only, then with kinds.
+        let both = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
+        for (kind, tail, kinds) in [(6, &[7][..], both), (8, &[7, 8], IndexKinds::SUBSTRING)] {
+            let record =
+                Record { change: Change::Administrator { stored: Vec::new() }, ..records().remove(0) };
+            let mut bytes = record.encode();
+            bytes[1] = kind;
+            bytes.pop();
+            bytes.extend_from_slice(tail);
+            assert_eq!(Record::decode(&bytes).unwrap().change, index(AttrId(7), kinds));
+        }
+    }
+
+    #[test]
+    fn records_go_both_ways_and_damage_never_panics() {
+        for record in records() {
+            let bytes = record.encode();
+            assert_eq!(Record::decode(&bytes), Some(record));
+            for end in 0..bytes.len() {
+                assert_eq!(Record::decode(&bytes[..end]), None);
+            }
+        }
+    }
+}

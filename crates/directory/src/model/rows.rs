@@ -1,0 +1,306 @@
+//! The rows that the directory keeps in the store: ids, maps, keys and the two smallest row formats.
+//!
+//! `docs/store-format.md` draws them. Keys hold integers big-endian so that they sort as numbers. A normal name or
+//! value too long for a key keeps its head and has a hash for the rest ([`shorten`]): equality still works, and the
+//! entry itself decides what matches.
+
+use sha2::{Digest, Sha256};
+use store::{MapId, MapKind, MapSpec};
+
+use crate::model::limits::{INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX};
+
+/// Identity of an entry within one data directory; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId(pub u64);
+
+impl EntryId {
+    /// The empty DN: parent of every suffix entry, itself no entry.
+    pub const ROOT: EntryId = EntryId(0);
+}
+
+/// An attribute type with its options, numbered in the order of first use. The number is part of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AttrId(pub u32);
+
+/// A set of object classes that some entry has or had, numbered in the order of first use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClassSetId(pub u32);
+
+/// The maps, in the order of the constants below.
+pub static MAPS: &[MapSpec] = &[
+    MapSpec { name: "meta", kind: MapKind::Plain },
+    MapSpec { name: "nodes", kind: MapKind::Plain },
+    MapSpec { name: "entries", kind: MapKind::Plain },
+    MapSpec { name: "values", kind: MapKind::Plain },
+    MapSpec { name: "names", kind: MapKind::Plain },
+    MapSpec { name: "links", kind: MapKind::IdSet },
+    MapSpec { name: "linked", kind: MapKind::IdSet },
+    MapSpec { name: "dangling", kind: MapKind::IdSet },
+    MapSpec { name: "index", kind: MapKind::IdSet },
+    MapSpec { name: "classes", kind: MapKind::IdSet },
+    MapSpec { name: "pieces", kind: MapKind::IdSet },
+];
+/// Catalogue, versions, positions: see [`crate::catalog`].
+pub const META: MapId = MapId::new(0);
+/// Entry id -> [`NodeRow`].
+pub const NODES: MapId = MapId::new(1);
+/// Entry id -> attributes: see [`crate::model::entry`].
+pub const ENTRIES: MapId = MapId::new(2);
+/// Entry id, attribute, value key -> value: large values, values of large attributes, names that name no entry.
+pub const VALUES: MapId = MapId::new(3);
+/// Parent id, normal RDN -> entry id and flags.
+pub const NAMES: MapId = MapId::new(4);
+/// Source id, attribute -> target ids.
+pub const LINKS: MapId = MapId::new(5);
+/// Target id, attribute -> source ids.
+pub const LINKED: MapId = MapId::new(6);
+/// Attribute, normal DN that names no entry -> source ids.
+pub const DANGLING: MapId = MapId::new(7);
+/// Attribute, normal value -> entry ids.
+pub const INDEX: MapId = MapId::new(8);
+/// Class set -> entry ids.
+pub const CLASSES: MapId = MapId::new(9);
+/// Attribute, sort, piece of a value -> entry ids: see [`crate::index::keys`].
+pub const PIECES: MapId = MapId::new(10);
+
+/// What makes an entry special to name resolution and search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct NodeFlags(pub u8);
+
+impl NodeFlags {
+    /// An alias (RFC 4512 section 2.6).
+    pub const ALIAS: u8 = 1;
+    /// A named subordinate reference (RFC 3296).
+    pub const REFERRAL: u8 = 2;
+    /// A subentry (RFC 3672).
+    pub const SUBENTRY: u8 = 4;
+
+    /// Whether the entry is an alias.
+    pub fn is_alias(self) -> bool {
+        self.0 & Self::ALIAS != 0
+    }
+
+    /// Whether the entry is a referral.
+    pub fn is_referral(self) -> bool {
+        self.0 & Self::REFERRAL != 0
+    }
+
+    /// Whether the entry is a subentry.
+    pub fn is_subentry(self) -> bool {
+        self.0 & Self::SUBENTRY != 0
+    }
+}
+
+/// The row of `nodes`: all that scope checks, names and class filters need of an entry.
+///
+/// Bytes: parent id (8, big-endian), class set (4, big-endian), flags (1), RDN text (the rest, UTF-8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRow<'a> {
+    /// Id of the superior; [`EntryId::ROOT`] for a suffix entry.
+    pub parent: EntryId,
+    /// Its object classes.
+    pub class_set: ClassSetId,
+    /// Alias, referral, subentry.
+    pub flags: NodeFlags,
+    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Octets, because most readers only copy
+    /// or compare it.
+    pub rdn: &'a [u8],
+}
+
+impl<'a> NodeRow<'a> {
+    /// The row's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(13 + self.rdn.len());
+        out.extend_from_slice(&self.parent.0.to_be_bytes());
+        out.extend_from_slice(&self.class_set.0.to_be_bytes());
+        out.push(self.flags.0);
+        out.extend_from_slice(self.rdn);
+        out
+    }
+
+    /// Reads the row; `None` when it is damaged.
+    pub fn decode(bytes: &'a [u8]) -> Option<NodeRow<'a>> {
+        let (head, rdn) = bytes.split_at_checked(13)?;
+        Some(NodeRow {
+            parent: EntryId(u64::from_be_bytes(head[..8].try_into().ok()?)),
+            class_set: ClassSetId(u32::from_be_bytes(head[8..12].try_into().ok()?)),
+            flags: NodeFlags(head[12]),
+            rdn,
+        })
+    }
+
+    /// The RDN as text; `None` when it is damaged.
+    pub fn rdn_text(&self) -> Option<&'a str> {
+        std::str::from_utf8(self.rdn).ok()
+    }
+}
+
+/// The row of `names`: entry id (8, big-endian), flags (1).
+pub fn encode_name_row(id: EntryId, flags: NodeFlags) -> [u8; 9] {
+    let mut out = [0; 9];
+    out[..8].copy_from_slice(&id.0.to_be_bytes());
+    out[8] = flags.0;
+    out
+}
+
+/// Reads a row of `names`.
+pub fn decode_name_row(bytes: &[u8]) -> Option<(EntryId, NodeFlags)> {
+    let row: [u8; 9] = bytes.try_into().ok()?;
+    let (id, flags) = row.split_at(8);
+    Some((EntryId(u64::from_be_bytes(id.try_into().ok()?)), NodeFlags(flags[0])))
+}
+
+/// The key of `nodes` and `entries`.
+pub fn id_key(id: EntryId) -> [u8; 8] {
+    id.0.to_be_bytes()
+}
+
+/// The key of `classes`.
+pub fn class_key(class_set: ClassSetId) -> [u8; 4] {
+    class_set.0.to_be_bytes()
+}
+
+/// The key of `links` (source) and `linked` (target).
+pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&id.0.to_be_bytes());
+    key[8..].copy_from_slice(&attribute.0.to_be_bytes());
+    key
+}
+
+/// Takes a key of `links`, `linked` or `values` apart: the entry and the attribute that it begins with.
+pub(crate) fn split_link_key(key: &[u8]) -> Option<(EntryId, AttrId)> {
+    let (id, attribute) = key.get(..12)?.split_at_checked(8)?;
+    let id = u64::from_be_bytes(id.try_into().ok()?);
+    Some((EntryId(id), AttrId(u32::from_be_bytes(attribute.try_into().ok()?))))
+}
+
+/// The key of `names`.
+pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(8 + normal_rdn.len().min(NAME_KEY_MAX));
+    key.extend_from_slice(&parent.0.to_be_bytes());
+    shorten(normal_rdn, NAME_KEY_MAX, &mut key);
+    key
+}
+
+/// The key of `values`.
+pub fn value_key(id: EntryId, attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
+    let mut key = link_key(id, attribute).to_vec();
+    shorten(normal_value, NAME_KEY_MAX, &mut key);
+    key
+}
+
+/// The key of `dangling`.
+pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
+    let mut key = attribute.0.to_be_bytes().to_vec();
+    shorten(normal_dn, NAME_KEY_MAX, &mut key);
+    key
+}
+
+/// The key of `index`; `attribute` is the type's own number, without options.
+pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
+    put_index_key(attribute, normal_value, &mut key);
+    key
+}
+
+/// Shows the key of `index`, which is made on the stack where it is short.
+pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
+    let mut key = [0; 64];
+    match key.get_mut(..4 + normal_value.len()) {
+        Some(key) => {
+            key[..4].copy_from_slice(&attribute.0.to_be_bytes());
+            key[4..].copy_from_slice(normal_value);
+            show(key)
+        }
+        None => show(&index_key(attribute, normal_value)),
+    }
+}
+
+/// Appends the key of `index`.
+pub(crate) fn put_index_key(attribute: AttrId, normal_value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&attribute.0.to_be_bytes());
+    shorten(normal_value, INDEX_KEY_MAX, out);
+}
+
+/// Counter of the entries one level below `id`.
+pub fn children_counter(id: EntryId) -> [u8; 9] {
+    counter(b'c', id)
+}
+
+/// Counter of all entries below `id`.
+pub fn subtree_counter(id: EntryId) -> [u8; 9] {
+    counter(b's', id)
+}
+
+/// What keys of [`value_counter`] begin with.
+pub(crate) const COUNTER_VALUES: u8 = b'v';
+
+/// Counter of the values of a link attribute or of one kept a row a value.
+pub fn value_counter(id: EntryId, attribute: AttrId) -> [u8; 13] {
+    let mut key = [COUNTER_VALUES; 13];
+    key[1..].copy_from_slice(&link_key(id, attribute));
+    key
+}
+
+fn counter(kind: u8, id: EntryId) -> [u8; 9] {
+    let mut key = [kind; 9];
+    key[1..].copy_from_slice(&id.0.to_be_bytes());
+    key
+}
+
+/// Appends `normal` to `out` whole, or its head and a hash of all of it where it is longer than `max` bytes.
+///
+/// Order is kept between keys that differ in the head; whoever scans a range checks the entries themselves.
+pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
+    if normal.len() <= max {
+        out.extend_from_slice(normal);
+        return;
+    }
+    out.extend_from_slice(&normal[..max - KEY_HASH_SIZE]);
+    out.extend_from_slice(&value_hash(normal));
+}
+
+/// The hash that stands for a value too long for a key.
+pub fn value_hash(bytes: &[u8]) -> [u8; KEY_HASH_SIZE] {
+    let digest = Sha256::digest(bytes);
+    let mut hash = [0; KEY_HASH_SIZE];
+    hash.copy_from_slice(&digest[..KEY_HASH_SIZE]);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_rows_go_both_ways() {
+        let row = NodeRow {
+            parent: EntryId(7),
+            class_set: ClassSetId(3),
+            flags: NodeFlags(2),
+            rdn: "cn=Ærø".as_bytes(),
+        };
+        assert_eq!(NodeRow::decode(&row.encode()), Some(row));
+        assert_eq!(row.rdn_text(), Some("cn=Ærø"));
+        assert_eq!(NodeRow { rdn: b"cn=\xff", ..row }.rdn_text(), None);
+        assert_eq!(NodeRow::decode(&[0; 12]), None);
+        let name = encode_name_row(EntryId(9), NodeFlags(1));
+        assert_eq!(decode_name_row(&name), Some((EntryId(9), NodeFlags(1))));
+    }
+
+    #[test]
+    fn long_keys_keep_their_head_and_stay_apart() {
+        let (a, mut b) = (vec![b'x'; 2_000], vec![b'x'; 2_000]);
+        b[1_999] = b'y';
+        let (key_a, key_b) = (index_key(AttrId(1), &a), index_key(AttrId(1), &b));
+        for len in [0, 1, 59, 60, 61, INDEX_KEY_MAX, INDEX_KEY_MAX + 1] {
+            with_index_key(AttrId(0x0102_0304), &a[..len], |key| {
+                assert_eq!(key, index_key(AttrId(0x0102_0304), &a[..len]));
+            });
+        }
+        assert_eq!(key_a.len(), 4 + INDEX_KEY_MAX);
+        assert_ne!(key_a, key_b);
+        assert_eq!(key_a[..INDEX_KEY_MAX - KEY_HASH_SIZE], key_b[..INDEX_KEY_MAX - KEY_HASH_SIZE]);
+    }
+}

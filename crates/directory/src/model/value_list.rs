@@ -1,0 +1,150 @@
+//! Values in their order, found by key.
+//!
+//! Most attributes have one value, some have two or three, a few have a million. So keys are compared one by one while
+//! there are few values, and a table of them is made only when there are many: an entry of twenty attributes would
+//! make, fill and drop as many tables otherwise.
+
+use std::collections::HashMap;
+
+use crate::model::record::Value;
+use crate::write::given_values::KeyedValue;
+
+/// Values up to which keys are compared one by one.
+const COMPARED_MAX: usize = 16;
+
+/// Values with different keys, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct ValueList {
+    /// `None` where one went.
+    slots: Vec<Option<KeyedValue>>,
+    count: usize,
+    /// Where the values are by key; `None` as long as there were never more than [`COMPARED_MAX`].
+    #[allow(
+        clippy::box_collection,
+        reason = "a pointer, for there are lists by the dozen and hardly a table"
+    )]
+    places: Option<Box<HashMap<Vec<u8>, usize>>>,
+}
+
+impl ValueList {
+    /// An empty list with room for so many.
+    pub(crate) fn with_capacity(count: usize) -> ValueList {
+        ValueList { slots: Vec::with_capacity(count), ..ValueList::default() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The value of this key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&KeyedValue> {
+        self.slots[self.place(key)?].as_ref()
+    }
+
+    /// Whether there is a value of this key.
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// Appends a value unless there is one of its key; says whether it did.
+    pub(crate) fn insert(&mut self, value: KeyedValue) -> bool {
+        if self.contains(&value.key) {
+            return false;
+        }
+        let place = self.slots.len();
+        if place == COMPARED_MAX {
+            let kept =
+                self.slots.iter().enumerate().filter_map(|(place, slot)| Some((place, slot.as_ref()?)));
+            self.places = Some(Box::new(kept.map(|(place, kept)| (kept.key.clone(), place)).collect()));
+        }
+        if let Some(places) = &mut self.places {
+            places.insert(value.key.clone(), place);
+        }
+        self.slots.push(Some(value));
+        self.count += 1;
+        true
+    }
+
+    /// Takes the value of this key out.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<KeyedValue> {
+        let place = self.place(key)?;
+        if let Some(places) = &mut self.places {
+            places.remove(key);
+        }
+        self.count -= 1;
+        self.slots[place].take()
+    }
+
+    /// Takes all out.
+    pub(crate) fn clear(&mut self) {
+        *self = ValueList::default();
+    }
+
+    /// The values in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyedValue> {
+        self.slots.iter().flatten()
+    }
+
+    /// The values in their order, without their keys.
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        let mut values = Vec::with_capacity(self.count);
+        values.extend(self.slots.into_iter().flatten().map(|keyed| keyed.value));
+        values
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        if let Some(places) = &self.places {
+            return places.get(key).copied();
+        }
+        self.slots.iter().position(|slot| slot.as_ref().is_some_and(|value| value.key == key))
+    }
+}
+
+impl IntoIterator for ValueList {
+    type Item = KeyedValue;
+    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Option<KeyedValue>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.slots.into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(number: usize) -> KeyedValue {
+        KeyedValue { key: number.to_be_bytes().to_vec(), value: Value::Bytes(vec![number as u8]) }
+    }
+
+    fn keys(list: &ValueList) -> Vec<Vec<u8>> {
+        list.iter().map(|value| value.key.clone()).collect()
+    }
+
+    /// The same whether keys are compared or looked up, and over the step from one to the other.
+    #[test]
+    fn a_list_keeps_its_order_and_each_key_once() {
+        for count in [1, COMPARED_MAX - 1, COMPARED_MAX, COMPARED_MAX + 1, 3 * COMPARED_MAX] {
+            let mut list = ValueList::default();
+            for number in 0..count {
+                assert!(list.insert(value(number)), "{number} of {count}");
+                assert!(!list.insert(value(number)), "{number} of {count}");
+            }
+            assert_eq!(list.len(), count);
+            assert_eq!(list.remove(&value(0).key), Some(value(0)));
+            assert_eq!(list.remove(&value(0).key), None);
+            assert!(!list.contains(&value(0).key));
+            assert!(list.insert(value(0)), "it went and comes back as the last of {count}");
+            let expected: Vec<_> = (1..count).chain([0]).map(|number| value(number).key).collect();
+            assert_eq!(keys(&list), expected);
+            assert_eq!(list.len(), count);
+            for number in 0..count {
+                assert_eq!(list.find(&value(number).key), Some(&value(number)), "{number} of {count}");
+            }
+            list.clear();
+            assert_eq!((list.len(), list.contains(&value(0).key)), (0, false));
+            assert!(list.insert(value(0)));
+        }
+    }
+}

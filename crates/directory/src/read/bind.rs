@@ -1,0 +1,357 @@
+//! Bind (RFC 4511 section 4.2, RFC 4513 section 5): who is asking.
+//!
+//! The directory says which stored passwords an asserted one has to match; verifying is the caller's, because it is
+//! slow on purpose and belongs on a pool. Everything that fails, fails as invalidCredentials and at the cost of one
+//! verification of the scheme of the settings: neither the answer nor its time tells whether a name exists, or what is
+//! stored for it. See [`Verification`] for what remains.
+//!
+//! Aliases are not followed (RFC 4511 section 4.2), and a referral is not given for a name to bind with (RFC 3296
+//! section 5.6.1).
+
+use std::ops::ControlFlow;
+
+use ldap::{Authentication, BindRequest, ResultCode};
+
+use crate::access::{Requester, USER_PASSWORD};
+use crate::database::Snapshot;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::password::Verification;
+use crate::read::search::for_each_value;
+use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+
+/// What a bind request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindOutcome {
+    /// Decided; the connection is the requester's from here on (anonymous after a failure).
+    Done(Outcome, Requester),
+    /// To be decided by [`bind_result`] when it is known whether one of the stored passwords verifies.
+    Verify {
+        /// Of the stored forms; of none for a name that nobody can bind with.
+        verification: Verification,
+        /// Who it is then. Anonymous where nobody can be.
+        requester: Requester,
+    },
+}
+
+/// Looks at a bind request.
+pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
+    match try_bind(snapshot, request) {
+        Ok(outcome) => outcome,
+        Err(error) => BindOutcome::Done(error.into(), Requester::Anonymous),
+    }
+}
+
+/// The name of the one SASL mechanism there is (RFC 4422 appendix A).
+const EXTERNAL: &str = "EXTERNAL";
+
+/// What lies below LDAP on a connection says of who is at its other end (RFC 4513 section 5.2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExternalIdentity {
+    /// Nothing, ever, on connections of this kind: EXTERNAL is no mechanism here.
+    #[default]
+    NotOffered,
+    /// It should, but does not.
+    Unknown,
+    /// Somebody who is nobody in the directory.
+    Stranger,
+    /// Somebody who may be the administrator.
+    Administrator,
+}
+
+impl ExternalIdentity {
+    /// The mechanism that the root DSE names: only where a bind by it succeeds.
+    pub(crate) fn mechanism(self) -> Option<&'static str> {
+        (self == ExternalIdentity::Administrator).then_some(EXTERNAL)
+    }
+}
+
+/// Decides a bind that brings no password.
+///
+/// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). Credentials name the identity that is
+/// wanted: none and empty ones mean whoever it is, `dn:` with the administrator's DN means the same, and nobody else
+/// can be had.
+pub fn bind_without_password(
+    snapshot: &Snapshot,
+    request: &BindRequest<'_>,
+    external: ExternalIdentity,
+) -> (Outcome, Requester) {
+    match try_bind_without_password(snapshot.state(), request, external) {
+        Ok(requester) => (Outcome::success(), requester),
+        Err(error) => (error.into(), Requester::Anonymous),
+    }
+}
+
+fn try_bind_without_password(
+    state: State<'_>,
+    request: &BindRequest<'_>,
+    external: ExternalIdentity,
+) -> Result<Requester, OperationError> {
+    let refused = |code, text: &str| Err(OperationError::refused(code, text.to_owned()));
+    let credentials = match request.authentication {
+        Authentication::Sasl { mechanism: EXTERNAL, credentials }
+            if external != ExternalIdentity::NotOffered =>
+        {
+            credentials
+        }
+        Authentication::Sasl { mechanism, .. } => {
+            let text = format!(
+                "SASL mechanism {:?} is not offered here; simple binds are",
+                ldap::Excerpt(mechanism)
+            );
+            return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, &text);
+        }
+        _ => return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds and SASL are known"),
+    };
+    match external {
+        ExternalIdentity::Administrator => {}
+        ExternalIdentity::Stranger => {
+            let text = "EXTERNAL is for the user that the server runs as, and for root";
+            return refused(ResultCode::INVALID_CREDENTIALS, text);
+        }
+        _ => {
+            let text = "the system does not say who is connected";
+            return refused(ResultCode::INAPPROPRIATE_AUTHENTICATION, text);
+        }
+    }
+    let administrator = || Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
+    match credentials {
+        None | Some(b"") => Ok(administrator()),
+        Some(wanted) if is_authorization_id_of_administrator(state, wanted)? => Ok(administrator()),
+        Some(_) => {
+            let text = "EXTERNAL gives the administrator's identity only: send none, or dn: and that DN";
+            refused(ResultCode::INVALID_CREDENTIALS, text)
+        }
+    }
+}
+
+/// Whether an authzId (RFC 4513 section 5.2.1.8) is the administrator's.
+fn is_authorization_id_of_administrator(state: State<'_>, wanted: &[u8]) -> Result<bool, OperationError> {
+    let text = std::str::from_utf8(wanted).ok().and_then(|text| text.strip_prefix("dn:"));
+    match text.map(parse_dn) {
+        Some(Ok(dn)) => is_administrator(state, &NormalName::of(&dn, &state.catalog.schema)),
+        _ => Ok(false),
+    }
+}
+
+/// The end of a bind that had to be verified.
+pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
+    if verified && requester != Requester::Anonymous {
+        return (Outcome::success(), requester);
+    }
+    (Outcome::code(ResultCode::INVALID_CREDENTIALS), Requester::Anonymous)
+}
+
+fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcome, OperationError> {
+    let state = snapshot.state();
+    if request.version != 3 {
+        let diagnostic = format!("protocol version {} is not supported; version 3 is", request.version);
+        return Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, diagnostic));
+    }
+    let password = match request.authentication {
+        Authentication::Simple(password) => password,
+        Authentication::Sasl { .. } | Authentication::Unrecognized(_) => {
+            let requester = try_bind_without_password(state, request, ExternalIdentity::NotOffered)?;
+            return Ok(BindOutcome::Done(Outcome::success(), requester));
+        }
+    };
+    if !password.is_empty()
+        && let Some((id, row)) = snapshot.known_entry(request.name)?
+        && snapshot.administrator_entry()? != Some(id)
+    {
+        return verified_by(state, id, row.flags, || Ok(request.name.to_owned()));
+    }
+    let dn = parse_dn(request.name)?;
+    match (dn.is_empty(), password.is_empty()) {
+        (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
+        // A password that belongs to nobody.
+        (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
+        // RFC 4513 section 5.1.2: a client that forgot to ask for the password must not be told that it worked.
+        (false, true) => {
+            let diagnostic =
+                "a name without a password proves nothing: send a password, or neither to be anonymous";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic));
+        }
+        (false, false) => {}
+    }
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    if is_administrator(state, &name)? {
+        let stored = state.settings.node.admin_password.as_ref().or(state.catalog.administrator.as_ref());
+        let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
+        return Ok(to_verify(state, stored.cloned().into_iter().collect(), requester));
+    }
+    match state.find(&name)? {
+        Found::Entry(id, flags) => {
+            snapshot.keep_entry(&dn, id)?;
+            verified_by(state, id, flags, || state.dn(id)?.ok_or_else(|| damaged_row("nodes", id)))
+        }
+        Found::Missing { .. } => Ok(to_verify(state, Vec::new(), Requester::Anonymous)),
+    }
+}
+
+/// The bind of the entry `id`, whose password it has to be.
+fn verified_by(
+    state: State<'_>,
+    id: EntryId,
+    flags: NodeFlags,
+    dn: impl FnOnce() -> Result<String, OperationError>,
+) -> Result<BindOutcome, OperationError> {
+    if flags.is_alias() || flags.is_referral() {
+        return Ok(to_verify(state, Vec::new(), Requester::Anonymous));
+    }
+    Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }))
+}
+
+/// One of `stored` has to verify; without any, nobody can be the requester.
+fn to_verify(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
+    let requester = if stored.is_empty() { Requester::Anonymous } else { requester };
+    let verification = Verification::new(stored, state.settings.general.password_scheme);
+    BindOutcome::Verify { verification, requester }
+}
+
+fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
+    let administrator = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
+    Ok(name.failure.is_none() && name.key == administrator.key)
+}
+
+/// The values of userPassword, with any options.
+pub(crate) fn stored_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
+    let mut stored = Vec::new();
+    let Some(attribute_type) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
+    let passwords = state.catalog.attributes_of_type(attribute_type.id);
+    let bytes = state.read.get(ENTRIES, &id_key(id))?;
+    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    for row in entry.attributes().filter(|row| passwords.contains(&row.id)) {
+        for_each_value(state, id, &row, &mut |value| {
+            stored.push(value.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::password::StorageScheme;
+    use crate::settings::NodeSettings;
+    use crate::settings::Settings;
+    use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory};
+
+    const ADA: &str = "cn=ada,dc=example,dc=com";
+
+    fn sample() -> TestDirectory {
+        let node = NodeSettings { admin_password: Some(b"{SSHA}admin".to_vec()), ..NodeSettings::default() };
+        let settings = Settings { node, ..Settings::default() };
+        let folder = Arc::new(TemporaryFolder::new());
+        let mut directory = TestDirectory::open(folder, settings, &[SUFFIX], 0).unwrap();
+        directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+        let person: &[(&str, &[&str])] =
+            &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}one", "{SSHA}two"])];
+        assert_eq!(directory.add(ADA, person).code, ResultCode::SUCCESS);
+        directory
+    }
+
+    fn ask(
+        directory: &TestDirectory,
+        version: i32,
+        name: &str,
+        authentication: Authentication<'_>,
+    ) -> BindOutcome {
+        bind(&directory.snapshot, &BindRequest { version, name, authentication })
+    }
+
+    #[test]
+    fn some_binds_are_decided_without_a_password() {
+        let directory = sample();
+        let check = |version, name, authentication, code| match ask(&directory, version, name, authentication)
+        {
+            BindOutcome::Done(outcome, requester) => {
+                assert_eq!((outcome.code, requester), (code, Requester::Anonymous), "{name:?}");
+            }
+            other => panic!("{name:?}: {other:?}"),
+        };
+        let simple = Authentication::Simple;
+        check(3, "", simple(b""), ResultCode::SUCCESS);
+        check(3, "", simple(b"x"), ResultCode::INVALID_CREDENTIALS);
+        check(3, ADA, simple(b""), ResultCode::UNWILLING_TO_PERFORM);
+        check(3, "cn=admin", simple(b""), ResultCode::UNWILLING_TO_PERFORM);
+        check(3, "no dn", simple(b"x"), ResultCode::INVALID_DN_SYNTAX);
+        check(2, "", simple(b""), ResultCode::PROTOCOL_ERROR);
+        let sasl = Authentication::Sasl { mechanism: "PLAIN", credentials: None };
+        check(3, "", sasl, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn external_is_for_the_administrator_where_it_is_offered() {
+        use ExternalIdentity::{NotOffered, Stranger, Unknown};
+        let directory = sample();
+        let check = |external, mechanism, credentials, code| {
+            let authentication = Authentication::Sasl { mechanism, credentials };
+            let request = BindRequest { version: 3, name: "", authentication };
+            let (outcome, requester) = bind_without_password(&directory.snapshot, &request, external);
+            let expected = match code {
+                ResultCode::SUCCESS => Requester::Administrator { dn: "cn=admin".to_owned() },
+                _ => Requester::Anonymous,
+            };
+            assert_eq!((outcome.code, requester), (code, expected), "{external:?} {credentials:?}");
+        };
+        let administrator = ExternalIdentity::Administrator;
+        for credentials in [None, Some(&b""[..]), Some(b"dn:cn=admin"), Some(b"dn:CN = Admin")] {
+            check(administrator, "EXTERNAL", credentials, ResultCode::SUCCESS);
+            check(NotOffered, "EXTERNAL", credentials, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+            check(Unknown, "EXTERNAL", credentials, ResultCode::INAPPROPRIATE_AUTHENTICATION);
+            check(Stranger, "EXTERNAL", credentials, ResultCode::INVALID_CREDENTIALS);
+        }
+        let wrong: [&[u8]; 6] =
+            [b"dn:", b"u:admin", b"cn=admin", b"dn:no dn", b"dn:cn=\xff", b"dn:cn=ada,dc=example,dc=com"];
+        for credentials in wrong {
+            check(administrator, "EXTERNAL", Some(credentials), ResultCode::INVALID_CREDENTIALS);
+        }
+        check(administrator, "PLAIN", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+        check(administrator, "", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn others_have_to_match_a_stored_password() {
+        let directory = sample();
+        let check = |name, stored: &[&str], expected: Requester| match ask(
+            &directory,
+            3,
+            name,
+            Authentication::Simple(b"secret"),
+        ) {
+            BindOutcome::Verify { verification: found, requester } => {
+                let stored = stored.iter().map(|stored| stored.as_bytes().to_vec()).collect();
+                let verification = Verification::new(stored, StorageScheme::Argon2id);
+                assert!(found == verification, "{name:?}");
+                assert_eq!(requester, expected, "{name:?}");
+            }
+            other => panic!("{name:?}: {other:?}"),
+        };
+        check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
+        let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
+        check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
+        // A verification of nothing, which costs what any failure costs, for names that nobody can bind with.
+        for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
+            check(name, &[], Requester::Anonymous);
+        }
+    }
+
+    #[test]
+    fn verification_decides_unless_it_was_for_show() {
+        let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let result = |verified, requester: &Requester| {
+            let (outcome, requester) = bind_result(verified, requester.clone());
+            (outcome.code, requester)
+        };
+        assert_eq!(result(true, &administrator), (ResultCode::SUCCESS, administrator.clone()));
+        let refused = (ResultCode::INVALID_CREDENTIALS, Requester::Anonymous);
+        assert_eq!(result(false, &administrator), refused);
+        assert_eq!(result(true, &Requester::Anonymous), refused);
+    }
+}

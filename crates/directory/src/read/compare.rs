@@ -1,0 +1,303 @@
+//! Compare (RFC 4511 section 4.10): whether an entry has a value.
+//!
+//! Subtypes and further options answer too, as in a filter. On userPassword the asserted value is a password in clear,
+//! verified against the stored forms at the cost of a bind; see [`crate::access`] for who may ask. Superclasses count
+//! as values of objectClass.
+
+use ldap::{CompareRequest, ResultCode};
+use schema::{AttributeDescription, MatchingRule};
+
+use crate::access::{Access, Requester, is_user_password};
+use crate::database::Snapshot;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::model::rows::{ENTRIES, NodeFlags};
+use crate::password::Verification;
+use crate::read::bind::stored_passwords;
+use crate::read::controls::RequestControls;
+use crate::read::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
+use crate::tree::target::locate_name;
+use crate::tree::virtual_entries::VirtualEntry;
+use crate::tree::{NormalName, State, damaged_row, node, parse_dn};
+
+/// What a compare request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompareOutcome {
+    /// Decided.
+    Done(Outcome),
+    /// compareTrue if the asserted value verifies, else compareFalse.
+    Verify {
+        /// Of the stored forms.
+        verification: Verification,
+    },
+}
+
+/// Carries out a compare request.
+pub fn compare(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    request: &CompareRequest<'_>,
+    controls: &RequestControls,
+) -> CompareOutcome {
+    match try_compare(snapshot, requester, request, controls) {
+        Ok(outcome) => outcome,
+        Err(error) => CompareOutcome::Done(error.into()),
+    }
+}
+
+/// The end of a compare that had to be verified.
+pub fn compare_result(verified: bool) -> Outcome {
+    Outcome::code(if verified { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
+}
+
+fn try_compare(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    request: &CompareRequest<'_>,
+    controls: &RequestControls,
+) -> Result<CompareOutcome, OperationError> {
+    let state = snapshot.state();
+    let access = Access::of(requester, state.settings);
+    let is_plain = |flags: NodeFlags| !flags.is_referral() || controls.manage_dsa_it;
+    let (target, row) = match snapshot.known_entry(request.entry)? {
+        Some((id, row)) if is_plain(row.flags) => {
+            access.check_read_tree()?;
+            state.read.expect(ENTRIES, id.0);
+            (id, Some(row))
+        }
+        _ => {
+            let dn = parse_dn(request.entry)?;
+            let known = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags));
+            if let Some((id, _)) = known {
+                access.check_read_tree()?;
+                (id, None)
+            } else {
+                let name = NormalName::of(&dn, &state.catalog.schema);
+                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
+                    && let Some((_, entry)) = entries.first()
+                {
+                    let description = described(state, request.description)?;
+                    let outcome = compare_outside(state, access, entry, description, request.value);
+                    return outcome.map(CompareOutcome::Done);
+                }
+                access.check_read_tree()?;
+                let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+                snapshot.keep_entry(&dn, target.id)?;
+                (target.id, None)
+            }
+        }
+    };
+    let description = described(state, request.description)?;
+    access.check_compare(state, target, description.type_id)?;
+    let row = match row {
+        Some(row) => row,
+        None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
+    };
+    let candidate = Candidate::new(target, row);
+    if !has_attribute(state, &candidate, &description)? {
+        return Err(no_such_attribute(request.description));
+    }
+    if is_user_password(&state.catalog.schema, description.type_id) {
+        let stored = stored_passwords(state, target)?;
+        let verification = Verification::new(stored, state.settings.general.password_scheme);
+        return Ok(CompareOutcome::Verify { verification });
+    }
+    let mut term = assertion(state, access, description, request.value)?;
+    term.find_targets(snapshot)?;
+    let truth = Evaluator::new(access).truth(&term, state, &candidate)?;
+    Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
+}
+
+fn compare_outside(
+    state: State<'_>,
+    access: Access,
+    entry: &VirtualEntry,
+    description: AttributeDescription,
+    value: &[u8],
+) -> Result<Outcome, OperationError> {
+    let schema = &state.catalog.schema;
+    let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
+    if !in_memory.attributes.iter().any(|(has, _)| has.is_subtype_of(schema, &description)) {
+        return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
+    }
+    let term = assertion(state, access, description, value)?;
+    let truth = Evaluator::new(access).truth_in_memory(&term, schema, &in_memory);
+    Ok(compare_result(truth == Truth::True))
+}
+
+/// The attribute of the assertion.
+fn described(state: State<'_>, description: &str) -> Result<AttributeDescription, OperationError> {
+    let described = state.catalog.schema.parse_description(description);
+    described
+        .map_err(|error| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, error.to_string()))
+}
+
+/// The assertion as a filter.
+fn assertion(
+    state: State<'_>,
+    access: Access,
+    description: AttributeDescription,
+    value: &[u8],
+) -> Result<Term, OperationError> {
+    let schema = &state.catalog.schema;
+    let attribute_type = schema.type_by_id(description.type_id);
+    let Some(rule) = attribute_type.equality else {
+        let diagnostic = format!("{} has no equality matching rule", attribute_type.name());
+        return Err(OperationError::refused(ResultCode::INAPPROPRIATE_MATCHING, diagnostic));
+    };
+    let compiler = Compiler { catalog: state.catalog, access, known: None };
+    let term = compiler.equality_of(description, rule, value);
+    term.ok_or_else(|| bad_value(state, attribute_type.name(), rule, value))
+}
+
+fn bad_value(state: State<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
+    let diagnostic = match rule.normalize_assertion(&state.catalog.schema, value, &mut Vec::new()) {
+        Err(error) => format!("{name}: {error}"),
+        Ok(()) => format!(
+            "{name}: {:?} is not defined in the schema",
+            ldap::Excerpt(String::from_utf8_lossy(value))
+        ),
+    };
+    OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
+}
+
+fn no_such_attribute(description: &str) -> OperationError {
+    OperationError::refused(
+        ResultCode::NO_SUCH_ATTRIBUTE,
+        format!("the entry has no attribute {}", ldap::Excerpt(description)),
+    )
+}
+
+/// Whether the entry has the attribute, one of its subtypes, or either with further options.
+fn has_attribute<'s>(
+    state: State<'s>,
+    candidate: &Candidate<'s>,
+    description: &AttributeDescription,
+) -> Result<bool, OperationError> {
+    if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
+        // What is made has no options.
+        if !description.options.is_empty() {
+            return Ok(false);
+        }
+        return attribute.is_present(state, candidate.id, &candidate.node);
+    }
+    let numbers = state.catalog.matching_attributes(description);
+    Ok(candidate.entry(state)?.attributes().next_of(&numbers).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    const ADA: &str = "cn=ada,dc=example,dc=com";
+
+    fn sample() -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        let person: &[(&str, &[&str])] = &[
+            ("objectClass", &["person"]),
+            ("cn", &["ada"]),
+            ("sn;lang-en", &["Lovelace"]),
+            ("sn", &["King"]),
+            ("seeAlso", &["DC=Example,dc=com", "cn=ghost,dc=example,dc=com"]),
+            ("userPassword", &["{SSHA}xyz"]),
+        ];
+        let outcome = directory.add(ADA, person);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        directory
+    }
+
+    fn ask(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> CompareOutcome {
+        let request = CompareRequest { entry, description, value: value.as_bytes() };
+        compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default())
+    }
+
+    #[test]
+    fn values_are_compared_by_the_equality_rule() {
+        let directory = sample();
+        let check = |entry, description, value, code| match ask(&directory, entry, description, value) {
+            CompareOutcome::Done(outcome) => {
+                assert_eq!(outcome.code, code, "{entry} {description} {value}: {}", outcome.diagnostic);
+            }
+            other => panic!("{other:?}"),
+        };
+        let (yes, no) = (ResultCode::COMPARE_TRUE, ResultCode::COMPARE_FALSE);
+        check(ADA, "sn", "KING", yes);
+        check(ADA, "sn", "lovelace", yes);
+        check(ADA, "sn;lang-en", "king", no);
+        check(ADA, "name", " ada ", yes);
+        check(ADA, "cn", "bob", no);
+        check(ADA, "objectClass", "top", yes);
+        check(ADA, "objectClass", "device", no);
+        check(ADA, "seeAlso", "dc=EXAMPLE, dc=com", yes);
+        check(ADA, "seeAlso", "cn=Ghost,dc=example,dc=com", yes);
+        check(ADA, "seeAlso", ADA, no);
+        check(ADA, "entryDN", "CN=Ada,dc=example,dc=com", yes);
+        check(SUFFIX, "numSubordinates", "1", yes);
+        check(SUFFIX, "hasSubordinates", "FALSE", no);
+        check(ADA, "mail", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "memberOf", SUFFIX, ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "nonsense", "x", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        // RFC 4522 section 3: a type without a binary form and the option are unrecognized together.
+        check(ADA, "sn;binary", "King", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check(ADA, "entryDN;binary", ADA, ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check("", "objectClass;binary", "top", ResultCode::UNDEFINED_ATTRIBUTE_TYPE);
+        check(ADA, "userCertificate;binary", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "entryDN;lang-en", ADA, ResultCode::NO_SUCH_ATTRIBUTE);
+        check(ADA, "objectClass", "nonsense", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+        check(ADA, "seeAlso", "no dn", ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+        check("cn=bob,dc=example,dc=com", "cn", "bob", ResultCode::NO_SUCH_OBJECT);
+        check("no dn", "cn", "x", ResultCode::INVALID_DN_SYNTAX);
+        check("", "objectClass", "top", yes);
+        check("", "supportedFeatures", "1.3.6.1.1.14", yes);
+        check("", "namingContexts", SUFFIX, ResultCode::INAPPROPRIATE_MATCHING);
+        check("", "cn", "x", ResultCode::NO_SUCH_ATTRIBUTE);
+        check("cn=subschema", "cn", "SUBSCHEMA", yes);
+    }
+
+    const BOB: &str = "cn=bob,dc=example,dc=com";
+
+    /// An identity, as a bind makes it. Ids of the sample are counted from the suffix entry, which is 1.
+    fn user(id: u64, dn: &str) -> Requester {
+        Requester::User { id: crate::model::rows::EntryId(id), dn: dn.to_owned() }
+    }
+
+    /// The story: every user could try passwords of others by compare, and see who has one.
+    #[test]
+    fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
+        let mut directory = sample();
+        let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["Bob"])];
+        assert_eq!(directory.add(BOB, person).code, ResultCode::SUCCESS);
+        let stored = vec![b"{SSHA}xyz".to_vec()];
+        let verify = CompareOutcome::Verify {
+            verification: Verification::new(stored, crate::password::StorageScheme::Argon2id),
+        };
+        let code = |outcome| match outcome {
+            CompareOutcome::Done(outcome) => outcome,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
+        directory.requester = user(2, ADA);
+        assert_eq!(ask(&directory, ADA, "2.5.4.35", "secret"), verify, "the own one");
+        let denied = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+        for (id, dn) in [(3, BOB), (1, SUFFIX)] {
+            directory.requester = user(id, dn);
+            let set = code(ask(&directory, ADA, "userPassword;x-a", "secret"));
+            let unset =
+                code(ask(&directory, if id == 3 { SUFFIX } else { BOB }, "userPassword;x-a", "secret"));
+            assert_eq!((set.code, &set), (denied, &unset), "whether there is one is not told");
+            assert_eq!(code(ask(&directory, ADA, "authPassword", "secret")).code, denied);
+        }
+        directory.requester = Requester::Anonymous;
+        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
+
+        directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let names: &[(ldap::ChangeOperation, &str, &[&str])] =
+            &[(ldap::ChangeOperation::Add, "pandoPasswordComparer", &["CN=Bob, dc=example,dc=com"])];
+        assert_eq!(directory.modify("cn=config", names).code, ResultCode::SUCCESS);
+        directory.requester = user(3, BOB);
+        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify, "named by the setting");
+        directory.requester = user(1, SUFFIX);
+        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
+    }
+}

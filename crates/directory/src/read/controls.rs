@@ -1,0 +1,262 @@
+//! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
+//!
+//! [`SUPPORTED_CONTROLS`] is the one table: what is not in it is unknown, and the root DSE lists exactly what is. A
+//! control that is unknown, or does not fit the operation, is refused where it is critical and ignored where it is not.
+
+use ber::{Reader, Tag};
+use ldap::{Control, Controls, PagedResults, Request, ResultCode, oids};
+
+use crate::model::outcome::Outcome;
+use crate::read::bind::ExternalIdentity;
+use crate::read::search::PageRequest;
+
+/// OID of ManageDsaIT (RFC 3296 section 3).
+pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
+/// OID of the subentries control (RFC 3672 section 3).
+pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
+/// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
+/// explanation as UTF-8 text (`docs/indexes.md`). The arc is a placeholder, as in `pando.schema`.
+pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
+
+/// The operation on which a control arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlContext {
+    /// Bind.
+    Bind,
+    /// Search.
+    Search,
+    /// Compare.
+    Compare,
+    /// Add.
+    Add,
+    /// Delete.
+    Delete,
+    /// Modify.
+    Modify,
+    /// Modify DN.
+    ModifyDn,
+    /// Any extended operation.
+    Extended,
+    /// Unbind or abandon, which have no answer: every control is ignored (RFC 4511 section 4.1.11).
+    Unanswered,
+}
+
+impl ControlContext {
+    /// The operation of a request.
+    pub fn of(request: &Request<'_>) -> ControlContext {
+        match request {
+            Request::Bind(_) => ControlContext::Bind,
+            Request::Search(_) => ControlContext::Search,
+            Request::Compare(_) => ControlContext::Compare,
+            Request::Add(_) => ControlContext::Add,
+            Request::Delete(_) => ControlContext::Delete,
+            Request::Modify(_) => ControlContext::Modify,
+            Request::ModifyDn(_) => ControlContext::ModifyDn,
+            Request::Extended(_) => ControlContext::Extended,
+            Request::Unbind | Request::Abandon(_) => ControlContext::Unanswered,
+        }
+    }
+}
+
+/// A control that works.
+#[derive(Debug)]
+pub struct SupportedControl {
+    /// Its OID, as the root DSE lists it.
+    pub oid: &'static str,
+    /// Its name, for diagnostic texts.
+    pub name: &'static str,
+    /// The operations it fits.
+    contexts: &'static [ControlContext],
+    /// Takes its value over; says what is wrong with it.
+    read: fn(&mut RequestControls, Option<&[u8]>) -> Result<(), &'static str>,
+}
+
+/// Every control that works.
+pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
+    SupportedControl {
+        oid: MANAGE_DSA_IT,
+        name: "ManageDsaIT",
+        contexts: &[
+            ControlContext::Search,
+            ControlContext::Compare,
+            ControlContext::Add,
+            ControlContext::Delete,
+            ControlContext::Modify,
+            ControlContext::ModifyDn,
+        ],
+        read: RequestControls::read_manage_dsa_it,
+    },
+    SupportedControl {
+        oid: SUBENTRIES,
+        name: "subentries",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_subentries,
+    },
+    SupportedControl {
+        oid: oids::PAGED_RESULTS,
+        name: "paged results",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_paged_results,
+    },
+    SupportedControl {
+        oid: EXPLAIN,
+        name: "explain",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_explain,
+    },
+];
+
+/// What comes with a request: what its controls ask for, and what its connection says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestControls {
+    /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
+    pub manage_dsa_it: bool,
+    /// `Some(true)`: a search below its base sees subentries and nothing else. `Some(false)` and `None`: it sees
+    /// everything but subentries (RFC 3672 section 3).
+    pub subentries: Option<bool>,
+    /// The searchResDone says how the search was carried out.
+    pub explain: bool,
+    /// The search returns one page of its results (RFC 2696).
+    pub page: Option<PageRequest>,
+    /// Whom SASL EXTERNAL finds at the other end of the connection. Set by the server: no control says this.
+    pub external: ExternalIdentity,
+}
+
+impl RequestControls {
+    /// Reads the controls of a request.
+    ///
+    /// # Errors
+    /// unavailableCriticalExtension for a critical control that is unknown or does not fit; protocolError for a
+    /// control given twice or with a malformed value.
+    pub fn read(controls: &Controls<'_>, context: ControlContext) -> Result<RequestControls, Outcome> {
+        let mut read = RequestControls::default();
+        if controls.is_empty() || context == ControlContext::Unanswered {
+            return Ok(read);
+        }
+        for (place, control) in controls.iter().enumerate() {
+            let known = SUPPORTED_CONTROLS.iter().find(|known| known.oid == control.oid);
+            let Some(known) = known.filter(|known| known.contexts.contains(&context)) else {
+                if control.critical {
+                    return Err(unavailable(&control, known));
+                }
+                continue;
+            };
+            let protocol_error = |what: &str| {
+                Outcome::new(ResultCode::PROTOCOL_ERROR, format!("control {} {what}", known.name))
+            };
+            if controls.iter().take(place).any(|earlier| earlier.oid == control.oid) {
+                return Err(protocol_error("is given twice"));
+            }
+            (known.read)(&mut read, control.value).map_err(protocol_error)?;
+        }
+        Ok(read)
+    }
+
+    fn read_manage_dsa_it(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.manage_dsa_it = true;
+        // RFC 3296 section 3: the value is absent. An empty one is what some clients send for that.
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_explain(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.explain = true;
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_subentries(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        const EXPECTED: &str = "takes a BOOLEAN as its value";
+        let mut reader = Reader::new(value.ok_or(EXPECTED)?);
+        let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
+        if visible.len() != 1 || !reader.is_empty() {
+            return Err(EXPECTED);
+        }
+        self.subentries = Some(visible != [0]);
+        Ok(())
+    }
+
+    fn read_paged_results(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
+        let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
+        self.page = Some(PageRequest::of(asked));
+        Ok(())
+    }
+}
+
+fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outcome {
+    let diagnostic = match known {
+        Some(known) => {
+            format!("critical control {} ({}) does not fit this operation", control.oid, known.name)
+        }
+        None => format!("critical control {:?} is not supported", ldap::Excerpt(control.oid)),
+    };
+    Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, diagnostic)
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::ControlsBuf;
+
+    use super::*;
+
+    fn read(
+        controls: &[(&str, bool, Option<&[u8]>)],
+        context: ControlContext,
+    ) -> Result<RequestControls, (u32, String)> {
+        let buf: ControlsBuf =
+            controls.iter().map(|&(oid, critical, value)| Control { oid, critical, value }).collect();
+        RequestControls::read(&buf.as_controls(), context)
+            .map_err(|outcome| (outcome.code.0, outcome.diagnostic))
+    }
+
+    #[test]
+    fn known_controls_are_read() {
+        use ControlContext::{Bind, Search, Unanswered};
+        let none = RequestControls::default();
+        let manage = RequestControls { manage_dsa_it: true, ..none };
+        assert_eq!(read(&[], Search), Ok(none));
+        assert_eq!(read(&[(MANAGE_DSA_IT, true, None)], Search), Ok(manage));
+        assert_eq!(read(&[(EXPLAIN, true, None)], Search), Ok(RequestControls { explain: true, ..none }));
+        assert_eq!(read(&[(MANAGE_DSA_IT, false, Some(b""))], Search), Ok(manage));
+        assert_eq!(read(&[(MANAGE_DSA_IT, false, None)], Bind), Ok(none));
+        assert_eq!(read(&[("1.2.3", true, None)], Unanswered), Ok(none));
+        assert_eq!(read(&[("1.2.3", false, None), (MANAGE_DSA_IT, false, None)], Search), Ok(manage));
+        let subentries = |visible| RequestControls { subentries: Some(visible), ..none };
+        assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0xff]))], Search), Ok(subentries(true)));
+        assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0]))], Search), Ok(subentries(false)));
+        let page = PagedResults { size: 100, cookie: b"abc" };
+        let paged = RequestControls { page: Some(PageRequest::of(page)), ..none };
+        assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
+    }
+
+    #[test]
+    fn refusals_name_the_control() {
+        use ControlContext::{Compare, Search};
+        let check = |controls: &[(&str, bool, Option<&[u8]>)], context, code, text: &str| {
+            let (found, diagnostic) = read(controls, context).unwrap_err();
+            assert_eq!((found, diagnostic.as_str()), (code, text));
+        };
+        check(&[("1.2.3", true, None)], Search, 12, "critical control \"1.2.3\" is not supported");
+        check(
+            &[(SUBENTRIES, true, Some(&[1, 1, 0]))],
+            Compare,
+            12,
+            "critical control 1.3.6.1.4.1.4203.1.10.1 (subentries) does not fit this operation",
+        );
+        check(&[(MANAGE_DSA_IT, true, Some(b"x"))], Search, 2, "control ManageDsaIT takes no value");
+        check(&[(EXPLAIN, true, Some(b"x"))], Search, 2, "control explain takes no value");
+        check(&[(MANAGE_DSA_IT, true, None); 2], Search, 2, "control ManageDsaIT is given twice");
+        for value in [None, Some(&b""[..]), Some(&[0x30, 5, 2, 1, 0xff, 4, 0])] {
+            let text =
+                "control paged results takes a page size from 0 to 2147483647 and a cookie as its value";
+            check(&[(oids::PAGED_RESULTS, false, value)], Search, 2, text);
+        }
+        for value in [None, Some(&b""[..]), Some(&[1, 1]), Some(&[1, 2, 0, 0]), Some(&[1, 1, 0, 0])] {
+            check(
+                &[(SUBENTRIES, false, value)],
+                Search,
+                2,
+                "control subentries takes a BOOLEAN as its value",
+            );
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
+//!
+//! [`Search::start`] finds the base, makes the filter ready and chooses a plan; [`Search::run`] goes on for as
+//! long as its budget lasts, on whatever snapshot the calling thread has by then. So a long search never holds up a
+//! thread or a position of the store, and any thread may run its next slice.
+//!
+//! Results come in ascending entry id. An entry that matches throughout is returned exactly once, one that changes
+//! meanwhile at most once, and each is consistent in itself: between slices the search remembers the last id and goes
+//! on behind it. When the snapshot has moved, names in the filter are looked up again and nothing is taken for granted
+//! of candidates found before. [`Search::split`] lets several threads do the rest of a long search in parts; the
+//! promise stays the same.
+//!
+//! - `base`: from a DN to the entry, through aliases and referrals
+//! - `filter`, `evaluate`: three-valued logic on an entry
+//! - `plan`, `pieces`, `ranges`, `candidates`: which entries to look at
+//! - `prefilter`: what entry rows tell, for scans
+//! - `scanner`, `tree_search`, `parts`: looking at them, by itself or in parts
+//! - `explain`: the plan, for a person
+//! - `scope`: which of them the search is about, and their DNs
+//! - `selection`, `result`, `stream`: what is returned of them
+//! - `paging`: one page of them at a time
+//! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
+
+mod base;
+mod candidates;
+mod evaluate;
+mod explain;
+mod filter;
+mod outside;
+mod paging;
+mod parts;
+mod pieces;
+mod plan;
+mod prefilter;
+mod ranges;
+mod result;
+mod scanner;
+mod scope;
+mod selection;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tree_search;
+
+use ldap::response::{LdapResult, ResponseOp, encode_result};
+use ldap::{
+    Control, ControlsBuf, DerefAliases, MessageId, PagedResults, ResultCode, Scope, SearchRequest, oids,
+};
+
+pub(crate) use base::{Finding, find_entry};
+pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
+pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
+pub(crate) use filter::{Compiler, Term, Truth};
+pub(crate) use outside::entries as entries_outside;
+pub(crate) use paging::PageKey;
+pub use paging::PageRequest;
+pub use parts::{PartScanner, Piece, PieceEnd};
+pub(crate) use result::resolved;
+pub(crate) use scope::SearchScope;
+pub(crate) use selection::Selection;
+
+use crate::access::{Access, Requester};
+use crate::database::Snapshot;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::model::outcome::ServerFault;
+use crate::model::rows::EntryId;
+use crate::read::controls::{EXPLAIN, RequestControls};
+use crate::tree::{NormalName, parse_dn};
+use paging::Paging;
+use tree_search::TreeSearch;
+
+/// Keys of an index that are gone through for the work that one candidate costs.
+const KEYS_PER_ENTRY: usize = 8;
+
+/// Tests of a filter that are tried for the work that one candidate costs otherwise.
+const TESTS_PER_ENTRY: usize = 8;
+
+/// How much one slice of a search may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Candidates looked at, whether they pass or not.
+    pub entries_examined_max: u32,
+    /// Bytes appended; the slice ends with the result that reaches it.
+    pub out_bytes_max: usize,
+}
+
+/// Whether a search wants another slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Call [`Search::run`] again.
+    More,
+    /// The searchResDone is written.
+    Done,
+    /// The search failed in the middle of a message, which cannot be finished: the connection is of no more use.
+    Broken,
+}
+
+/// A search under way. `Send`; owns everything it needs.
+pub struct Search {
+    id: MessageId,
+    time_limit_seconds: u32,
+    asked: AskedLimits,
+    result_code: Option<ResultCode>,
+    /// The fault of the server's by which it failed, and the text.
+    fault: Option<Box<(ServerFault, String)>>,
+    work: Work,
+    /// The page that it returns, where it is one of several.
+    paging: Option<Box<Paging>>,
+}
+
+/// The limits of the request itself, 0 being none: they say whose limit ends a search.
+#[derive(Clone, Copy)]
+struct AskedLimits {
+    size: u32,
+    time_seconds: u32,
+}
+
+enum Work {
+    /// Results that were made at the start.
+    Made(Results),
+    Tree(Box<TreeSearch>),
+}
+
+/// Messages of entries, one after another.
+#[derive(Default)]
+struct Results {
+    messages: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// How many of them are on earlier pages.
+    passed_over: usize,
+    /// How many of the others may be sent; 0 is all.
+    size_limit: u32,
+    entries_sent: u64,
+}
+
+/// Microseconds since some point, as the caller of a search measures them: this crate reads no clock.
+pub type Clock = Box<dyn Fn() -> u64 + Send>;
+
+impl Search {
+    /// Prepares a search.
+    ///
+    /// # Errors
+    /// The outcome to answer with: the base is not there, may not be read, or is held elsewhere.
+    pub fn start(
+        snapshot: &Snapshot,
+        requester: &Requester,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Search, Outcome> {
+        Search::try_start(snapshot, requester, id, request, controls).map_err(Outcome::from)
+    }
+
+    fn try_start(
+        snapshot: &Snapshot,
+        requester: &Requester,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Search, OperationError> {
+        let state = snapshot.state();
+        let access = Access::of(requester, state.settings);
+        if controls.explain && !access.is_administrator() {
+            // Estimates count entries, whoever may read them.
+            return Err(OperationError::refused(
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "only the administrator may ask how a search is carried out",
+            ));
+        }
+        let paging = match &controls.page {
+            None => None,
+            Some(page) => {
+                let key = &snapshot.directory().page_key;
+                Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
+            }
+        };
+        let scans = paging.as_deref().is_some_and(|page| page.scans);
+        let mut work = match Search::known_base(snapshot, request, controls)? {
+            Some(base) => {
+                access.check_read_tree()?;
+                Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?))
+            }
+            None => Search::find_base(snapshot, access, id, request, controls, scans)?,
+        };
+        if let Some(page) = paging.as_deref() {
+            // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
+            work.turn_to(page, access.limit_of(page.room(), state.settings.general.size_limit), snapshot)?;
+        }
+        Ok(Search {
+            id,
+            time_limit_seconds: access
+                .limit_of(request.time_limit_seconds, state.settings.general.time_limit_seconds),
+            asked: AskedLimits { size: request.size_limit, time_seconds: request.time_limit_seconds },
+            result_code: None,
+            fault: None,
+            work,
+            paging,
+        })
+    }
+
+    /// The base, where the snapshot remembers it and it is an ordinary entry to this request.
+    fn known_base(
+        snapshot: &Snapshot,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Option<EntryId>, OperationError> {
+        let known = match request.scope {
+            Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
+            _ => snapshot.names().base(request.base_object),
+        };
+        Ok(known.filter(|(_, flags)| !finding(request, controls).is_special(*flags)).map(|(id, _)| id))
+    }
+
+    fn find_base(
+        snapshot: &Snapshot,
+        access: Access,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+        scans: bool,
+    ) -> Result<Work, OperationError> {
+        let state = snapshot.state();
+        let dn = parse_dn(request.base_object)?;
+        let finding = finding(request, controls);
+        let base = match snapshot.entry_below_known(&dn)? {
+            Some((base, flags)) if !finding.is_special(flags) => {
+                access.check_read_tree()?;
+                base
+            }
+            _ => {
+                let name = NormalName::of(&dn, &state.catalog.schema);
+                if let Some(work) =
+                    outside::start(snapshot, access, id, request, controls.external, &dn, &name)?
+                {
+                    return Ok(work);
+                }
+                access.check_read_tree()?;
+                if dn.is_empty() {
+                    EntryId::ROOT
+                } else {
+                    let found = find_entry(state, &dn, &name, finding)?;
+                    let has_aliases = state.catalog.class_set_flags().is_alias();
+                    if !(finding.follows_aliases && has_aliases) {
+                        snapshot.keep_entry(&dn, found.0)?;
+                        // A base for one entry is rarely one for many.
+                        if request.scope != Scope::BaseObject {
+                            snapshot.names().keep_base(request.base_object, found);
+                        }
+                    }
+                    found.0
+                }
+            }
+        };
+        Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?)))
+    }
+
+    /// Makes the search scan all entries, whatever indexes there are. The results are the same; that is what tests are
+    /// for.
+    #[doc(hidden)]
+    pub fn ignore_indexes(&mut self) {
+        if let Work::Tree(search) = &mut self.work {
+            search.scanner.ignore_indexes();
+        }
+    }
+
+    /// Goes on with the search until it ends or the budget is used up. Appends whole messages to `out`, the
+    /// searchResDone last. Not to be called again after [`Step::Done`].
+    pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
+        let outcome = match &mut self.work {
+            Work::Made(results) => {
+                let limit = if results.size_limit == 0 { usize::MAX } else { results.size_limit as usize };
+                let left = results.ends.len() - results.passed_over;
+                let count = left.min(limit);
+                let end_of = |count: usize| count.checked_sub(1).map_or(0, |last| results.ends[last]);
+                let (start, end) = (end_of(results.passed_over), end_of(results.passed_over + count));
+                out.extend_from_slice(&results.messages[start..end]);
+                results.entries_sent = count as u64;
+                let is_cut = count < left;
+                Ok(Some(if is_cut { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }))
+            }
+            Work::Tree(search) => search.run_measured(snapshot, out, budget),
+        };
+        self.end_slice(snapshot, outcome, out)
+    }
+
+    /// Leaves the rest of the search to others: what looks at the rest of the candidates, and the first id to look at.
+    /// From now on the search goes on by [`take`](Search::take) and no longer by [`run`](Search::run). `None` where
+    /// there is nothing to share out, or not yet: ask again after another slice.
+    pub fn split(&mut self) -> Option<(PartScanner, u64)> {
+        match &mut self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.split(),
+        }
+    }
+
+    /// How many candidates are left to look at, as far as the plan knows, or until the limit on results is likely to be
+    /// reached; `None` where that is not known (yet).
+    pub fn candidates_left(&self) -> Option<u64> {
+        match &self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.candidates_left(),
+        }
+    }
+
+    /// Takes the next piece of a search that was [`split`](Search::split), in the order of ids, and appends its results
+    /// to `out`, as far as the limits allow. With [`Step::Done`] the searchResDone is written too; pieces behind that
+    /// one are not wanted.
+    pub fn take(&mut self, snapshot: &Snapshot, piece: Piece, out: &mut Vec<u8>) -> Step {
+        let Work::Tree(search) = &mut self.work else { return Step::Done };
+        let outcome = search.take(snapshot, piece, out);
+        self.end_slice(snapshot, outcome, out)
+    }
+
+    /// Whether a large result is on its way: [`run`](Search::run) goes on with it, and pieces have to wait, also where
+    /// the search was split.
+    pub fn is_streaming(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.is_streaming())
+    }
+
+    /// Whether the last byte of the output is in the middle of a message. Nothing else may be sent on the connection
+    /// then, and the search cannot be stopped.
+    pub fn is_mid_message(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.is_mid_message())
+    }
+
+    /// Writes the searchResDone, if this was the last slice.
+    fn end_slice(
+        &mut self,
+        snapshot: &Snapshot,
+        outcome: Result<Option<ResultCode>, OperationError>,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let is_broken = outcome.is_err() && self.is_mid_message();
+        let mut outcome = match outcome {
+            Ok(None) => return Step::More,
+            Ok(Some(code)) => Outcome::code(code),
+            Err(error) => Outcome::from(error),
+        };
+        self.fault = outcome.fault.map(|fault| Box::new((fault, outcome.diagnostic.clone())));
+        if is_broken {
+            self.result_code = Some(ResultCode::OTHER);
+            return Step::Broken;
+        }
+        let mut controls = self.explanation_control(snapshot);
+        if let Some(paging) = &self.paging {
+            let estimate = self.estimate(snapshot);
+            let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
+            outcome.code = code;
+            controls.push(page_control(&value));
+        }
+        if outcome.code == ResultCode::SIZE_LIMIT_EXCEEDED {
+            outcome.diagnostic = self.size_limit_text();
+        }
+        self.result_code = Some(outcome.code);
+        let result = LdapResult {
+            code: outcome.code,
+            matched_dn: &outcome.matched_dn,
+            diagnostic: &outcome.diagnostic,
+            referrals: &outcome.referrals,
+        };
+        encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
+        Step::Done
+    }
+
+    /// How the search goes about it and what it has done so far; `None` where there is no plan: the root DSE, the
+    /// schema and the monitor are not in the tree.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn explanation(&self, snapshot: &Snapshot) -> Result<Option<Explanation>, OperationError> {
+        let Work::Tree(search) = &self.work else { return Ok(None) };
+        let scanner = &search.scanner;
+        if !scanner.knows_schema(snapshot) {
+            return Ok(None);
+        }
+        let explanation = explain::explain(snapshot.state(), &scanner.filter, &scanner.plan)?;
+        Ok(Some(Explanation {
+            examined_count: search.tally.examined_count,
+            returned_count: search.tally.entries_sent,
+            times: search.clock.is_some().then_some(search.times),
+            ..explanation
+        }))
+    }
+
+    /// Whether the request asks for an explanation: then [`measure`](Search::measure) is worth a call.
+    pub fn explains(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.explains)
+    }
+
+    /// Lets the explanation say how long each step takes. `plan_micros` went by until [`start`](Search::start)
+    /// returned.
+    pub fn measure(&mut self, plan_micros: u64, clock: Clock) {
+        if let Work::Tree(search) = &mut self.work {
+            search.times.plan = plan_micros;
+            search.clock = Some(clock);
+        }
+    }
+
+    /// Where the first entry is for which there was no room, and whether the next page is to scan.
+    fn next(&self) -> (u64, bool) {
+        match &self.work {
+            Work::Made(results) => (results.passed_over as u64 + results.entries_sent, false),
+            Work::Tree(search) => (search.next_id, search.scans_for_page),
+        }
+    }
+
+    /// How many entries all pages have together, where that is easily told; else 0.
+    fn estimate(&self, snapshot: &Snapshot) -> u64 {
+        match &self.work {
+            Work::Made(results) => results.ends.len() as u64,
+            Work::Tree(search) => search.estimate(snapshot).unwrap_or(0),
+        }
+    }
+
+    /// The control with the explanation, if the request asks for one.
+    fn explanation_control(&self, snapshot: &Snapshot) -> ControlsBuf {
+        let mut controls = ControlsBuf::new();
+        if self.explains()
+            && let Ok(Some(explanation)) = self.explanation(snapshot)
+        {
+            let text = explanation.to_string();
+            controls.push(Control { oid: EXPLAIN, critical: false, value: Some(text.as_bytes()) });
+        }
+        controls
+    }
+
+    /// Whose size limit ended the search, how many entries it allows, and what to do.
+    fn size_limit_text(&self) -> String {
+        let (asked, sent) = (self.asked.size, self.entries_sent());
+        if self.paging.is_some() {
+            // The limit of the settings makes pages smaller and ends no sequence.
+            format!(
+                "the request's size limit of {asked} for all pages together is reached, and more entries match"
+            )
+        } else if asked != 0 && sent >= u64::from(asked) {
+            format!("the request's size limit of {asked} is reached, and more entries match: ask for more")
+        } else {
+            format!(
+                "the server's size limit of {sent} (limits.size_limit) is reached, and more entries match: ask in \
+                 pages (RFC 2696) or for less"
+            )
+        }
+    }
+
+    /// Why the search is stopped with this code, and what to do.
+    fn stop_text(&self, code: ResultCode) -> String {
+        if code != ResultCode::TIME_LIMIT_EXCEEDED {
+            return "the server ended the search before it was done: ask again later".to_owned();
+        }
+        let seconds = self.time_limit_seconds;
+        if seconds == self.asked.time_seconds {
+            return format!(
+                "the request's time limit of {seconds} s is over: ask for less, or with a longer limit"
+            );
+        }
+        format!(
+            "the server's time limit of {seconds} s (limits.time_limit_seconds) is over: ask for less, in pages (RFC 2696), \
+             or by an indexed attribute"
+        )
+    }
+
+    /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
+    pub fn stop(self, out: &mut Vec<u8>, code: ResultCode) {
+        let mut controls = ControlsBuf::new();
+        if self.paging.is_some() {
+            // The sequence of pages is over.
+            controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
+        }
+        let text = self.stop_text(code);
+        let result = LdapResult::new(code, &text);
+        encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
+    }
+
+    /// Bytes of memory that the search holds, itself included, as it is now. What a [`PartScanner`] of it holds comes
+    /// on top: [`part_bytes`](Search::part_bytes).
+    pub fn memory_bytes(&mut self) -> usize {
+        let work = match &mut self.work {
+            Work::Made(results) => results.messages.capacity() + results.ends.capacity() * size_of::<usize>(),
+            Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
+        };
+        size_of::<Search>() + work + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
+    }
+
+    /// Bytes of memory that each [`PartScanner`] of this search holds, its results apart.
+    pub fn part_bytes(&mut self) -> usize {
+        match &mut self.work {
+            Work::Made(_) => 0,
+            Work::Tree(search) => search.scanner.copy_bytes(),
+        }
+    }
+
+    /// Seconds that the search may take; 0 for any time.
+    pub fn time_limit_seconds(&self) -> u32 {
+        self.time_limit_seconds
+    }
+
+    /// The message that it answers.
+    pub fn message_id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Entries returned so far.
+    pub fn entries_sent(&self) -> u64 {
+        match &self.work {
+            Work::Made(results) => results.entries_sent,
+            Work::Tree(search) => search.tally.entries_sent,
+        }
+    }
+
+    /// Candidates looked at so far, in the tree.
+    pub fn entries_examined(&self) -> u64 {
+        match &self.work {
+            Work::Made(_) => 0,
+            Work::Tree(search) => search.tally.examined_count,
+        }
+    }
+
+    /// The result code, once the search is done.
+    pub fn result_code(&self) -> Option<ResultCode> {
+        self.result_code
+    }
+
+    /// The fault of the server's by which the search failed, if it was one, and the text that says more.
+    pub fn fault(&self) -> Option<(ServerFault, &str)> {
+        self.fault.as_deref().map(|(fault, text)| (*fault, text.as_str()))
+    }
+}
+
+impl Work {
+    /// Makes it the work for a page of up to `room` entries.
+    fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
+        if page.is_abandoned() {
+            *self = Work::Made(Results::default());
+        }
+        match self {
+            Work::Made(results) => {
+                let before = usize::try_from(page.from).unwrap_or(usize::MAX);
+                results.passed_over = before.min(results.ends.len());
+                results.size_limit = room;
+                Ok(())
+            }
+            Work::Tree(search) => search.turn_to(page.from, room, snapshot.state()),
+        }
+    }
+}
+
+fn page_control(value: &[u8]) -> Control<'_> {
+    Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(value) }
+}
+
+/// How the base of a search is to be found.
+fn finding(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding {
+    Finding {
+        follows_aliases: matches!(request.deref_aliases, DerefAliases::FindingBase | DerefAliases::Always),
+        manages: controls.manage_dsa_it,
+        scope: Some(request.scope),
+    }
+}

@@ -1,0 +1,246 @@
+//! The ids of candidates in ascending order, each once, from wherever the plan says.
+//!
+//! A stream lives for one slice of a search, on one snapshot. The next slice opens another one behind the last id.
+
+use std::ops::Bound;
+
+use schema::Schema;
+use store::{Direction, IdCursor, Scan};
+
+use super::plan::Source;
+use super::prefilter::Guard;
+use crate::model::entry::Located;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
+use crate::tree::{State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Ids read from a posting at a time.
+const BLOCK: usize = 128;
+
+/// Entry rows that a scan fetches at a time.
+const ROWS_AHEAD: usize = 16;
+
+/// Bytes of an attribute's values that are fetched before they are tried.
+const VALUES_BYTES: usize = 512;
+
+/// How a scan goes.
+#[derive(Clone, Copy)]
+pub(super) enum ScanKind<'s> {
+    /// Through node rows, which are much smaller than entry rows.
+    Nodes,
+    /// Through entry rows, which are held against the guard at once if there is one.
+    Rows(Option<Guard<'s>>),
+}
+
+/// Candidates from some id on.
+pub(crate) enum Candidates<'s> {
+    Indexed(Merged<'s>),
+    Nodes(Box<Scan<'s>>),
+    Rows(Box<RowScan<'s>>),
+}
+
+/// Entry rows, a block at a time.
+pub(crate) struct RowScan<'s> {
+    scan: Scan<'s>,
+    guard: Option<Guard<'s>>,
+    schema: &'s Schema,
+    block: Vec<ScannedRow<'s>>,
+    /// Rows of the block that were taken.
+    taken: usize,
+    /// The block behind it, where there is a guard.
+    coming: Vec<ScannedRow<'s>>,
+    /// Where the attribute that the guard looks at stood in the row before.
+    place: usize,
+    /// A buffer for keys of values.
+    key: Vec<u8>,
+}
+
+struct ScannedRow<'s> {
+    id: EntryId,
+    bytes: &'s [u8],
+    /// What the guard looks at.
+    looked: Option<Located<'s>>,
+    is_refused: bool,
+}
+
+/// What is at hand of a candidate.
+pub(crate) enum AtHand<'s> {
+    Nothing,
+    /// Its node row.
+    Node(NodeRow<'s>),
+    /// The bytes of its entry row.
+    Row(&'s [u8]),
+    /// Nothing more is needed: it is no result.
+    Refusal,
+}
+
+/// Ids collected and ids of postings, merged.
+pub(crate) struct Merged<'s> {
+    ids: &'s [u64],
+    lanes: Vec<Lane<'s>>,
+}
+
+/// A posting with the ids read ahead.
+struct Lane<'s> {
+    cursor: IdCursor<'s>,
+    block: Vec<u64>,
+    passed: usize,
+}
+
+impl<'s> Candidates<'s> {
+    /// The candidates of `source` whose id is at least `from`.
+    #[inline]
+    pub(super) fn open(
+        state: State<'s>,
+        source: &'s Source,
+        from: u64,
+        kind: ScanKind<'s>,
+    ) -> Result<Candidates<'s>> {
+        let read = state.read;
+        match source {
+            Source::Scan => {
+                let low = id_key(EntryId(from));
+                let range = (Bound::Included(&low[..]), Bound::Unbounded);
+                let scan = |map| read.scan(map, range, Direction::Forward);
+                Ok(match kind {
+                    ScanKind::Nodes => Candidates::Nodes(Box::new(scan(NODES))),
+                    ScanKind::Rows(guard) => {
+                        let rows = RowScan::new(scan(ENTRIES), guard, &state.catalog.schema);
+                        Candidates::Rows(Box::new(rows))
+                    }
+                })
+            }
+            Source::Indexed { ids, postings } => {
+                let ids = &ids[ids.partition_point(|id| *id < from)..];
+                let mut lanes = Vec::new();
+                for posting in postings {
+                    let mut cursor = read.ids(posting.map, &posting.key)?;
+                    if cursor.seek(from)?.is_some() {
+                        lanes.push(Lane { cursor, block: Vec::with_capacity(BLOCK), passed: 0 });
+                    }
+                }
+                Ok(Candidates::Indexed(Merged { ids, lanes }))
+            }
+        }
+    }
+
+    /// The next candidate.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
+        match self {
+            Candidates::Indexed(merged) => Ok(merged.next()?.map(|id| (EntryId(id), AtHand::Nothing))),
+            Candidates::Nodes(scan) => {
+                let Some((id, value)) = scanned(scan, "nodes")? else { return Ok(None) };
+                let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
+                Ok(Some((id, AtHand::Node(node))))
+            }
+            Candidates::Rows(rows) => rows.next(),
+        }
+    }
+}
+
+impl<'s> RowScan<'s> {
+    fn new(scan: Scan<'s>, guard: Option<Guard<'s>>, schema: &'s Schema) -> RowScan<'s> {
+        let [block, coming] = [(); 2].map(|()| Vec::with_capacity(ROWS_AHEAD));
+        RowScan { scan, guard, schema, block, taken: 0, coming, place: 0, key: Vec::new() }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
+        if self.taken == self.block.len() {
+            self.fetch()?;
+        }
+        let Some(row) = self.block.get(self.taken) else { return Ok(None) };
+        self.taken += 1;
+        Ok(Some((row.id, if row.is_refused { AtHand::Refusal } else { AtHand::Row(row.bytes) })))
+    }
+
+    /// The next block. Reading row after row would be waiting for memory most of the time: so all of a block is asked
+    /// for before the first of it is read.
+    fn fetch(&mut self) -> Result<()> {
+        self.taken = 0;
+        let Some(guard) = self.guard else {
+            self.block.clear();
+            while let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
+                store::fetch(bytes);
+                self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
+                if self.block.len() == ROWS_AHEAD {
+                    break;
+                }
+            }
+            return Ok(());
+        };
+        if self.coming.is_empty() {
+            self.block.clear();
+            self.fetch_coming(guard)?;
+        }
+        std::mem::swap(&mut self.block, &mut self.coming);
+        self.coming.clear();
+        self.fetch_coming(guard)
+    }
+
+    /// Has the values that the guard looks at of the block behind this one fetched, and holds the guard against this
+    /// one: a row of each in turn, so that memory and processor both have something to do all the time. What tells
+    /// where those values lie, the scan itself has had fetched.
+    #[inline(always)]
+    fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {
+        for place in 0..ROWS_AHEAD {
+            if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
+                let looked = guard.look(bytes, &mut self.place);
+                if let Some(Located { bytes, .. }) = looked {
+                    store::fetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
+                }
+                self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
+            }
+            if let Some(row) = self.block.get_mut(place) {
+                row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn scanned<'s>(scan: &mut Scan<'s>, map: &str) -> Result<Option<(EntryId, &'s [u8])>> {
+    let Some(row) = scan.next() else { return Ok(None) };
+    let (key, value) = row?;
+    let id = key.try_into().map(u64::from_be_bytes).map(EntryId);
+    let id = id.map_err(|_| OperationError::Damaged(format!("key of {map}")))?;
+    Ok(Some((id, value)))
+}
+
+impl Merged<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<Option<u64>> {
+        let mut lowest = self.ids.first().copied();
+        for lane in &mut self.lanes {
+            lowest = match (lowest, lane.peek()?) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        let Some(lowest) = lowest else { return Ok(None) };
+        if self.ids.first() == Some(&lowest) {
+            self.ids = &self.ids[1..];
+        }
+        for lane in &mut self.lanes {
+            if lane.block.get(lane.passed) == Some(&lowest) {
+                lane.passed += 1;
+            }
+        }
+        Ok(Some(lowest))
+    }
+}
+
+impl Lane<'_> {
+    fn peek(&mut self) -> Result<Option<u64>> {
+        if self.passed == self.block.len() {
+            self.block.clear();
+            self.passed = 0;
+            self.cursor.next_block(&mut self.block, BLOCK)?;
+        }
+        Ok(self.block.get(self.passed).copied())
+    }
+}

@@ -1,0 +1,357 @@
+//! Whether an entry passes a filter (RFC 4511 section 4.5.1.7).
+//!
+//! [`Candidate`] opens the entry row only when a test needs values: class tests read the node row alone.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use schema::{AttributeDescription, Schema};
+
+use super::filter::{Item, Subject, Target, Term, Test, Truth};
+use crate::access::Access;
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
+use crate::tree::operational::{VirtualAttribute, member_attributes};
+use crate::tree::stored_values::{large_value, table_values};
+use crate::tree::{State, damaged_row, dn_of};
+
+/// An entry that may pass.
+pub(crate) struct Candidate<'s> {
+    pub(crate) id: EntryId,
+    pub(crate) node: NodeRow<'s>,
+    entry: Cell<Option<EntryRow<'s>>>,
+}
+
+impl<'s> Candidate<'s> {
+    /// The entry `id`, whose attributes are read when needed.
+    pub(crate) fn new(id: EntryId, node: NodeRow<'s>) -> Candidate<'s> {
+        Candidate { id, node, entry: Cell::new(None) }
+    }
+
+    /// The entry `id`, whose attributes are at hand.
+    pub(crate) fn with_entry(id: EntryId, node: NodeRow<'s>, entry: EntryRow<'s>) -> Candidate<'s> {
+        Candidate { id, node, entry: Cell::new(Some(entry)) }
+    }
+
+    /// The entry's attributes.
+    pub(crate) fn entry(&self, state: State<'s>) -> Result<EntryRow<'s>, OperationError> {
+        if let Some(entry) = self.entry.get() {
+            return Ok(entry);
+        }
+        let bytes = state.read.get(ENTRIES, &id_key(self.id))?;
+        let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", self.id))?;
+        self.entry.set(Some(entry));
+        Ok(entry)
+    }
+}
+
+/// Tries filters on entries; keeps the buffers for it.
+pub(crate) struct Evaluator {
+    /// For the rule-only extensible match on values of the DN.
+    access: Access,
+    key: Vec<u8>,
+}
+
+impl Evaluator {
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.capacity()
+    }
+
+    pub(crate) fn new(access: Access) -> Evaluator {
+        Evaluator { access, key: Vec::new() }
+    }
+
+    /// What the filter says of an entry.
+    pub(crate) fn truth<'s>(
+        &mut self,
+        term: &Term,
+        state: State<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<Truth, OperationError> {
+        Ok(match term {
+            Term::Constant(truth) => *truth,
+            Term::And(terms) => {
+                let mut all = Truth::True;
+                for term in terms {
+                    all = all.min(self.truth(term, state, candidate)?);
+                    if all == Truth::False {
+                        break;
+                    }
+                }
+                all
+            }
+            Term::Or(terms) => {
+                let mut any = Truth::False;
+                for term in terms {
+                    any = any.max(self.truth(term, state, candidate)?);
+                    if any == Truth::True {
+                        break;
+                    }
+                }
+                any
+            }
+            Term::Not(term) => !self.truth(term, state, candidate)?,
+            Term::Class(class) => {
+                state.catalog.class_set(candidate.node.class_set).closure.contains(class).into()
+            }
+            Term::StructuralClass(class) => {
+                (state.catalog.class_set(candidate.node.class_set).structural == Some(*class)).into()
+            }
+            Term::Item(item) => self.item_passes(item, state, candidate)?.into(),
+        })
+    }
+
+    fn item_passes<'s>(
+        &mut self,
+        item: &Item,
+        state: State<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        let passes = match item.subject {
+            Subject::Virtual(attribute) => self.virtual_passes(attribute, item, state, candidate)?,
+            Subject::Attribute(_) | Subject::Any => self.stored_passes(item, state, candidate)?,
+        };
+        Ok(passes || (item.dn_attributes && self.dn_passes(item, state, candidate)?))
+    }
+
+    fn stored_passes<'s>(
+        &mut self,
+        item: &Item,
+        state: State<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        if item.attributes.is_empty() {
+            return Ok(false);
+        }
+        let mut attributes = candidate.entry(state)?.attributes();
+        while let Some(row) = attributes.next_of(&item.attributes) {
+            if self.row_passes(item, state, candidate.id, &row)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn row_passes(
+        &mut self,
+        item: &Item,
+        state: State<'_>,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+    ) -> Result<bool, OperationError> {
+        let schema = &state.catalog.schema;
+        match (row.content, &item.test) {
+            // An attribute without values does not exist.
+            (_, Test::Present) => Ok(true),
+            (Content::Inline(values), test) => {
+                for value in values.iter() {
+                    let value = match value {
+                        InlineValue::Here(value) => value,
+                        InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
+                    };
+                    if test.passes(schema, value, &mut self.key) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            (Content::Table, Test::Equal(rule, key))
+                if state.catalog.attribute(row.id).equality.is_some_and(|own| own.shares_key_with(*rule)) =>
+            {
+                Ok(state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
+            }
+            (Content::Links, Test::Equal(_, key)) => {
+                if let Some(Target { entry: Some(target), .. }) = item.target.as_deref()
+                    && state.read.contains_id(LINKS, &link_key(id, row.id), target.0)?
+                {
+                    return Ok(true);
+                }
+                // The name of an entry is no text.
+                let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
+                Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
+            }
+            (Content::Table | Content::Links, test) => {
+                let key = &mut self.key;
+                let mut passes = false;
+                for_each_value(state, id, row, &mut |value| {
+                    passes = test.passes(schema, value, key);
+                    if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                Ok(passes)
+            }
+        }
+    }
+
+    fn virtual_passes<'s>(
+        &mut self,
+        attribute: VirtualAttribute,
+        item: &Item,
+        state: State<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        let id = candidate.id;
+        match (&item.test, &item.target) {
+            (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
+            (Test::Equal(..), Some(target)) if attribute.is_membership() => {
+                let Some(group) = target.entry else { return Ok(false) };
+                for member in member_attributes(state.catalog) {
+                    if state.read.contains_id(LINKS, &link_key(group, member), id.0)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            (Test::Equal(..), Some(target)) => Ok(target.entry == Some(id)),
+            (test, _) => {
+                let key = &mut self.key;
+                let mut passes = false;
+                attribute.for_each_value(state, id, &candidate.node, &mut |value| {
+                    passes = test.passes(&state.catalog.schema, value, key);
+                    if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                Ok(passes)
+            }
+        }
+    }
+
+    /// Whether a value in the entry's DN passes (`:dn:`).
+    fn dn_passes(
+        &mut self,
+        item: &Item,
+        state: State<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<bool, OperationError> {
+        match dn_of(state.read, candidate.id)? {
+            Some(dn) => Ok(self.dn_text_passes(item, &state.catalog.schema, &dn)),
+            None => Ok(false),
+        }
+    }
+
+    fn dn_text_passes(&mut self, item: &Item, schema: &Schema, dn: &str) -> bool {
+        let Ok(dn) = ldap::Dn::parse(dn) else { return false };
+        let counts = |name: &str| {
+            let Some(attribute_type) = schema.attribute_type(name) else { return false };
+            match &item.subject {
+                // The values of a DN have no options.
+                Subject::Attribute(requested) => {
+                    AttributeDescription::of(attribute_type.id).is_subtype_of(schema, requested)
+                }
+                Subject::Any => {
+                    item.test.rule().is_some_and(|rule| schema.rule_applies(rule, attribute_type))
+                        && self.access.may_read_attribute(schema, attribute_type.id)
+                }
+                Subject::Virtual(_) => false,
+            }
+        };
+        let values = dn.rdns().flat_map(|rdn| rdn.avas).filter(|ava| counts(ava.attribute));
+        let values: Vec<_> = values.map(|ava| ava.value.as_ref()).collect();
+        values.into_iter().any(|value| item.test.passes(schema, value, &mut self.key))
+    }
+
+    /// What the filter says of an entry that is not in the tree.
+    pub(crate) fn truth_in_memory(&mut self, term: &Term, schema: &Schema, entry: &InMemory<'_>) -> Truth {
+        match term {
+            Term::Constant(truth) => *truth,
+            Term::And(terms) => {
+                let truths = terms.iter().map(|term| self.truth_in_memory(term, schema, entry));
+                truths.min().unwrap_or(Truth::True)
+            }
+            Term::Or(terms) => {
+                let truths = terms.iter().map(|term| self.truth_in_memory(term, schema, entry));
+                truths.max().unwrap_or(Truth::False)
+            }
+            Term::Not(term) => !self.truth_in_memory(term, schema, entry),
+            Term::Class(class) => {
+                let mut named =
+                    entry.values_of(schema, "2.5.4.0").filter_map(|name| schema.object_class(name));
+                named.any(|named| named.is_subclass_of(*class)).into()
+            }
+            Term::StructuralClass(class) => {
+                let mut named =
+                    entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
+                named.any(|named| named.id == *class).into()
+            }
+            Term::Item(item) => {
+                let passes = entry.attributes.iter().any(|(description, values)| {
+                    in_memory_subject(item, schema, description)
+                        && (matches!(item.test, Test::Present)
+                            || values.iter().any(|value| item.test.passes(schema, value, &mut self.key)))
+                });
+                (passes || (item.dn_attributes && self.dn_text_passes(item, schema, entry.dn))).into()
+            }
+        }
+    }
+}
+
+/// An entry that is not in the tree, its attributes resolved.
+pub(crate) struct InMemory<'e> {
+    pub(crate) dn: &'e str,
+    pub(crate) attributes: Vec<(AttributeDescription, &'e [Vec<u8>])>,
+}
+
+impl<'e> InMemory<'e> {
+    fn values_of(&self, schema: &'e Schema, oid: &'static str) -> impl Iterator<Item = &'e str> {
+        let of_type = self
+            .attributes
+            .iter()
+            .filter(move |(description, _)| schema.type_by_id(description.type_id).oid == oid);
+        of_type.flat_map(|(_, values)| values.iter()).filter_map(|value| std::str::from_utf8(value).ok())
+    }
+}
+
+fn in_memory_subject(item: &Item, schema: &Schema, description: &AttributeDescription) -> bool {
+    let attribute_type = schema.type_by_id(description.type_id);
+    match &item.subject {
+        Subject::Attribute(requested) => description.is_subtype_of(schema, requested),
+        Subject::Virtual(attribute) => VirtualAttribute::of(attribute_type) == Some(*attribute),
+        Subject::Any => item.test.rule().is_some_and(|rule| schema.rule_applies(rule, attribute_type)),
+    }
+}
+
+/// Gives the values of a stored attribute one by one, until told to stop. Links come as the current DNs of their
+/// targets in ascending entry id, then the names that are still text.
+pub(crate) fn for_each_value(
+    state: State<'_>,
+    id: EntryId,
+    row: &AttributeRow<'_>,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), OperationError> {
+    match row.content {
+        Content::Inline(values) => {
+            for value in values.iter() {
+                let value = match value {
+                    InlineValue::Here(value) => value,
+                    InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
+                };
+                if each(value).is_break() {
+                    return Ok(());
+                }
+            }
+            return Ok(());
+        }
+        Content::Links => {
+            let mut targets = state.read.ids(LINKS, &link_key(id, row.id))?;
+            let mut block = Vec::new();
+            while targets.next_block(&mut block, LINK_BLOCK)? > 0 {
+                for target in block.drain(..) {
+                    let dn = dn_of(state.read, EntryId(target))?.ok_or_else(|| damaged_row("links", id))?;
+                    if each(dn.as_bytes()).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Content::Table => {}
+    }
+    for value in table_values(state.read, id, row.id) {
+        if each(value?.1).is_break() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Targets read at a time.
+const LINK_BLOCK: usize = 512;

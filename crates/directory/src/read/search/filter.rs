@@ -1,0 +1,575 @@
+//! Filters made ready: names resolved, assertion values normalised, once a search instead of once an entry.
+//!
+//! What cannot be resolved becomes Undefined here: an unknown attribute type, a value that does not follow the
+//! assertion syntax, a type without the rule that the item needs, an attribute that the requester may not read
+//! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
+//! which the node row has, so that most filters on `objectClass` never open an entry.
+
+use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
+use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
+
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::database::Snapshot;
+use crate::index::matches_by_sound;
+use crate::links::{has_uid, name_in};
+use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::password::verify_auth_password;
+use crate::tree::operational::VirtualAttribute;
+use crate::tree::{NormalName, State};
+
+/// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Truth {
+    False,
+    Undefined,
+    True,
+}
+
+impl From<bool> for Truth {
+    fn from(value: bool) -> Truth {
+        if value { Truth::True } else { Truth::False }
+    }
+}
+
+impl std::ops::Not for Truth {
+    type Output = Truth;
+
+    fn not(self) -> Truth {
+        match self {
+            Truth::False => Truth::True,
+            Truth::Undefined => Truth::Undefined,
+            Truth::True => Truth::False,
+        }
+    }
+}
+
+/// A filter, or a part of one.
+#[derive(Clone, Debug)]
+pub(crate) enum Term {
+    /// Decided without looking at an entry.
+    Constant(Truth),
+    And(Vec<Term>),
+    Or(Vec<Term>),
+    Not(Box<Term>),
+    /// The entry is of this class, directly or by a subclass.
+    Class(ClassId),
+    /// The entry's most derived structural class is this one.
+    StructuralClass(ClassId),
+    Item(Item),
+}
+
+/// A test of the values of some attributes.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Whose values.
+    pub(crate) subject: Subject,
+    /// What must hold of one of them.
+    pub(crate) test: Test,
+    /// Whether the values in the entry's DN count too (RFC 4511 section 4.5.1.7.7).
+    pub(crate) dn_attributes: bool,
+    /// Where the asserted value is a name: the name, and the entry that has it. Where that has no normal form, the test
+    /// has no key either.
+    pub(crate) target: Option<Box<Target>>,
+    /// The numbers under which entries have the subject; grows with the catalogue.
+    pub(crate) attributes: AttributeNumbers,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    /// A type with options: it, its subtypes, and any further options.
+    Attribute(AttributeDescription),
+    /// One that is made when asked for.
+    Virtual(VirtualAttribute),
+    /// Every stored attribute that the test's rule applies to and the requester may read.
+    Any,
+}
+
+/// What must hold of a value. Keys are of the rule beside them.
+#[derive(Clone, Debug)]
+pub(crate) enum Test {
+    Present,
+    Equal(MatchingRule, Vec<u8>),
+    AtLeast(MatchingRule, Vec<u8>),
+    AtMost(MatchingRule, Vec<u8>),
+    Substring(MatchingRule, Box<SubstringAssertion>),
+    Extensible(MatchingRule, Box<RuleAssertion>),
+    /// One value has words that sound like all of these (see [`schema::sound_codes`]).
+    Sounds(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// As it was asserted.
+    text: Box<str>,
+    /// `None` where the text is known as the DN of `entry` and the test is about links only, which lead to the entry
+    /// whatever its name.
+    pub(crate) name: Option<NormalName>,
+    pub(crate) entry: Option<EntryId>,
+}
+
+impl Test {
+    /// The rule whose keys are compared; `None` for presence and sounds.
+    pub(crate) fn rule(&self) -> Option<MatchingRule> {
+        match self {
+            Test::Present | Test::Sounds(_) => None,
+            Test::Equal(rule, _)
+            | Test::AtLeast(rule, _)
+            | Test::AtMost(rule, _)
+            | Test::Substring(rule, _)
+            | Test::Extensible(rule, _) => Some(*rule),
+        }
+    }
+
+    /// Whether a value passes. `key` is a buffer to work in.
+    pub(crate) fn passes(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+        if let Test::Sounds(asserted) = self {
+            return sounds_like(value, asserted);
+        }
+        let Some(rule) = self.rule() else { return true };
+        // Most values need no key of their own to be compared.
+        let told = match self {
+            Test::Substring(_, assertion) => assertion.matches_plain(value),
+            Test::Equal(_, asserted) => rule.has_key_plainly(value, asserted),
+            _ => None,
+        };
+        if let Some(passes) = told {
+            return passes;
+        }
+        key.clear();
+        if rule.normalize(schema, value, key).is_err() {
+            return false;
+        }
+        match self {
+            Test::Present | Test::Sounds(_) => true,
+            Test::Equal(_, asserted) => key == asserted,
+            Test::AtLeast(_, asserted) => *key >= *asserted,
+            Test::AtMost(_, asserted) => *key <= *asserted,
+            Test::Substring(_, assertion) => assertion.matches(key),
+            Test::Extensible(_, assertion) => match assertion.password() {
+                Some(password) => verify_auth_password(key, password),
+                None => assertion.matches(key),
+            },
+        }
+    }
+}
+
+/// Makes filters ready for one requester.
+pub(crate) struct Compiler<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) access: Access,
+    /// What knows DNs that were asked for before, where the filter is for entries of the tree.
+    pub(crate) known: Option<&'a Snapshot>,
+}
+
+const UNDEFINED: Term = Term::Constant(Truth::Undefined);
+
+impl Compiler<'_> {
+    /// Makes a filter ready. Names in it are not looked up yet: see [`Term::find_targets`].
+    pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
+        match filter.kind() {
+            FilterKind::And(list) => {
+                let terms = list.iter().map(|filter| self.compile(filter));
+                fold(terms.collect(), Truth::False, Truth::True, Term::And)
+            }
+            FilterKind::Or(list) => {
+                let terms = list.iter().map(|filter| self.compile(filter));
+                fold(terms.collect(), Truth::True, Truth::False, Term::Or)
+            }
+            FilterKind::Not(filter) => match self.compile(filter) {
+                Term::Constant(truth) => Term::Constant(!truth),
+                term => Term::Not(Box::new(term)),
+            },
+            FilterKind::EqualityMatch(assertion) => self.equality(&assertion),
+            FilterKind::ApproxMatch(assertion) => self.approximate(&assertion),
+            FilterKind::GreaterOrEqual(assertion) => self.ordering(&assertion, Test::AtLeast),
+            FilterKind::LessOrEqual(assertion) => self.ordering(&assertion, Test::AtMost),
+            FilterKind::Substrings(substrings) => self.substrings(&substrings),
+            FilterKind::Present(description) => self.present(description),
+            FilterKind::ExtensibleMatch(extensible) => self.extensible(&extensible),
+            FilterKind::Unrecognized(_) => UNDEFINED,
+        }
+    }
+
+    /// An equality test of an attribute already resolved, as compare needs it; `None` if the value does not follow the
+    /// rule's syntax.
+    pub(crate) fn equality_of(
+        &self,
+        description: AttributeDescription,
+        rule: MatchingRule,
+        value: &[u8],
+    ) -> Option<Term> {
+        let schema = &self.catalog.schema;
+        let class =
+            |value| schema.object_class(std::str::from_utf8(value).ok()?.trim()).map(|class| class.id);
+        let facts = self.catalog.type_facts(description.type_id);
+        if facts.is_object_class && description.options.is_empty() {
+            return class(value).map(Term::Class);
+        }
+        if facts.virtual_attribute == Some(VirtualAttribute::StructuralObjectClass)
+            && description.options.is_empty()
+        {
+            return class(value).map(Term::StructuralClass);
+        }
+        let target = if facts.names_entries { Target::of(schema, value) } else { None };
+        let key = match &target {
+            // The key of a name that an entry can have is its normal form.
+            Some(Target { name: Some(name), .. }) if rule.oid() == DISTINGUISHED_NAME_MATCH => {
+                name.key.clone()
+            }
+            _ => {
+                let mut key = Vec::with_capacity(value.len() + KEY_OVERHEAD);
+                rule.normalize_assertion(schema, value, &mut key).ok()?;
+                key
+            }
+        };
+        let target = target.map(Box::new);
+        let item = Item { target, ..self.item(description, Test::Equal(rule, key)) };
+        Some(Term::Item(item))
+    }
+
+    fn equality(&self, assertion: &Assertion<'_>) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let Some(rule) = self.catalog.schema.type_by_id(description.type_id).equality else {
+            return UNDEFINED;
+        };
+        self.known_link(&description, rule, assertion.value)
+            .or_else(|| self.equality_of(description, rule, assertion.value))
+            .unwrap_or(UNDEFINED)
+    }
+
+    /// An equality test of links with the DN of an entry, where that is known by its spelling. Normal forms are for
+    /// text, and the name of an entry is no text in a link attribute: it became a link when the entry appeared.
+    fn known_link(
+        &self,
+        description: &AttributeDescription,
+        rule: MatchingRule,
+        value: &[u8],
+    ) -> Option<Term> {
+        let snapshot = self.known?;
+        if !self.catalog.type_facts(description.type_id).names_entries {
+            return None;
+        }
+        let item = self.item(description.clone(), Test::Equal(rule, Vec::new()));
+        let is_virtual = matches!(item.subject, Subject::Virtual(_));
+        let mut defs = item.attributes.iter().map(|id| self.catalog.attribute(*id));
+        if !is_virtual && (item.attributes.is_empty() || !defs.all(|def| def.is_link)) {
+            return None;
+        }
+        let text = std::str::from_utf8(value).ok().filter(|text| !has_uid(text))?;
+        let (id, _) = snapshot.known_entry(text).ok()??;
+        let target = Target { text: text.into(), name: None, entry: Some(id) };
+        Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
+    }
+
+    /// Approximate matching (RFC 4511 section 4.5.1.7.6) is by sound for text in a natural language, and equality for
+    /// everything else, whether there is an index for it or not.
+    fn approximate(&self, assertion: &Assertion<'_>) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let attribute_type = self.catalog.schema.type_by_id(description.type_id);
+        let is_virtual = self.catalog.type_facts(description.type_id).virtual_attribute.is_some();
+        let codes = std::str::from_utf8(assertion.value).map(schema::sound_codes).unwrap_or_default();
+        // Punctuation has no sound.
+        if is_virtual || codes.is_empty() || !matches_by_sound(&self.catalog.schema, attribute_type) {
+            return self.equality(assertion);
+        }
+        Term::Item(self.item(description, Test::Sounds(codes)))
+    }
+
+    fn ordering(&self, assertion: &Assertion<'_>, test: fn(MatchingRule, Vec<u8>) -> Test) -> Term {
+        let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
+        let schema = &self.catalog.schema;
+        let Some(rule) = schema.type_by_id(description.type_id).ordering else { return UNDEFINED };
+        let mut key = Vec::new();
+        match rule.normalize_assertion(schema, assertion.value, &mut key) {
+            Ok(()) => Term::Item(self.item(description, test(rule, key))),
+            Err(_) => UNDEFINED,
+        }
+    }
+
+    fn substrings(&self, substrings: &Substrings<'_>) -> Term {
+        let Some(description) = self.readable(substrings.description) else { return UNDEFINED };
+        let Some(rule) = self.catalog.schema.type_by_id(description.type_id).substring else {
+            return UNDEFINED;
+        };
+        let assertion =
+            SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_);
+        match assertion {
+            Ok(assertion) => Term::Item(self.item(description, Test::Substring(rule, Box::new(assertion)))),
+            Err(_) => UNDEFINED,
+        }
+    }
+
+    fn present(&self, description: &str) -> Term {
+        // Every entry has it, and it is what most reads of one entry ask for: not worth a look-up.
+        if description.eq_ignore_ascii_case("objectClass") {
+            return Term::Constant(Truth::True);
+        }
+        let Some(description) = self.readable(description) else { return UNDEFINED };
+        if self.catalog.type_facts(description.type_id).is_object_class && description.options.is_empty() {
+            // By its OID.
+            return Term::Constant(Truth::True);
+        }
+        Term::Item(self.item(description, Test::Present))
+    }
+
+    fn extensible(&self, extensible: &ExtensibleMatch<'_>) -> Term {
+        let schema = &self.catalog.schema;
+        let rule = match extensible.rule.map(MatchingRule::find) {
+            Some(None) => return UNDEFINED,
+            Some(Some(rule)) => Some(rule),
+            None => None,
+        };
+        let Some(description) = extensible.description else {
+            // The decoder has seen to it that there is one of the two.
+            let Some(rule) = rule else { return UNDEFINED };
+            let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
+            let mut item = Item::new(Subject::Any, Test::Extensible(rule, Box::new(assertion)));
+            item.attributes = self.attributes_fitting(rule);
+            item.dn_attributes = extensible.dn_attributes;
+            return Term::Item(item);
+        };
+        let Some(description) = self.readable(description) else { return UNDEFINED };
+        let attribute_type = schema.type_by_id(description.type_id);
+        let term = match rule {
+            Some(rule) if Some(rule) != attribute_type.equality => {
+                if !schema.rule_applies(rule, attribute_type) {
+                    return UNDEFINED;
+                }
+                let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else {
+                    return UNDEFINED;
+                };
+                Term::Item(self.item(description, Test::Extensible(rule, Box::new(assertion))))
+            }
+            _ => {
+                let equality = attribute_type.equality;
+                equality
+                    .and_then(|rule| self.equality_of(description, rule, extensible.value))
+                    .unwrap_or(UNDEFINED)
+            }
+        };
+        match term {
+            Term::Item(mut item) => {
+                item.dn_attributes = extensible.dn_attributes;
+                Term::Item(item)
+            }
+            term => term,
+        }
+    }
+
+    fn item(&self, description: AttributeDescription, test: Test) -> Item {
+        // What is made has no options, so nothing answers to it with options.
+        if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute
+            && description.options.is_empty()
+        {
+            return Item::new(Subject::Virtual(attribute), test);
+        }
+        let attributes = self.catalog.matching_attributes(&description);
+        Item { attributes, ..Item::new(Subject::Attribute(description), test) }
+    }
+
+    /// The attribute of a description, if the schema knows it and the requester may read it.
+    fn readable(&self, description: &str) -> Option<AttributeDescription> {
+        let description = self.catalog.schema.parse_description(description).ok()?;
+        self.access.may_read_attribute(&self.catalog.schema, description.type_id).then_some(description)
+    }
+
+    fn attributes_fitting(&self, rule: MatchingRule) -> AttributeNumbers {
+        let schema = &self.catalog.schema;
+        let fits = |type_id| {
+            schema.rule_applies(rule, schema.type_by_id(type_id))
+                && self.access.may_read_attribute(schema, type_id)
+        };
+        let all = self.catalog.attributes().iter();
+        all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
+    }
+}
+
+/// Whether a value has, for each of `codes`, a word that sounds like it.
+fn sounds_like(value: &[u8], codes: &[String]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    let found = schema::sound_codes(text);
+    codes.iter().all(|code| found.binary_search(code).is_ok())
+}
+
+/// The terms of an *and* or *or*: the decisive constant decides, neutral ones go, a single term stands for itself.
+fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
+    let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
+    if terms.iter().any(|term| is(term, decisive)) {
+        return Term::Constant(decisive);
+    }
+    terms.retain(|term| !is(term, neutral));
+    match terms.len() {
+        0 => Term::Constant(neutral),
+        1 => terms.remove(0),
+        _ => {
+            // A long list is kept for as long as the search waits; a short one is not worth a copy.
+            if terms.capacity() - terms.len() > 16 {
+                terms.shrink_to_fit();
+            }
+            join(terms)
+        }
+    }
+}
+
+/// OID of the rule whose keys are the normal forms of names.
+const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
+
+/// Room for what normal forms add to a short value.
+const KEY_OVERHEAD: usize = 8;
+
+impl Item {
+    fn new(subject: Subject, test: Test) -> Item {
+        Item { subject, test, dn_attributes: false, target: None, attributes: AttributeNumbers::default() }
+    }
+}
+
+impl Target {
+    /// The name in an asserted value, if there is one that an entry can have.
+    fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
+        let text = std::str::from_utf8(value).ok()?;
+        Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })
+    }
+
+    /// Finds the entry that has the name.
+    fn find(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        if let Some((id, _)) = snapshot.known_entry(&self.text)? {
+            self.entry = Some(id);
+            return Ok(());
+        }
+        self.entry = snapshot.state().entry_of(name)?;
+        if let Some(id) = self.entry {
+            snapshot.keep_name(&self.text, id);
+        }
+        Ok(())
+    }
+}
+
+impl Term {
+    /// Finds the entries that the asserted names mean. To be called once before use, on the snapshot for which the
+    /// filter was compiled.
+    pub(crate) fn find_targets(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot)))
+    }
+
+    /// The same whenever the snapshot has moved.
+    pub(crate) fn find_targets_anew(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        let schema = &snapshot.state().catalog.schema;
+        self.for_each_item(&mut |item| {
+            item.make_name(schema);
+            item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot))
+        })
+    }
+
+    /// The same without anything that a snapshot remembers.
+    pub(crate) fn find_targets_in(&mut self, state: State<'_>) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| {
+            if let Some(Target { name: Some(name), entry, .. }) = item.target.as_deref_mut() {
+                *entry = state.entry_of(name)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes over attributes that got their numbers since the filter was compiled.
+    pub(crate) fn find_attributes(
+        &mut self,
+        catalog: &Catalog,
+        access: Access,
+    ) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| {
+            item.find_attributes(catalog, access);
+            Ok(())
+        })
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => 0,
+            Term::And(terms) | Term::Or(terms) => {
+                let inner: usize = terms.iter().map(Term::heap_bytes).sum();
+                terms.capacity() * size_of::<Term>() + inner
+            }
+            Term::Not(term) => size_of::<Term>() + term.heap_bytes(),
+            Term::Item(item) => item.heap_bytes(),
+        }
+    }
+
+    /// How many tests the filter has: what trying it costs.
+    pub(crate) fn test_count(&self) -> usize {
+        match self {
+            Term::And(terms) | Term::Or(terms) => terms.iter().map(Term::test_count).sum(),
+            Term::Not(term) => term.test_count(),
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Item(_) => 1,
+        }
+    }
+
+    fn for_each_item(
+        &mut self,
+        each: &mut dyn FnMut(&mut Item) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => Ok(()),
+            Term::And(terms) | Term::Or(terms) => {
+                terms.iter_mut().try_for_each(|term| term.for_each_item(each))
+            }
+            Term::Not(term) => term.for_each_item(each),
+            Term::Item(item) => each(item),
+        }
+    }
+}
+
+impl Item {
+    /// Bytes of memory that it holds besides itself.
+    fn heap_bytes(&self) -> usize {
+        let subject = match &self.subject {
+            Subject::Attribute(description) => description.options.len(),
+            Subject::Virtual(_) | Subject::Any => 0,
+        };
+        let test = match &self.test {
+            Test::Present => 0,
+            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) => key.capacity(),
+            Test::Substring(_, assertion) => size_of::<SubstringAssertion>() + assertion.heap_bytes(),
+            Test::Extensible(_, assertion) => size_of::<RuleAssertion>() + assertion.heap_bytes(),
+            Test::Sounds(codes) => {
+                let texts: usize = codes.iter().map(String::capacity).sum();
+                codes.capacity() * size_of::<String>() + texts
+            }
+        };
+        let target = self.target.as_ref().map_or(0, |target| {
+            let name = target.name.as_ref().map_or(0, NormalName::heap_bytes);
+            size_of::<Target>() + target.text.len() + name
+        });
+        subject + test + target + self.attributes.heap_bytes()
+    }
+
+    /// Makes the normal form of a name that was known without: the entry may have another name by now.
+    fn make_name(&mut self, schema: &Schema) {
+        if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
+            && target.name.is_none()
+        {
+            let text = target.text.as_bytes();
+            target.name = name_in(schema, text);
+            target.entry = None;
+            key.clear();
+            // It was the name of an entry, so it has a normal form.
+            let _ = rule.normalize_assertion(schema, text, key);
+        }
+    }
+
+    fn find_attributes(&mut self, catalog: &Catalog, access: Access) {
+        match (&self.subject, &self.test) {
+            (Subject::Attribute(description), _) => {
+                self.attributes = catalog.matching_attributes(description)
+            }
+            (Subject::Any, Test::Extensible(rule, _)) => {
+                self.attributes = Compiler { catalog, access, known: None }.attributes_fitting(*rule);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A search in pages (RFC 2696) of which the server remembers nothing.
+//!
+//! Results come in ascending entry id, so a page is a search that begins at some id and ends after some entries, and
+//! goes straight there. What the next page needs to know is in the cookie:
+//!
+//! ```text
+//! offset  size  content
+//!      0     1  1: every page is planned by itself, 2: pages scan
+//!      1     8  where the next page begins: an entry id; outside of the tree, how many entries come before it
+//!      9     8  how many entries the pages until now have returned
+//!     17    16  the first octets of the HMAC-SHA-256 of the request, of who asks, and of the above
+//! ```
+//!
+//! Integers are big-endian. The key is the data directory's generation, so a cookie is good for any connection, for a
+//! second time, and after a restart. With another request or from somebody else it is refused, and so it is where the
+//! data directory was made anew, because ids name other entries then. A forged one would show nothing but what its
+//! sender may find anyway; the seal makes sure that a mistake is told, not answered with the wrong entries.
+//!
+//! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages, and
+//! one that begins to match meanwhile is on one at most.
+
+use hmac::{Hmac, KeyInit, Mac};
+use ldap::{PagedResults, ResultCode, SearchRequest};
+use sha2::Sha256;
+
+use crate::access::Requester;
+use crate::model::outcome::OperationError;
+use crate::read::controls::RequestControls;
+
+/// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
+const PLANNED: u8 = 1;
+const SCANNED: u8 = 2;
+
+/// Octets of a cookie before its seal.
+const POSITION_SIZE: usize = 17;
+
+/// Octets of the seal.
+const SEAL_SIZE: usize = 16;
+
+/// A cookie as it goes to the client.
+type CookieBytes = [u8; POSITION_SIZE + SEAL_SIZE];
+
+/// What seals the cookies of a data directory.
+pub(crate) struct PageKey(Hmac<Sha256>);
+
+impl PageKey {
+    /// The key of the data directory of this generation.
+    pub(crate) fn new(generation: [u8; 16]) -> PageKey {
+        let mut key = [0; 64];
+        key[..generation.len()].copy_from_slice(&generation);
+        PageKey(Hmac::new((&key).into()))
+    }
+
+    /// A seal that has taken in who asks for what; the page size may change from page to page, and so may the time
+    /// limit.
+    fn seal(
+        &self,
+        requester: &Requester,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Hmac<Sha256> {
+        let mut seal = self.0.clone();
+        let mut put = |field: &[u8]| {
+            seal.update(&(field.len() as u64).to_be_bytes());
+            seal.update(field);
+        };
+        put(b"page of a search");
+        match requester {
+            Requester::Anonymous => put(b""),
+            Requester::Administrator { .. } => put(b"administrator"),
+            Requester::User { id, .. } => put(&id.0.to_be_bytes()),
+        }
+        let subentries = controls.subentries.map_or(0, |visible| 1 + u8::from(visible));
+        put(&[
+            request.scope as u8,
+            request.deref_aliases as u8,
+            u8::from(request.types_only),
+            u8::from(controls.manage_dsa_it),
+            subentries,
+        ]);
+        put(&request.size_limit.to_be_bytes());
+        put(request.base_object.as_bytes());
+        let mut filter = Vec::with_capacity(request.filter.encoded_len());
+        request.filter.encode(&mut filter);
+        put(&filter);
+        put(request.attributes.as_bytes());
+        seal
+    }
+}
+
+/// The page that a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    size: u32,
+    cookie: Cookie,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cookie {
+    /// The first page.
+    Empty,
+    /// As long as ours are.
+    Sealed(CookieBytes),
+    /// Of another length.
+    Foreign,
+}
+
+impl PageRequest {
+    /// Takes over what the control says.
+    pub(crate) fn of(value: PagedResults<'_>) -> PageRequest {
+        let cookie = match (value.cookie.is_empty(), value.cookie.try_into()) {
+            (true, _) => Cookie::Empty,
+            (false, Ok(sealed)) => Cookie::Sealed(sealed),
+            (false, Err(_)) => Cookie::Foreign,
+        };
+        PageRequest { size: value.size, cookie }
+    }
+}
+
+/// The page that a search returns.
+pub(super) struct Paging {
+    seal: Hmac<Sha256>,
+    /// Most entries of the page; 0 ends the sequence.
+    size: u32,
+    /// Most entries of all pages, as the request wants it; 0 is any number.
+    size_limit: u32,
+    /// Where the page begins: 0 for the first one.
+    pub(super) from: u64,
+    /// Entries on the pages before.
+    returned_before: u64,
+    /// Whether it is known to scan, so that it needs no plan.
+    pub(super) scans: bool,
+}
+
+impl Paging {
+    /// # Errors
+    /// unwillingToPerform for a cookie that was not given for this request.
+    pub(super) fn begin(
+        key: &PageKey,
+        requester: &Requester,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+        page: &PageRequest,
+    ) -> Result<Paging, OperationError> {
+        let seal = key.seal(requester, request, controls);
+        let (kind, from, returned_before) = match &page.cookie {
+            Cookie::Empty if page.size == 0 => {
+                return Err(refused("a page of no entries ends a sequence of pages and needs its cookie"));
+            }
+            Cookie::Empty => (PLANNED, 0, 0),
+            Cookie::Sealed(cookie) => opened(&seal, cookie).ok_or_else(foreign)?,
+            Cookie::Foreign => return Err(foreign()),
+        };
+        let (size, size_limit, scans) = (page.size, request.size_limit, kind == SCANNED);
+        Ok(Paging { seal, size, size_limit, from, returned_before, scans })
+    }
+
+    /// Whether the client wants no more pages (RFC 2696 section 3). There is nothing to forget.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Most entries that the page may have: as many as are asked for, and of the request's size limit what the pages
+    /// before have left.
+    pub(super) fn room(&self) -> u32 {
+        if self.size_limit == 0 {
+            return self.size;
+        }
+        // A cookie is given only while something is left.
+        let left = u64::from(self.size_limit).saturating_sub(self.returned_before).max(1);
+        self.size.min(u32::try_from(left).unwrap_or(u32::MAX))
+    }
+
+    /// How the page ends, and the value of the response control, where the search ends with `code` after `returned`
+    /// entries. sizeLimitExceeded means that there was no room for an entry: the one of the id `next`. `estimate` says
+    /// how many entries all pages may have, and `scans` whether the next page is to scan.
+    pub(super) fn end(
+        &self,
+        code: ResultCode,
+        (next, scans): (u64, bool),
+        returned: u64,
+        estimate: u64,
+    ) -> (ResultCode, Vec<u8>) {
+        let returned = self.returned_before + returned;
+        let is_last = code != ResultCode::SIZE_LIMIT_EXCEEDED
+            || (self.size_limit != 0 && returned >= u64::from(self.size_limit));
+        let size = if code == ResultCode::SUCCESS { returned } else { estimate };
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        if is_last {
+            return (code, PagedResults { size, cookie: b"" }.encode());
+        }
+        let cookie = self.cookie(if scans { SCANNED } else { PLANNED }, next, returned);
+        (ResultCode::SUCCESS, PagedResults { size, cookie: &cookie }.encode())
+    }
+
+    fn cookie(&self, kind: u8, next: u64, returned: u64) -> CookieBytes {
+        let mut cookie = [kind; POSITION_SIZE + SEAL_SIZE];
+        cookie[1..9].copy_from_slice(&next.to_be_bytes());
+        cookie[9..POSITION_SIZE].copy_from_slice(&returned.to_be_bytes());
+        let seal = self.seal.clone().chain_update(&cookie[..POSITION_SIZE]).finalize().into_bytes();
+        cookie[POSITION_SIZE..].copy_from_slice(&seal[..SEAL_SIZE]);
+        cookie
+    }
+}
+
+/// What a cookie says, if it is from here.
+fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
+    let (position, tag) = cookie.split_at(POSITION_SIZE);
+    seal.clone().chain_update(position).verify_truncated_left(tag).ok()?;
+    let (kind, numbers) = position.split_first()?;
+    let (next, returned) = numbers.split_at(8);
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+    matches!(*kind, PLANNED | SCANNED).then_some((*kind, number(next)?, number(returned)?))
+}
+
+fn foreign() -> OperationError {
+    refused(
+        "the cookie of the paged results control was not given for this search and this identity, or before the data was \
+         made anew: begin again without a cookie",
+    )
+}
+
+fn refused(text: &str) -> OperationError {
+    OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text)
+}

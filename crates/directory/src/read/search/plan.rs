@@ -1,0 +1,724 @@
+//! Where a search looks for candidates: wherever the fewest are.
+//!
+//! Every estimate is exact and cheap: a posting knows its length, counters know children and subtrees. Of an *and* the
+//! narrowest term is chosen, intersected with others where both are long, and the rest is checked on each candidate; an
+//! *or* needs all its terms. What cannot be
+//! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
+//! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
+
+use std::sync::Arc;
+
+use ldap::Scope;
+use schema::{AttributeDescription, MatchingRule};
+use store::{MapId, Read};
+
+use super::filter::{Item, Subject, Term, Test, Truth};
+use super::ranges::{Gathered, Gathering, KeyRange};
+use super::scope::SearchScope;
+use crate::catalog::AttributeDef;
+use crate::index::IndexPart;
+use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::limits::{
+    COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
+    NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
+};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{
+    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
+    dangling_key, link_key, subtree_counter, with_index_key,
+};
+use crate::tree::State;
+use crate::tree::operational::{VirtualAttribute, member_attributes};
+
+pub(super) type Result<T> = std::result::Result<T, OperationError>;
+
+/// This many candidates or fewer are taken without looking for fewer still.
+pub(super) const FEW: u64 = 16;
+
+/// Postings up to this long are read when they are looked at, so that they need not be looked up again.
+const SHORT_POSTING: u64 = 64;
+
+/// A scan reads entries in the order in which they lie, several times faster than one by one.
+const SCAN_ADVANTAGE: u64 = 2;
+
+/// Where the candidates come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// These ids (ascending) and the ids of these postings.
+    Indexed {
+        /// Collected beforehand.
+        ids: Vec<u64>,
+        /// Read when the search gets there.
+        postings: Vec<Posting>,
+    },
+    /// All entries.
+    Scan,
+}
+
+/// A posting of an id set map.
+#[derive(Debug)]
+pub(crate) struct Posting {
+    pub(crate) map: MapId,
+    pub(crate) key: Vec<u8>,
+}
+
+/// What need not be checked of a candidate, because it was found where only entries are that pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Implied {
+    /// Nothing.
+    Nothing,
+    /// These terms of the *and* at the filter's top, a bit each. Those beyond 64 are always checked.
+    Terms(u64),
+    /// The whole filter.
+    All,
+}
+
+/// How a search goes about it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    source: Source,
+    /// Stands for `source` once several threads look at its candidates.
+    shared: Option<Arc<Source>>,
+    /// Ids that are still to be gathered; they are the candidates then, with the postings of the source.
+    pub(crate) gathering: Option<Gathering>,
+    pub(crate) implied: Implied,
+    /// How many candidates there are at most, as far as it is known.
+    pub(crate) candidate_count: u64,
+    /// Whether they come from where the search looks, not from the filter.
+    pub(crate) is_by_place: bool,
+    /// The terms of the *and* at the filter's top that they come from, a bit each.
+    pub(crate) chosen_terms: u64,
+}
+
+/// Candidates of a filter or a part of it.
+#[derive(Debug, Default)]
+pub(super) struct Narrowed {
+    pub(super) ids: Vec<u64>,
+    pub(super) postings: Vec<Posting>,
+    /// Ranges of index keys, not read yet.
+    pub(super) ranges: Vec<KeyRange>,
+    /// How many at most, counted double where two postings share an entry.
+    pub(super) count: u64,
+    /// Whether all of them pass.
+    pub(super) is_exact: bool,
+}
+
+impl Plan {
+    /// A scan of everything, whatever the filter.
+    pub(crate) fn scan(entry_count: u64) -> Plan {
+        Plan {
+            source: Source::Scan,
+            shared: None,
+            gathering: None,
+            implied: Implied::Nothing,
+            candidate_count: entry_count,
+            is_by_place: false,
+            chosen_terms: 0,
+        }
+    }
+
+    /// The cheapest way to the entries in `scope` that pass `filter`.
+    pub(crate) fn choose(state: State<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
+        if scope.kind == Scope::BaseObject {
+            return Ok(Plan::ids(vec![scope.base.0]));
+        }
+        let entry_count = state.read.row_count(NODES)?;
+        let planner = Planner { state, entry_count };
+        let worth_it = entry_count / SCAN_ADVANTAGE + FEW;
+        let (narrowed, implied, chosen_terms) = planner.narrow_top(filter, worth_it)?;
+        let count = narrowed.as_ref().map_or(worth_it, |narrowed| narrowed.count);
+        if count > FEW
+            && let Some(plan) = planner.narrow_by_place(scope, count)?
+        {
+            return Ok(plan);
+        }
+        match narrowed {
+            Some(narrowed) => Ok(Plan { chosen_terms, ..Plan::narrowed(narrowed, implied, worth_it) }),
+            None => Ok(Plan::scan(entry_count)),
+        }
+    }
+
+    fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64) -> Plan {
+        let Narrowed { mut ids, postings, ranges, count: candidate_count, .. } = narrowed;
+        let mut gathering = None;
+        if ranges.is_empty() {
+            if ids.len() > 1 {
+                ids.sort_unstable();
+                ids.dedup();
+            }
+        } else {
+            gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
+        }
+        let source = Source::Indexed { ids, postings };
+        Plan {
+            source,
+            shared: None,
+            gathering,
+            implied,
+            candidate_count,
+            is_by_place: false,
+            chosen_terms: u64::MAX,
+        }
+    }
+
+    fn ids(ids: Vec<u64>) -> Plan {
+        let count = ids.len() as u64;
+        let plan = Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0);
+        Plan { is_by_place: true, ..plan }
+    }
+
+    /// Where the candidates come from.
+    #[inline]
+    pub(crate) fn source(&self) -> &Source {
+        self.shared.as_deref().unwrap_or(&self.source)
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let source = match self.source() {
+            Source::Indexed { ids, postings } => {
+                let keys: usize = postings.iter().map(|posting| posting.key.capacity()).sum();
+                ids.capacity() * size_of::<u64>() + postings.capacity() * size_of::<Posting>() + keys
+            }
+            Source::Scan => 0,
+        };
+        source + self.gathering.as_ref().map_or(0, Gathering::heap_bytes)
+    }
+
+    /// Another plan for the same candidates, once they are gathered. Their ids, a million perhaps, are not copied.
+    pub(crate) fn share(&mut self) -> Plan {
+        let source = &mut self.source;
+        let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
+        Plan {
+            source: Source::Scan,
+            shared: Some(Arc::clone(shared)),
+            gathering: None,
+            implied: self.implied,
+            candidate_count: self.candidate_count,
+            is_by_place: self.is_by_place,
+            chosen_terms: self.chosen_terms,
+        }
+    }
+
+    /// Whether a page of `size` entries takes less of a scan, which goes on behind the last page, than of gathering
+    /// ids, which every page does anew. Candidates are at least one entry in `share_min`, so that a page for which they
+    /// lie far away is bounded, too.
+    pub(crate) fn is_better_scanned(&self, size: u64, entry_count: u64, share_min: u64) -> bool {
+        let entries_per_candidate = entry_count / self.candidate_count.max(1) + 1;
+        self.gathering.is_some()
+            && entries_per_candidate <= share_min
+            && size.saturating_mul(entries_per_candidate) < self.candidate_count
+    }
+
+    /// The candidates that are looked at first, as far as they are known.
+    #[inline]
+    pub(crate) fn first_few(&self) -> &[u64] {
+        match &self.source {
+            Source::Indexed { ids, postings } if postings.is_empty() => &ids[..ids.len().min(FEW as usize)],
+            _ => &[],
+        }
+    }
+
+    /// Goes on gathering ids; true when that is done.
+    pub(crate) fn gather(&mut self, read: &Read, keys_max: usize) -> Result<bool> {
+        let Some(gathering) = &mut self.gathering else { return Ok(true) };
+        match (gathering.go_on(read, keys_max)?, &mut self.source) {
+            (Gathered::Partly, _) => return Ok(false),
+            (Gathered::All(gathered), Source::Indexed { ids, .. }) => *ids = gathered,
+            _ => *self = Plan::scan(read.row_count(NODES)?),
+        }
+        self.gathering = None;
+        Ok(true)
+    }
+}
+
+pub(super) struct Planner<'a> {
+    pub(super) state: State<'a>,
+    pub(super) entry_count: u64,
+}
+
+impl Planner<'_> {
+    fn narrow_top(&self, filter: &Term, limit: u64) -> Result<(Option<Narrowed>, Implied, u64)> {
+        if let Term::And(terms) = filter {
+            let best = self.narrowest(terms, limit)?;
+            let (implied, places) = best.as_ref().map_or((0, 0), |best| (best.implied, best.places));
+            return Ok((best.map(|best| best.narrowed), Implied::Terms(implied), places));
+        }
+        let narrowed = self.narrow(filter, limit)?;
+        let is_exact = narrowed.as_ref().is_some_and(|narrowed| narrowed.is_exact);
+        Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
+    }
+
+    /// The narrowest of the terms of an *and*. Cheap look-ups go first; ranges only have to beat those.
+    fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
+        let mut best: Option<Best> = None;
+        for rank in 0..=LAST_RANK {
+            if rank == LAST_RANK {
+                self.narrow_between(terms, limit, &mut best)?;
+            }
+            for (place, term) in terms.iter().enumerate().filter(|(_, term)| rank_of(term) == rank) {
+                let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
+                if limit <= FEW && best.is_some() {
+                    return Ok(best);
+                }
+                if let Some(narrowed) = self.narrow(term, limit)? {
+                    best = Some(Best::of(narrowed, bit(place)));
+                }
+            }
+        }
+        match best {
+            Some(best) if best.narrowed.count > INTERSECTION_COUNT_MIN => {
+                self.intersect(terms, best).map(Some)
+            }
+            best => Ok(best),
+        }
+    }
+
+    /// A lower and an upper bound for an attribute with a single value are one range, narrower than either.
+    fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
+        let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
+        for (low_place, low) in items() {
+            let Test::AtLeast(rule, low_key) = &low.test else { continue };
+            for (high_place, high) in items() {
+                let Test::AtMost(_, high_key) = &high.test else { continue };
+                if *low.attributes != *high.attributes || !self.has_single_value(low) {
+                    continue;
+                }
+                let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
+                let (low_head, high_head) = (head(low_key), head(high_key));
+                let is_cut = high_head.len() < high_key.len();
+                let is_exact = !is_cut && low_head.len() == low_key.len();
+                let narrowed = self.narrow_range(low, Some(*rule), is_exact, limit, |base| {
+                    KeyRange::between(base, low_head, high_head, is_cut)
+                })?;
+                if let Some(narrowed) = narrowed {
+                    *best = Some(Best::of(narrowed, bit(low_place) | bit(high_place)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an entry has at most one value that the item is about: no subtypes and no options, one value by schema.
+    fn has_single_value(&self, item: &Item) -> bool {
+        let [only] = &*item.attributes else { return false };
+        let def = self.state.catalog.attribute(*only);
+        def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
+    }
+
+    /// Takes the candidates of `best` that are candidates of other terms too, as long as that is worth while.
+    fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
+        let mut ids: Option<Vec<u64>> = None;
+        for (place, term) in terms.iter().enumerate() {
+            let count = ids.as_ref().map_or(best.narrowed.count, |ids| ids.len() as u64);
+            if count <= INTERSECTION_COUNT_MIN || count > INTERSECTION_COUNT_MAX {
+                break;
+            }
+            // A posting of most entries takes few candidates away.
+            let limit = INTERSECTION_COUNT_MAX.min(count * 8).min(self.entry_count / 2);
+            if best.places & bit(place) != 0 {
+                continue;
+            }
+            let Some(other) = self.narrow(term, limit)? else { continue };
+            let other_is_exact = other.is_exact;
+            let Some(others) = self.ids_of(&other)? else { continue };
+            let own = match ids.take() {
+                Some(ids) => ids,
+                None => match self.ids_of(&best.narrowed)? {
+                    Some(ids) => ids,
+                    None => return Ok(best),
+                },
+            };
+            ids = Some(own.into_iter().filter(|id| others.binary_search(id).is_ok()).collect());
+            best.places |= bit(place);
+            if other_is_exact {
+                best.implied |= bit(place);
+            }
+        }
+        if let Some(ids) = ids {
+            let count = ids.len() as u64;
+            best.narrowed = Narrowed { ids, count, ..Narrowed::default() };
+        }
+        Ok(best)
+    }
+
+    /// All ids of some candidates, ascending; `None` if there are too many to read now.
+    fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
+        let max = INTERSECTION_COUNT_MAX as usize;
+        if narrowed.count > INTERSECTION_COUNT_MAX {
+            return Ok(None);
+        }
+        let mut ids = narrowed.ids.clone();
+        for posting in &narrowed.postings {
+            self.state.read.ids(posting.map, &posting.key)?.next_block(&mut ids, usize::MAX)?;
+        }
+        for range in &narrowed.ranges {
+            let mut range = range.clone();
+            let key_count = range.gather(self.state.read, max, max, &mut ids)?;
+            if key_count == max || ids.len() > max {
+                return Ok(None);
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(Some(ids))
+    }
+
+    /// Candidates that include every entry that passes `term`, if fewer than `limit` (or none).
+    pub(super) fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
+        match term {
+            Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
+            Term::Constant(_) => Ok(Some(Narrowed { is_exact: true, ..Narrowed::default() })),
+            Term::And(terms) => {
+                let best = self.narrowest(terms, limit)?;
+                Ok(best.map(|best| Narrowed { is_exact: false, ..best.narrowed }))
+            }
+            Term::Or(terms) => {
+                let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+                for term in terms {
+                    let Some(narrowed) = self.narrow(term, limit - all.count.min(limit))? else {
+                        return Ok(None);
+                    };
+                    all.add(narrowed);
+                    if all.ids.len() > COLLECTED_IDS_MAX {
+                        return Ok(None);
+                    }
+                }
+                Ok(all.within(limit))
+            }
+            Term::Class(class) => self.class_sets(limit, |set| set.closure.contains(class)),
+            Term::StructuralClass(class) => self.class_sets(limit, |set| set.structural == Some(*class)),
+            Term::Item(item) if item.dn_attributes => Ok(None),
+            Term::Item(item) => self.narrow_item(item, limit),
+        }
+    }
+
+    fn class_sets(
+        &self,
+        limit: u64,
+        has_class: impl Fn(&crate::catalog::ClassSet) -> bool,
+    ) -> Result<Option<Narrowed>> {
+        let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+        for (number, _) in
+            self.state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_class(set))
+        {
+            self.add_posting(&mut all, CLASSES, &class_key(ClassSetId(number as u32)))?;
+            if all.count >= limit && all.count > 0 {
+                return Ok(None);
+            }
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_item(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        let description = match &item.subject {
+            Subject::Any => return Ok(None),
+            Subject::Virtual(attribute) => return self.narrow_virtual(*attribute, item, limit),
+            Subject::Attribute(description) => description,
+        };
+        let has_links = item.attributes.iter().any(|id| self.state.catalog.attribute(*id).is_link);
+        match &item.test {
+            Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
+            Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
+            // Of values too long for a key the index has the head: bounds are cut to what the head decides.
+            Test::AtLeast(rule, key) => {
+                let low = head(key);
+                let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
+                self.narrow_range(item, Some(*rule), is_exact, limit, |base| KeyRange::at_least(base, low))
+            }
+            Test::AtMost(rule, key) => {
+                let high = head(key);
+                let is_cut = key.len() > WHOLE_HEAD;
+                let is_exact = !is_cut && description.options.is_empty();
+                self.narrow_range(item, Some(*rule), is_exact, limit, |base| {
+                    KeyRange::at_most(base, high, is_cut)
+                })
+            }
+            Test::Substring(rule, assertion) => {
+                let by_prefix = match assertion.prefix() {
+                    Some(prefix) => {
+                        let is_exact = assertion.is_prefix_only()
+                            && prefix.len() <= WHOLE_HEAD
+                            && description.options.is_empty();
+                        self.narrow_range(item, Some(*rule), is_exact, limit, |base| {
+                            KeyRange::with_prefix(base, head(prefix))
+                        })?
+                    }
+                    None => None,
+                };
+                let limit = by_prefix.as_ref().map_or(limit, |narrowed| narrowed.count);
+                if limit <= FEW && by_prefix.is_some() {
+                    return Ok(by_prefix);
+                }
+                Ok(self.narrow_grams(item, *rule, assertion, limit)?.or(by_prefix))
+            }
+            Test::Sounds(codes) => self.narrow_sounds(item, codes, limit),
+            Test::Present if has_links => Ok(None),
+            Test::Present => {
+                let is_exact = description.options.is_empty();
+                if let Some(narrowed) = self.narrow_presence(item, is_exact, limit)? {
+                    return Ok(Some(narrowed));
+                }
+                let limit = limit.min(PRESENCE_KEYS_MAX);
+                self.narrow_range(item, None, is_exact, limit, KeyRange::of_attribute)
+            }
+            Test::Extensible(..) => Ok(None),
+        }
+    }
+
+    fn narrow_virtual(
+        &self,
+        attribute: VirtualAttribute,
+        item: &Item,
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let (Test::Equal(..), Some(target)) = (&item.test, &item.target) else { return Ok(None) };
+        let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+        let Some(entry) = target.entry else { return Ok(Some(all)) };
+        if attribute == VirtualAttribute::EntryDn {
+            all.ids.push(entry.0);
+            all.count = 1;
+        } else {
+            for member in member_attributes(self.state.catalog) {
+                self.add_posting(&mut all, LINKS, &link_key(entry, member))?;
+            }
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_equal(
+        &self,
+        item: &Item,
+        description: &AttributeDescription,
+        rule: MatchingRule,
+        key: &[u8],
+        limit: u64,
+    ) -> Result<Option<Narrowed>> {
+        let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
+        // A posting holds the entries that have the value under any options.
+        let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
+        for &base in bases.iter() {
+            with_index_key(base, key, |key| self.add_posting(&mut all, INDEX, key))?;
+        }
+        Ok(all.within(limit))
+    }
+
+    fn narrow_links(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        // Without a name (a uniqueMember with a UID) the value is text that no index has.
+        let Some(target) = &item.target else { return Ok(None) };
+        if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
+            return Ok(None);
+        }
+        let is_exact = target.name.as_ref().is_none_or(|name| name.key.len() <= NAME_KEY_MAX);
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
+        for attribute in item.attributes.iter() {
+            if let Some(target) = target.entry {
+                self.add_posting(&mut all, LINKED, &link_key(target, *attribute))?;
+            }
+            if let Some(name) = &target.name {
+                self.add_posting(&mut all, DANGLING, &dangling_key(*attribute, &name.key))?;
+            }
+        }
+        Ok(all.within(limit))
+    }
+
+    /// A range of the keys of an item's attributes.
+    fn narrow_range(
+        &self,
+        item: &Item,
+        rule: Option<MatchingRule>,
+        is_exact: bool,
+        limit: u64,
+        range: impl Fn(AttrId) -> KeyRange,
+    ) -> Result<Option<Narrowed>> {
+        let Some(bases) = self.indexed_bases(item, rule) else { return Ok(None) };
+        let sorts = matches!(item.test, Test::AtLeast(..) | Test::AtMost(..));
+        if sorts && rule.is_some_and(|rule| !rule.is_order_preserving()) {
+            return Ok(None);
+        }
+        let mut all = Narrowed { is_exact, ..Narrowed::default() };
+        for &base in bases.iter() {
+            self.add_range(&mut all, limit, || range(base))?;
+        }
+        Ok(all.within(limit))
+    }
+
+    /// Adds the ids of a range of keys: at once if it is short, else to be gathered.
+    pub(super) fn add_range(
+        &self,
+        all: &mut Narrowed,
+        limit: u64,
+        range: impl Fn() -> KeyRange,
+    ) -> Result<()> {
+        if self.gather_short(range(), all)? {
+            return Ok(());
+        }
+        let range = range();
+        let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
+        // How many there are beyond is a guess; gathering them stops where a scan is better.
+        all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
+        all.ranges.push(range);
+        Ok(())
+    }
+
+    /// Takes over the ids of a range if they are few.
+    fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
+        let before = all.ids.len();
+        let ids = &mut all.ids;
+        let keys_max = SHORT_POSTING as usize;
+        let ids_max = before + keys_max;
+        ids.reserve(FEW as usize);
+        let key_count = range.gather(self.state.read, keys_max, ids_max, ids)?;
+        let is_short = key_count < keys_max && ids.len() <= ids_max;
+        if is_short {
+            all.count += (ids.len() - before) as u64;
+        } else {
+            ids.truncate(before);
+        }
+        Ok(is_short)
+    }
+
+    /// The attributes without options that an item is about, if their values are indexed by the keys of `rule`.
+    fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<AttributeNumbers> {
+        self.bases(item, |def| {
+            let shares_keys =
+                rule.is_none_or(|rule| def.equality.is_some_and(|own| own.shares_key_with(rule)));
+            def.index.answers(IndexPart::Values) && shares_keys
+        })
+    }
+
+    /// The attributes without options that an item is about; `None` if one of them is not indexed as needed.
+    pub(super) fn bases(
+        &self,
+        item: &Item,
+        is_indexed: impl Fn(&AttributeDef) -> bool,
+    ) -> Option<AttributeNumbers> {
+        let mut bases = Vec::new();
+        for id in item.attributes.iter() {
+            let def = self.state.catalog.attribute(*id);
+            if !is_indexed(def) {
+                return None;
+            }
+            if item.attributes.len() == 1 {
+                return Some(AttributeNumbers::One([def.base]));
+            }
+            if !bases.contains(&def.base) {
+                bases.push(def.base);
+            }
+        }
+        Some(AttributeNumbers::Several(bases))
+    }
+
+    pub(super) fn add_posting(&self, all: &mut Narrowed, map: MapId, key: &[u8]) -> Result<()> {
+        let mut cursor = self.state.read.ids(map, key)?;
+        let count = cursor.estimate();
+        all.count += count;
+        if count > SHORT_POSTING {
+            all.postings.push(Posting { map, key: key.to_vec() });
+        } else if count > 0 {
+            if all.ids.is_empty() {
+                all.ids = Vec::with_capacity(count as usize);
+            }
+            cursor.next_block(&mut all.ids, count as usize)?;
+        }
+        Ok(())
+    }
+
+    /// The entries one level below the base, or all below it, if fewer than `limit`.
+    fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
+        let (counter, limit) = match scope.kind {
+            Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
+            _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
+            // Walked at once: between slices a branch could move from where it is still to be seen.
+            _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
+        };
+        let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
+        if count >= limit {
+            return Ok(None);
+        }
+        let mut ids: Vec<u64> = scope.extras.iter().map(|id| id.0).collect();
+        if scope.kind == Scope::SingleLevel {
+            let ranges = vec![KeyRange::children(scope.base)];
+            let narrowed = Narrowed { ids, ranges, count, ..Narrowed::default() };
+            let plan = Plan::narrowed(narrowed, Implied::Nothing, limit);
+            return Ok(Some(Plan { is_by_place: true, ..plan }));
+        }
+        ids.push(scope.base.0);
+        let mut walked = ids.len() - 1;
+        while let Some(&parent) = ids.get(walked) {
+            KeyRange::children(EntryId(parent)).gather(
+                self.state.read,
+                usize::MAX,
+                usize::MAX - 1,
+                &mut ids,
+            )?;
+            walked += 1;
+        }
+        Ok(Some(Plan::ids(ids)))
+    }
+}
+
+/// The order in which the terms of an *and* are asked: single look-ups, sets of them, ranges.
+fn rank_of(term: &Term) -> u8 {
+    match term {
+        Term::Constant(_) => 0,
+        Term::Item(item) if matches!(item.test, Test::Equal(..)) => 0,
+        Term::Class(_) | Term::StructuralClass(_) => 1,
+        Term::And(_) | Term::Or(_) | Term::Not(_) => 2,
+        Term::Item(_) => LAST_RANK,
+    }
+}
+
+const LAST_RANK: u8 = 3;
+
+/// Normal values up to this long sort in the index as they are; the heads of longer ones do.
+const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
+
+/// The part of a normal value that sorts as it is.
+fn head(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(WHOLE_HEAD)]
+}
+
+/// The bit of a term; none beyond 64.
+fn bit(place: usize) -> u64 {
+    if place < 64 { 1 << place } else { 0 }
+}
+
+/// The item of a term whose test is of one attribute, without options and names in DNs.
+fn single(term: &Term) -> Option<&Item> {
+    let Term::Item(item) = term else { return None };
+    let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());
+    (is_plain && !item.dn_attributes).then_some(item)
+}
+
+/// The narrowest of the terms of an *and*.
+struct Best {
+    narrowed: Narrowed,
+    /// The terms that it comes from, a bit each.
+    places: u64,
+    /// Those of them that all candidates pass.
+    implied: u64,
+}
+
+impl Best {
+    fn of(narrowed: Narrowed, places: u64) -> Best {
+        let implied = if narrowed.is_exact { places } else { 0 };
+        Best { narrowed, places, implied }
+    }
+}
+
+impl Narrowed {
+    fn add(&mut self, mut other: Narrowed) {
+        self.ids.append(&mut other.ids);
+        self.postings.append(&mut other.postings);
+        self.ranges.append(&mut other.ranges);
+        self.count += other.count;
+        self.is_exact &= other.is_exact;
+    }
+
+    pub(super) fn within(self, limit: u64) -> Option<Narrowed> {
+        let is_worth_it = self.count < limit || self.count == 0;
+        (is_worth_it && self.postings.len() <= POSTINGS_MERGED_MAX).then_some(self)
+    }
+}

@@ -1,0 +1,146 @@
+//! What the bytes of an entry row alone tell about a filter.
+//!
+//! A scan that has to look at values reads entry rows in the order in which they lie and asks here first. What does not
+//! pass is done with: neither its node row nor its checksum was looked at. Whatever passes, or cannot be told from the
+//! row, is read and tried like any other candidate. So a damaged row may be passed over by a scan; it is never
+//! returned, and `pando verify` finds it.
+//!
+//! Most rows are refused by the [`Guard`], one test of one attribute. A scan finds that attribute in a block of rows
+//! and has its values fetched before it tries the first.
+
+use schema::Schema;
+
+use super::filter::{Item, Subject, Term, Test, Truth};
+use crate::model::entry::{Content, EntryRow, InlineValue, Located};
+use crate::model::rows::AttrId;
+
+/// A test that every result passes, of an attribute with one number.
+#[derive(Clone, Copy)]
+pub(super) struct Guard<'f> {
+    attribute: AttrId,
+    test: &'f Test,
+    /// Whether what it does not refuse is still to be held against the filter, as far as rows tell.
+    pub(super) is_part: bool,
+}
+
+impl Guard<'_> {
+    /// Finds what it looks at; `None` where a row has no such attribute. `place` is that of the attribute in the row
+    /// before.
+    #[inline(always)]
+    pub(super) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
+        // A row that cannot be read tells nothing.
+        let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNTOLD) };
+        row.locate(self.attribute, place)
+    }
+
+    /// Whether an entry is no result. `key` is a buffer to work in.
+    #[inline]
+    pub(super) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
+        looked.is_none_or(|located| self.test.content_passes(schema, located.content(), key) == Some(false))
+    }
+}
+
+impl Term {
+    /// The first test that decides by itself that an entry is no result.
+    pub(super) fn guard(&self) -> Option<Guard<'_>> {
+        match self {
+            Term::And(terms) => {
+                let guard = terms.iter().find_map(Term::guard)?;
+                Some(Guard { is_part: true, ..guard })
+            }
+            Term::Item(item) => match item.attributes[..] {
+                [attribute] if item.is_about_rows() => {
+                    Some(Guard { attribute, test: &item.test, is_part: false })
+                }
+                _ => None,
+            },
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Or(_) | Term::Not(_) => {
+                None
+            }
+        }
+    }
+
+    /// Whether entry rows decide about most entries: whether it pays to look at them first.
+    pub(super) fn is_told_by_rows(&self) -> bool {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
+            Term::And(terms) => terms.iter().any(Term::is_told_by_rows),
+            Term::Or(terms) => terms.iter().all(Term::is_told_by_rows),
+            Term::Not(term) => term.is_told_by_rows(),
+            Term::Item(item) => item.is_about_rows(),
+        }
+    }
+
+    /// What the filter says of the entry with this row; `None` where the row is not enough to know. `key` is a buffer
+    /// to work in.
+    pub(super) fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<Truth> {
+        match self {
+            Term::Constant(truth) => Some(*truth),
+            Term::And(terms) => {
+                let mut all = Some(Truth::True);
+                for term in terms {
+                    match term.row_truth(schema, row, key) {
+                        Some(Truth::False) => return Some(Truth::False),
+                        truth => all = all.and_then(|all| Some(all.min(truth?))),
+                    }
+                }
+                all
+            }
+            Term::Or(terms) => {
+                let mut any = Some(Truth::False);
+                for term in terms {
+                    match term.row_truth(schema, row, key) {
+                        Some(Truth::True) => return Some(Truth::True),
+                        truth => any = any.and_then(|any| Some(any.max(truth?))),
+                    }
+                }
+                any
+            }
+            Term::Not(term) => term.row_truth(schema, row, key).map(|truth| !truth),
+            Term::Class(_) | Term::StructuralClass(_) => None,
+            Term::Item(item) => item.row_truth(schema, row, key).map(Truth::from),
+        }
+    }
+}
+
+impl Item {
+    fn is_about_rows(&self) -> bool {
+        !self.dn_attributes && !matches!(self.subject, Subject::Virtual(_))
+    }
+
+    fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<bool> {
+        if !self.is_about_rows() {
+            return None;
+        }
+        let mut is_known = true;
+        let mut attributes = row.attributes();
+        while let Some(attribute) = attributes.next_of(&self.attributes) {
+            match self.test.content_passes(schema, attribute.content, key) {
+                Some(true) => return Some(true),
+                told => is_known &= told.is_some(),
+            }
+        }
+        is_known.then_some(false)
+    }
+}
+
+impl Test {
+    /// Whether a value in this content passes; `None` where those that do not lie in the row have to be asked.
+    #[inline]
+    fn content_passes(&self, schema: &Schema, content: Content<'_>, key: &mut Vec<u8>) -> Option<bool> {
+        let values = match (content, self) {
+            (_, Test::Present) => return Some(true),
+            (Content::Inline(values), _) => values,
+            (Content::Table | Content::Links, _) => return None,
+        };
+        let mut is_known = true;
+        for value in values.iter() {
+            match value {
+                InlineValue::Here(value) if self.passes(schema, value, key) => return Some(true),
+                InlineValue::Here(_) => {}
+                InlineValue::Elsewhere(_) => is_known = false,
+            }
+        }
+        is_known.then_some(false)
+    }
+}

@@ -1,0 +1,303 @@
+//! Search results as bytes (RFC 4511 section 4.5.2), in one pass over the entry.
+//!
+//! Lengths stand in front and are known only behind, so the head is written with a guess at them and corrected in the
+//! end. That moves the attributes only where a length took another number of octets than guessed. Rejected: a pass for
+//! the sizes before the one that writes, which took half as many instructions again.
+//!
+//! Inline values are stored as they go out. Values that have to be fetched or made are gathered in a buffer, attribute
+//! by attribute, and copied from there. There is a bound to that: see [`super::stream`].
+
+use std::ops::ControlFlow;
+
+use ldap::MessageId;
+use ldap::response::{
+    SearchEntryLens, attribute_len, correct_search_entry, put_attribute_header, put_attributes_header,
+    put_encoded_attribute, put_search_entry_header, put_value, value_len,
+};
+use schema::AttributeDescription;
+
+use super::evaluate::{Candidate, for_each_value};
+use super::selection::Selection;
+use crate::catalog::AttributeDef;
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
+use crate::model::limits::GATHERED_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
+use crate::tree::name_cache::NameCache;
+use crate::tree::stored_values::table_values;
+use crate::tree::virtual_entries::VirtualEntry;
+use crate::tree::{State, damaged_row, node};
+
+/// Writes results; keeps the buffers for it.
+#[derive(Debug)]
+pub(crate) struct ResultWriter {
+    pub(crate) id: MessageId,
+    pub(crate) types_only: bool,
+    pub(crate) selection: Selection,
+    /// Encoded values of one attribute that are not copied from the entry row.
+    gathered: Vec<u8>,
+    /// Octets of the attributes of the last result: those of the next one are about as many.
+    last_len: Option<usize>,
+}
+
+impl ResultWriter {
+    pub(crate) fn new(id: MessageId, types_only: bool, selection: Selection) -> ResultWriter {
+        ResultWriter { id, types_only, selection, gathered: Vec::new(), last_len: None }
+    }
+
+    /// Bytes of memory that its buffers hold.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.gathered.capacity()
+    }
+
+    /// Another one that writes the same, with buffers of its own.
+    pub(crate) fn copy(&self) -> ResultWriter {
+        ResultWriter::new(self.id, self.types_only, self.selection.clone())
+    }
+
+    /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are
+    /// gathered in memory ([`GATHERED_MAX`]).
+    pub(crate) fn put_entry<'s>(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'s>,
+        names: &mut NameCache,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        let row = if self.selection.selects_stored() { Some(candidate.entry(state)?) } else { None };
+        let guess = match (self.last_len, &row) {
+            (Some(len), _) => len,
+            (None, Some(row)) => self.selection.guess_len(row),
+            (None, None) => 0,
+        };
+        let start = out.len();
+        let head = self.put_head(out, state, names, candidate, guess)?;
+        if row.is_none() && self.selection.made.is_empty() {
+            return Ok(true);
+        }
+        match self.put_attributes(out, state, names, candidate, row) {
+            Ok(true) => {
+                let attributes_len = out.len() - head.end;
+                self.last_len = Some(attributes_len);
+                if attributes_len != guess {
+                    correct_search_entry(out, start, self.id, head.lens, attributes_len);
+                }
+                Ok(true)
+            }
+            other => {
+                out.truncate(start);
+                other
+            }
+        }
+    }
+
+    /// Appends everything before the first attribute.
+    fn put_head(
+        &self,
+        out: &mut Vec<u8>,
+        state: State<'_>,
+        names: &mut NameCache,
+        candidate: &Candidate<'_>,
+        attributes_len: usize,
+    ) -> Result<Head, OperationError> {
+        let container = names.container(state, candidate.node.parent)?;
+        let above = names.dn(container);
+        let rdn = candidate.node.rdn;
+        let dn_len = rdn.len() + if above.is_empty() { 0 } else { 1 + above.len() };
+        let lens = SearchEntryLens { dn_len, attributes_len, controls_len: 0 };
+        put_search_entry_header(out, self.id, lens);
+        out.extend_from_slice(rdn);
+        if !above.is_empty() {
+            out.push(b',');
+            out.extend_from_slice(above);
+        }
+        put_attributes_header(out, attributes_len);
+        Ok(Head { lens, end: out.len() })
+    }
+
+    /// Appends the attributes. False if there are too many values to gather.
+    fn put_attributes<'s>(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'s>,
+        names: &mut NameCache,
+        candidate: &Candidate<'s>,
+        row: Option<EntryRow<'s>>,
+    ) -> Result<bool, OperationError> {
+        let mut gathered_len = 0;
+        if let Some(row) = row {
+            let mut attributes = row.attributes();
+            while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
+                // Most attributes: short, and copied.
+                if let Content::Inline(InlineValues { is_mixed: false, bytes, .. }) = attribute.content
+                    && !self.types_only
+                    && state.catalog.head(attribute.id).put(out, bytes)
+                {
+                    continue;
+                }
+                gathered_len += self.put_attribute(out, state, names, candidate.id, &attribute)?;
+                if gathered_len > GATHERED_MAX {
+                    self.gathered = Vec::new();
+                    return Ok(false);
+                }
+            }
+        }
+        for (attribute, type_id) in &self.selection.made {
+            let gathered = &mut self.gathered;
+            gathered.clear();
+            attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {
+                put_value(gathered, value);
+                ControlFlow::Continue(())
+            })?;
+            if !gathered.is_empty() {
+                let name = state.catalog.schema.type_by_id(*type_id).name();
+                let values: &[u8] = if self.types_only { &[] } else { gathered };
+                put_attribute_header(out, name, values.len());
+                out.extend_from_slice(values);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends an attribute of any kind. Returns how many octets of values had to be gathered.
+    #[inline(never)]
+    fn put_attribute(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+        attribute: &AttributeRow<'_>,
+    ) -> Result<usize, OperationError> {
+        self.gathered.clear();
+        let def = state.catalog.attribute(attribute.id);
+        let values = match copied(attribute) {
+            _ if self.types_only => &[],
+            Some(values) if def.name_syntax.is_none() => values.bytes,
+            _ => {
+                gather_values(state, names, id, attribute, def, &mut self.gathered)?;
+                &self.gathered
+            }
+        };
+        put_encoded_attribute(out, &def.encoded_name, values);
+        Ok(self.gathered.len())
+    }
+
+    /// Appends the message of an entry that is not in the tree.
+    pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, schema: &schema::Schema, entry: &VirtualEntry) {
+        let is_selected = |name: &str| match schema.parse_description(name) {
+            Ok(description) => self.selection.selects(schema, &description),
+            Err(_) => self.selection.selects_unknown(name),
+        };
+        let selected: Vec<_> = entry.attributes.iter().filter(|(name, _)| is_selected(name)).collect();
+        let values_len = |values: &[Vec<u8>]| {
+            if self.types_only { 0 } else { values.iter().map(|value| value_len(value.len())).sum() }
+        };
+        let attributes_len =
+            selected.iter().map(|(name, values)| attribute_len(name.len(), values_len(values))).sum();
+        let lens = SearchEntryLens { dn_len: entry.dn.len(), attributes_len, controls_len: 0 };
+        put_search_entry_header(out, self.id, lens);
+        out.extend_from_slice(entry.dn.as_bytes());
+        put_attributes_header(out, attributes_len);
+        for (name, values) in selected {
+            put_attribute_header(out, name, values_len(values));
+            if !self.types_only {
+                values.iter().for_each(|value| put_value(out, value));
+            }
+        }
+    }
+}
+
+/// The part of a message that comes before the attributes.
+#[derive(Clone, Copy)]
+struct Head {
+    /// What it says, guesses included.
+    lens: SearchEntryLens,
+    /// Where it ends.
+    end: usize,
+}
+
+/// The values that go out as they are stored, unless they are names.
+fn copied<'a>(attribute: &AttributeRow<'a>) -> Option<InlineValues<'a>> {
+    match attribute.content {
+        Content::Inline(values) if !values.is_mixed => Some(values),
+        _ => None,
+    }
+}
+
+/// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.
+fn gather_values(
+    state: State<'_>,
+    names: &mut NameCache,
+    id: EntryId,
+    attribute: &AttributeRow<'_>,
+    def: &AttributeDef,
+    gathered: &mut Vec<u8>,
+) -> Result<(), OperationError> {
+    let schema = &state.catalog.schema;
+    if attribute.content != Content::Links {
+        return for_each_value(state, id, attribute, &mut |value| {
+            put_value(gathered, &def.value_text(schema, value));
+            if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
+    let walked = for_each_target(state, names, (id, attribute.id), 0, &mut |pieces| {
+        ber::put_header(gathered, ber::Tag::OCTET_STRING, pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| gathered.extend_from_slice(piece));
+        if gathered.len() > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if walked.is_break() {
+        return Ok(());
+    }
+    for value in table_values(state.read, id, attribute.id) {
+        put_value(gathered, &def.value_text(schema, value?.1));
+        if gathered.len() > GATHERED_MAX {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Shows the DNs of the entries that a link attribute (of an entry) names, those with ids from `from` on in the order
+/// of their ids, each in three pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with
+/// the id at which it was told to stop.
+pub(super) fn for_each_target(
+    state: State<'_>,
+    names: &mut NameCache,
+    (source, attribute): (EntryId, AttrId),
+    from: u64,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<ControlFlow<u64>, OperationError> {
+    let mut targets = state.read.ids(LINKS, &link_key(source, attribute))?;
+    if targets.seek(from)?.is_none() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let mut block = Vec::new();
+    while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
+        for target in block.drain(..).map(EntryId) {
+            let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", source))?;
+            // Members of a group share their containers: the names of these are looked up once.
+            let container = names.container(state, row.parent)?;
+            let above = names.dn(container);
+            let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
+            if each([row.rdn, separator, above]).is_break() {
+                return Ok(ControlFlow::Break(target.0));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Targets read at a time.
+const TARGET_BLOCK: usize = 512;
+
+/// The attributes of an entry that is not in the tree, resolved; those that the schema does not know are left out.
+pub(crate) fn resolved<'e>(
+    schema: &schema::Schema,
+    entry: &'e VirtualEntry,
+) -> Vec<(AttributeDescription, &'e [Vec<u8>])> {
+    let attributes = entry.attributes.iter();
+    attributes
+        .filter_map(|(name, values)| Some((schema.parse_description(name).ok()?, values.as_slice())))
+        .collect()
+}

@@ -1,0 +1,320 @@
+//! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
+//! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
+
+use super::candidates::{AtHand, Candidates, ScanKind};
+use super::evaluate::{Candidate, Evaluator};
+use super::filter::{Term, Truth};
+use super::plan::{Implied, Plan, Source};
+use super::result::ResultWriter;
+use super::scope::SearchScope;
+use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
+use crate::access::Access;
+use crate::database::Snapshot;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::tree::{State, damaged_row, node};
+
+/// What looks at candidates, on whatever snapshot it is given. Copies share nothing but the plan's lists.
+pub(super) struct Scanner {
+    pub(super) access: Access,
+    pub(super) filter: Term,
+    pub(super) scope: SearchScope,
+    pub(super) plan: Plan,
+    pub(super) writer: ResultWriter,
+    evaluator: Evaluator,
+    /// Whether a scan goes through entry rows.
+    pub(super) by_rows: bool,
+    /// A buffer for keys of values.
+    key: Vec<u8>,
+    /// What a candidate counts for in the budget: more, the longer the filter is.
+    candidate_cost: u32,
+    /// Version of the snapshot at the start, when the candidates were collected.
+    planned_version: u64,
+    /// Version of the snapshot of the last slice.
+    version: u64,
+    /// Attributes of the catalogue that the filter has taken into account.
+    attribute_count: usize,
+    /// Version of the indexes that the plan is about.
+    index_version: u64,
+    /// Which schema the numbers of types in the filter are of.
+    schema_version: u64,
+    uses_indexes: bool,
+    /// Whether this looks at a part of the candidates only, so that it cannot gather them anew.
+    is_part: bool,
+    /// Bytes that filter and selection hold, once that was asked for.
+    made_of_bytes: Option<usize>,
+}
+
+/// Who counts, and keeps the limits.
+pub(super) trait Sink {
+    /// A candidate is looked at.
+    fn examined(&mut self);
+
+    /// It was not a result. An error ends the search.
+    fn rejected(&mut self, state: State<'_>, filter: &Term) -> Result<(), OperationError>;
+
+    /// It is a result. False if there is no room for it: the search is over.
+    fn accepts(&mut self) -> bool;
+
+    /// The result is written; the output ends there.
+    fn written(&mut self, id: EntryId, end: usize);
+}
+
+/// Why [`Scanner::examine`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// The budget is used up; there may be candidates from this id on.
+    Budget(u64),
+    /// The end of the range; the next candidate behind it has this id.
+    RangeEnd(u64),
+    /// There are no more candidates, here or behind.
+    End,
+    /// The sink took no more: not the result of this id.
+    Full(u64),
+    /// A result that is too large to be put together in memory; candidates behind it were not looked at.
+    Giant(EntryId),
+}
+
+impl Scanner {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        access: Access,
+        filter: Term,
+        scope: SearchScope,
+        plan: Plan,
+        writer: ResultWriter,
+    ) -> Scanner {
+        let catalog = snapshot.state().catalog;
+        Scanner {
+            access,
+            candidate_cost: (filter.test_count() / TESTS_PER_ENTRY).clamp(1, u32::MAX as usize) as u32,
+            by_rows: filter.is_told_by_rows(),
+            key: Vec::new(),
+            filter,
+            scope,
+            plan,
+            writer,
+            evaluator: Evaluator::new(access),
+            planned_version: snapshot.version(),
+            version: snapshot.version(),
+            attribute_count: catalog.attributes().len(),
+            index_version: catalog.index_version(),
+            schema_version: catalog.schema_version(),
+            uses_indexes: true,
+            is_part: false,
+            made_of_bytes: None,
+        }
+    }
+
+    pub(super) fn ignore_indexes(&mut self) {
+        self.uses_indexes = false;
+        self.plan = Plan::scan(self.plan.candidate_count);
+    }
+
+    /// Bytes of memory that it holds besides itself. What it was made of does not change and is counted once.
+    pub(super) fn heap_bytes(&mut self) -> usize {
+        let (filter, selection) = (&self.filter, &self.writer.selection);
+        let made_of = *self.made_of_bytes.get_or_insert_with(|| filter.heap_bytes() + selection.heap_bytes());
+        made_of
+            + self.plan.heap_bytes()
+            + self.scope.heap_bytes()
+            + self.writer.buffer_bytes()
+            + self.evaluator.heap_bytes()
+            + self.key.capacity()
+    }
+
+    /// Bytes of memory that each [`copy`](Scanner::copy) holds: all but the plan, which they share.
+    pub(super) fn copy_bytes(&mut self) -> usize {
+        size_of::<Scanner>() + self.heap_bytes() - self.plan.heap_bytes()
+    }
+
+    /// Another one that looks at the same candidates, or at a part of them.
+    pub(super) fn copy(&mut self) -> Scanner {
+        Scanner {
+            access: self.access,
+            filter: self.filter.clone(),
+            scope: self.scope.clone(),
+            plan: self.plan.share(),
+            writer: self.writer.copy(),
+            evaluator: Evaluator::new(self.access),
+            by_rows: self.by_rows,
+            key: Vec::new(),
+            candidate_cost: self.candidate_cost,
+            planned_version: self.planned_version,
+            version: self.version,
+            attribute_count: self.attribute_count,
+            index_version: self.index_version,
+            schema_version: self.schema_version,
+            uses_indexes: self.uses_indexes,
+            is_part: true,
+            made_of_bytes: self.made_of_bytes,
+        }
+    }
+
+    /// Goes on gathering the ids of candidates; true when that is done.
+    pub(super) fn gather(&mut self, state: State<'_>, budget: u32) -> Result<bool, OperationError> {
+        self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
+    }
+
+    /// Looks at the candidates with ids from `from` up to and without `end`, and appends results to `out`.
+    /// [`Scanner::catch_up`] comes first.
+    pub(super) fn examine(
+        &mut self,
+        snapshot: &Snapshot,
+        (from, end): (u64, u64),
+        budget: &Budget,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Reached, OperationError> {
+        let state = snapshot.state();
+        let names = &mut *snapshot.names();
+        let out_end = out.len().saturating_add(budget.out_bytes_max);
+        let mut left = budget.entries_examined_max.max(1);
+        let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
+        let source = self.plan.source();
+        let scans_rows = self.by_rows && matches!(source, Source::Scan);
+        let guard = if scans_rows { self.filter.guard() } else { None };
+        let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
+        // What a guard that is the whole filter lets pass is not asked a second time.
+        let asks_rows = guard.is_none_or(|guard| guard.is_part);
+        let mut candidates = Candidates::open(state, source, from, kind)?;
+        let mut next_id = from;
+        while let Some((id, at_hand)) = candidates.next()? {
+            if id.0 >= end {
+                return Ok(Reached::RangeEnd(id.0));
+            }
+            if left == 0 || out.len() >= out_end {
+                return Ok(Reached::Budget(next_id));
+            }
+            left = left.saturating_sub(self.candidate_cost);
+            next_id = id.0 + 1;
+            sink.examined();
+            let is_refused = match at_hand {
+                AtHand::Refusal => true,
+                AtHand::Row(bytes) if asks_rows => {
+                    let row = EntryRow::unchecked(bytes);
+                    let truth =
+                        row.and_then(|row| self.filter.row_truth(&state.catalog.schema, &row, &mut self.key));
+                    truth.is_some_and(|truth| truth != Truth::True)
+                }
+                AtHand::Nothing | AtHand::Node(_) | AtHand::Row(_) => false,
+            };
+            if is_refused {
+                sink.rejected(state, &self.filter)?;
+                continue;
+            }
+            let row = match at_hand {
+                AtHand::Node(row) => row,
+                AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => match node(state.read, id)? {
+                    Some(row) => row,
+                    // Deleted since it was collected.
+                    None => continue,
+                },
+            };
+            let candidate = match at_hand {
+                AtHand::Row(bytes) => {
+                    let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+                    Candidate::with_entry(id, row, entry)
+                }
+                AtHand::Nothing | AtHand::Node(_) | AtHand::Refusal => Candidate::new(id, row),
+            };
+            if !self.scope.admits(id, row.flags)
+                || !self.scope.contains(state, names, id, &row)?
+                || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
+            {
+                sink.rejected(state, &self.filter)?;
+                continue;
+            }
+            if !sink.accepts() {
+                return Ok(Reached::Full(id.0));
+            }
+            if !self.writer.put_entry(out, state, names, &candidate)? {
+                return Ok(Reached::Giant(id));
+            }
+            sink.written(id, out.len());
+        }
+        Ok(Reached::End)
+    }
+
+    /// Whether the numbers of types that this has are those of the snapshot.
+    pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
+        snapshot.state().catalog.schema_version() == self.schema_version
+    }
+
+    /// The search cannot go on under another schema than it began under. Rare enough to let the client ask again.
+    ///
+    /// # Errors
+    /// busy.
+    pub(super) fn check_schema(&self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        if self.knows_schema(snapshot) {
+            return Ok(());
+        }
+        let text = "the schema was changed while this search ran: ask again";
+        Err(OperationError::refused(ldap::ResultCode::BUSY, text))
+    }
+
+    /// Whether an entry is a result. [`Scanner::catch_up`] comes first.
+    pub(super) fn passes<'s>(
+        &mut self,
+        snapshot: &'s Snapshot,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        let state = snapshot.state();
+        Ok(self.scope.admits(candidate.id, candidate.node.flags)
+            && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
+            && self.evaluator.truth(&self.filter, state, candidate)? == Truth::True)
+    }
+
+    /// Brings what was found out on an earlier snapshot up to date.
+    pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+        self.check_schema(snapshot)?;
+        if snapshot.version() == self.version {
+            return Ok(());
+        }
+        self.version = snapshot.version();
+        let state = snapshot.state();
+        self.scope.last = None;
+        self.filter.find_targets_anew(snapshot)?;
+        if state.catalog.attributes().len() != self.attribute_count {
+            self.attribute_count = state.catalog.attributes().len();
+            self.filter.find_attributes(state.catalog, self.access)?;
+        }
+        // What the plan goes by may be gone: an index dropped meanwhile no longer follows changes.
+        if self.uses_indexes && state.catalog.index_version() != self.index_version {
+            self.index_version = state.catalog.index_version();
+            self.plan = if self.is_part {
+                Plan::scan(self.plan.candidate_count)
+            } else {
+                Plan::choose(state, &self.scope, &self.filter)?
+            };
+            self.planned_version = self.version;
+        }
+        Ok(())
+    }
+}
+
+/// What the filter says of a candidate, where it has not been said by where it was found.
+#[inline]
+fn truth<'s>(
+    evaluator: &mut Evaluator,
+    filter: &Term,
+    implied: Implied,
+    state: State<'s>,
+    candidate: &Candidate<'s>,
+) -> Result<Truth, OperationError> {
+    match (implied, filter) {
+        (Implied::All, _) => Ok(Truth::True),
+        (Implied::Terms(implied), Term::And(terms)) => {
+            for (place, term) in terms.iter().enumerate() {
+                if (place >= 64 || implied & 1 << place == 0)
+                    && evaluator.truth(term, state, candidate)? != Truth::True
+                {
+                    return Ok(Truth::False);
+                }
+            }
+            Ok(Truth::True)
+        }
+        _ => evaluator.truth(filter, state, candidate),
+    }
+}

@@ -1,0 +1,218 @@
+//! Which entries a search is about.
+//!
+//! The question goes up the parent chain, and all entries of one container share the answer.
+
+use ldap::{ResultCode, Scope};
+
+use super::base::dereference;
+use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
+use crate::tree::name_cache::NameCache;
+use crate::tree::{State, node};
+
+/// The entries that a search is about.
+#[derive(Clone, Debug)]
+pub(crate) struct SearchScope {
+    pub(crate) kind: Scope,
+    /// The base object; [`EntryId::ROOT`] for the empty DN.
+    pub(crate) base: EntryId,
+    /// Roots of further subtrees in scope: what aliases lead to, where they are followed.
+    pub(crate) aliased: Vec<EntryId>,
+    /// Single entries in scope besides, to which aliases lead.
+    pub(crate) extras: Vec<EntryId>,
+    /// Whether aliases below the base are followed, so that they are not results themselves.
+    pub(crate) follows_aliases: bool,
+    /// Whether referral entries count as ordinary ones (ManageDsaIT).
+    pub(crate) manages: bool,
+    /// The subentries control, see [`crate::read::controls::RequestControls::subentries`].
+    pub(crate) subentries: Option<bool>,
+    /// The container asked for last, and whether what is below it is in one of the subtrees.
+    pub(crate) last: Option<(EntryId, bool)>,
+}
+
+impl SearchScope {
+    /// Bytes of memory that it holds besides itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        (self.aliased.capacity() + self.extras.capacity()) * size_of::<EntryId>()
+    }
+
+    /// Whether an entry is in scope.
+    #[inline]
+    pub(crate) fn contains(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+        row: &NodeRow<'_>,
+    ) -> Result<bool, OperationError> {
+        Ok(match self.kind {
+            Scope::BaseObject => id == self.base,
+            Scope::SingleLevel => row.parent == self.base || self.extras.contains(&id),
+            Scope::WholeSubtree => self.is_root(id) || self.is_inside(state, names, row.parent)?,
+            Scope::Subordinate => self.extras.contains(&id) || self.is_inside(state, names, row.parent)?,
+        })
+    }
+
+    /// Whether a subtree in scope begins here.
+    #[inline]
+    fn is_root(&self, id: EntryId) -> bool {
+        id == self.base || self.aliased.contains(&id)
+    }
+
+    /// Whether what is below `container` is in one of the subtrees.
+    #[inline]
+    fn is_inside(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+        container: EntryId,
+    ) -> Result<bool, OperationError> {
+        if let Some((last, is_inside)) = self.last
+            && last == container
+        {
+            return Ok(is_inside);
+        }
+        let is_inside = self.walk_up(state, names, container)?;
+        self.last = Some((container, is_inside));
+        Ok(is_inside)
+    }
+
+    fn walk_up(
+        &self,
+        state: State<'_>,
+        names: &mut NameCache,
+        container: EntryId,
+    ) -> Result<bool, OperationError> {
+        let mut at = container;
+        for _ in 0..TREE_DEPTH_MAX {
+            if self.is_root(at) {
+                return Ok(true);
+            }
+            if at == EntryId::ROOT {
+                return Ok(false);
+            }
+            let above = names.container(state, at)?;
+            // What is below a referral is another server's.
+            if above.flags.is_referral() && !self.manages {
+                return Ok(false);
+            }
+            at = above.parent;
+        }
+        Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
+    }
+
+    /// Whether an entry in scope may be a result, going by what kind of entry it is.
+    #[inline]
+    pub(crate) fn admits(&self, id: EntryId, flags: NodeFlags) -> bool {
+        if flags == NodeFlags::default() {
+            // RFC 3672 section 3: with the control set, nothing but subentries.
+            return self.subentries != Some(true) || self.kind == Scope::BaseObject;
+        }
+        if id == self.base && self.kind == Scope::BaseObject {
+            return true;
+        }
+        let is_signpost = flags.is_referral() && !self.manages;
+        let is_followed = flags.is_alias() && self.follows_aliases && id != self.base;
+        !is_signpost && !is_followed && flags.is_subentry() == self.subentries.unwrap_or(false)
+    }
+
+    /// Follows the aliases in scope (RFC 4511 section 4.5.1.3): in a subtree search what they lead to becomes the root
+    /// of another subtree, with its own aliases; one level below the base, a result by itself. Aliases that lead
+    /// nowhere are passed over.
+    ///
+    /// # Errors
+    /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
+    pub(crate) fn follow_aliases(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+    ) -> Result<(), OperationError> {
+        let mut aliases = ids_with_flag(
+            state,
+            NodeFlags::is_alias,
+            "aliases, too many for one search: ask without dereferencing",
+            ALIASES_FOLLOWED_MAX,
+        )?;
+        loop {
+            let mut in_scope = Vec::new();
+            let mut others = Vec::new();
+            for id in aliases {
+                let Some(row) = node(state.read, id)? else { continue };
+                let is_in_scope = id != self.base && self.contains(state, names, id, &row)?;
+                if is_in_scope { &mut in_scope } else { &mut others }.push(id);
+            }
+            if in_scope.is_empty() {
+                return Ok(());
+            }
+            for alias in in_scope {
+                if let Some(target) = dereference(state, alias)? {
+                    self.add_target(target);
+                }
+            }
+            self.last = None;
+            aliases = others;
+        }
+    }
+
+    /// The referral entries in scope, for which the search sends continuation references (RFC 3296 section 5.4).
+    ///
+    /// # Errors
+    /// adminLimitExceeded for more than [`COLLECTED_IDS_MAX`] referral entries.
+    pub(crate) fn referrals(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+    ) -> Result<Vec<EntryId>, OperationError> {
+        let mut referrals = Vec::new();
+        for id in ids_with_flag(
+            state,
+            NodeFlags::is_referral,
+            "referrals, too many for one search: send ManageDsaIT",
+            COLLECTED_IDS_MAX,
+        )? {
+            if let Some(row) = node(state.read, id)?
+                && self.contains(state, names, id, &row)?
+            {
+                referrals.push(id);
+            }
+        }
+        Ok(referrals)
+    }
+
+    fn add_target(&mut self, target: EntryId) {
+        let is_single = matches!(self.kind, Scope::SingleLevel | Scope::Subordinate);
+        if is_single && !self.extras.contains(&target) {
+            self.extras.push(target);
+        }
+        let is_subtree = matches!(self.kind, Scope::WholeSubtree | Scope::Subordinate);
+        if is_subtree && !self.is_root(target) {
+            self.aliased.push(target);
+        }
+    }
+}
+
+/// The entries whose classes give them a flag, ascending.
+fn ids_with_flag(
+    state: State<'_>,
+    has_flag: fn(NodeFlags) -> bool,
+    what: &str,
+    count_max: usize,
+) -> Result<Vec<EntryId>, OperationError> {
+    if !has_flag(state.catalog.class_set_flags()) {
+        return Ok(Vec::new());
+    }
+    let mut ids = Vec::new();
+    for (number, _) in state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_flag(set.flags)) {
+        let key = class_key(ClassSetId(number as u32));
+        state.read.ids(CLASSES, &key)?.next_block(&mut ids, count_max + 1)?;
+        if ids.len() > count_max {
+            return Err(OperationError::refused(
+                ResultCode::ADMIN_LIMIT_EXCEEDED,
+                format!("there are more than {count_max} {what}"),
+            ));
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids.into_iter().map(EntryId).collect())
+}

@@ -1,0 +1,324 @@
+//! An entry that is too large to be put together in memory, a group of a million members for example, as a stream.
+//!
+//! A message begins with its length, so the entry is gone through twice: once for the sizes, once for the bytes, both
+//! in slices and both on one snapshot, which is pinned for as long as the client takes. Pages of a pinned snapshot are
+//! not used again, so there are never many of these streams ([`STREAMS_MAX`]).
+//!
+//! From the first byte of the message to its last nothing else can be sent on the connection: see
+//! [`Search::is_mid_message`](super::Search::is_mid_message).
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ldap::ResultCode;
+use ldap::response::{
+    SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_search_entry_header,
+    put_value, value_len,
+};
+use schema::TypeId;
+use store::Direction;
+
+use super::evaluate::Candidate;
+use super::result::{ResultWriter, for_each_target};
+use super::scanner::Scanner;
+use crate::database::Directory;
+use crate::database::Snapshot;
+use crate::model::entry::{AttributeRow, Content, InlineValue};
+use crate::model::limits::STREAMS_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, VALUES, link_key};
+use crate::tree::name_cache::NameCache;
+use crate::tree::stored_values::large_value;
+use crate::tree::{State, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// An entry on its way to a client.
+pub(super) struct EntryStream {
+    snapshot: Snapshot,
+    id: EntryId,
+    /// The stored attributes to be sent, with the size of their values once it is known.
+    attributes: Vec<(AttrId, usize)>,
+    /// The attributes that are made when asked for: their values, encoded.
+    made: Vec<(TypeId, Vec<u8>)>,
+    types_only: bool,
+    /// The attribute that is gone through.
+    at: usize,
+    walk: Walk,
+    /// Whether the sizes are known and the message has begun.
+    pub(super) is_begun: bool,
+    _pin: Pin,
+}
+
+/// Counts the streams there are.
+struct Pin(Arc<Directory>);
+
+impl Pin {
+    fn new(directory: &Arc<Directory>) -> Result<Pin> {
+        let pin = Pin(Arc::clone(directory));
+        if pin.0.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX {
+            return Ok(pin);
+        }
+        Err(OperationError::refused(
+            ResultCode::BUSY,
+            format!("{STREAMS_MAX} entries as large as this one are being sent already: try again later"),
+        ))
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How far the values of an attribute were gone through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Walk {
+    /// Not at all.
+    Start,
+    /// That many values in the entry row.
+    Inline(usize),
+    /// Links to targets below this id.
+    Links(u64),
+    /// Rows of `values` up to this key, or from the first.
+    Table(Option<Vec<u8>>),
+    Done,
+}
+
+impl EntryStream {
+    /// Bytes of memory that it holds, itself included. Of the values only those that are made when asked for: the
+    /// others go from the store to the output.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let made: usize = self.made.iter().map(|(_, values)| values.capacity()).sum();
+        size_of::<EntryStream>() + self.attributes.capacity() * size_of::<(AttrId, usize)>() + made
+    }
+
+    /// A stream of the entry `id` as it is now; `None` if it is not a result of the search any more.
+    pub(super) fn begin(
+        snapshot: &Snapshot,
+        scanner: &mut Scanner,
+        id: EntryId,
+    ) -> Result<Option<EntryStream>> {
+        let pin = Pin::new(snapshot.directory_handle())?;
+        let snapshot = snapshot.directory_handle().snapshot()?;
+        scanner.catch_up(&snapshot)?;
+        let state = snapshot.state();
+        let Some(row) = node(state.read, id)? else { return Ok(None) };
+        let candidate = Candidate::new(id, row);
+        if !scanner.passes(&snapshot, &candidate)? {
+            return Ok(None);
+        }
+        let selection = &mut scanner.writer.selection;
+        let attributes = candidate.entry(state)?.attributes();
+        let attributes = attributes
+            .filter(|attribute| selection.decide(state.catalog, attribute.id))
+            .map(|row| (row.id, 0));
+        let attributes = attributes.collect();
+        let mut made = Vec::new();
+        for (attribute, type_id) in &selection.made {
+            let mut values = Vec::new();
+            attribute.for_each_value(state, id, &candidate.node, &mut |value| {
+                put_value(&mut values, value);
+                ControlFlow::Continue(())
+            })?;
+            if !values.is_empty() {
+                made.push((*type_id, values));
+            }
+        }
+        let types_only = scanner.writer.types_only;
+        let (at, walk, is_begun) = (0, Walk::Start, false);
+        Ok(Some(EntryStream { snapshot, id, attributes, made, types_only, at, walk, is_begun, _pin: pin }))
+    }
+
+    /// Goes through up to `values_max` values, or appends about `bytes_max` bytes; true when the message is complete.
+    pub(super) fn step(
+        &mut self,
+        writer: &ResultWriter,
+        out: &mut Vec<u8>,
+        values_max: usize,
+        bytes_max: usize,
+    ) -> Result<bool> {
+        let out_end = out.len().saturating_add(bytes_max);
+        let mut left = values_max.max(1);
+        while left > 0 && out.len() < out_end {
+            let Some(&(attribute, size)) = self.attributes.get(self.at) else {
+                if self.is_begun {
+                    self.put_made(out);
+                    return Ok(true);
+                }
+                self.put_head(writer, out)?;
+                continue;
+            };
+            if self.is_begun && self.walk == Walk::Start {
+                let name = &self.snapshot.state().catalog.attribute(attribute).name;
+                put_attribute_header(out, name, size);
+            }
+            let (seen, measured) = self.go_on(attribute, left, out_end, out)?;
+            left = left.saturating_sub(seen.max(1));
+            if !self.is_begun {
+                self.attributes[self.at].1 += measured;
+            }
+            if self.walk == Walk::Done {
+                self.at += 1;
+                self.walk = Walk::Start;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Some values of an attribute: how many, and how many bytes they are.
+    fn go_on(
+        &mut self,
+        attribute: AttrId,
+        values_max: usize,
+        out_end: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, usize)> {
+        if self.types_only {
+            self.walk = Walk::Done;
+            return Ok((0, 0));
+        }
+        let state = self.snapshot.state();
+        let names = &mut *self.snapshot.names();
+        let row = node(state.read, self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
+        let entry = Candidate::new(self.id, row).entry(state)?;
+        let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.id))?;
+        let (mut seen, mut measured, writes) = (0, 0, self.is_begun);
+        let mut each = |pieces: [&[u8]; 3]| {
+            let len = pieces.iter().map(|piece| piece.len()).sum();
+            seen += 1;
+            measured += value_len(len);
+            if writes {
+                ber::put_header(out, ber::Tag::OCTET_STRING, len);
+                pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+            }
+            let is_enough = seen >= values_max || out.len() >= out_end;
+            if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        while self.walk != Walk::Done {
+            let (next, flow) = self.walk.go_on(state, names, self.id, &row, &mut each)?;
+            self.walk = next;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok((seen, measured))
+    }
+
+    /// Begins the message, and the second way through.
+    fn put_head(&mut self, writer: &ResultWriter, out: &mut Vec<u8>) -> Result<()> {
+        let state = self.snapshot.state();
+        let schema = &state.catalog.schema;
+        let stored = self
+            .attributes
+            .iter()
+            .map(|(attribute, size)| attribute_len(state.catalog.attribute(*attribute).name.len(), *size));
+        let made = self.made.iter().map(|(type_id, values)| {
+            let size = if self.types_only { 0 } else { values.len() };
+            attribute_len(schema.type_by_id(*type_id).name().len(), size)
+        });
+        let attributes_len = stored.chain(made).sum();
+        let dn = state.dn(self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
+        let lens = SearchEntryLens { dn_len: dn.len(), attributes_len, controls_len: 0 };
+        put_search_entry_header(out, writer.id, lens);
+        out.extend_from_slice(dn.as_bytes());
+        put_attributes_header(out, attributes_len);
+        (self.is_begun, self.at) = (true, 0);
+        Ok(())
+    }
+
+    fn put_made(&self, out: &mut Vec<u8>) {
+        let schema = &self.snapshot.state().catalog.schema;
+        for (type_id, values) in &self.made {
+            let values: &[u8] = if self.types_only { &[] } else { values };
+            put_attribute_header(out, schema.type_by_id(*type_id).name(), values.len());
+            out.extend_from_slice(values);
+        }
+    }
+}
+
+impl Walk {
+    /// Shows values from this place on, each in three pieces, until told to stop. Where that was.
+    fn go_on(
+        &self,
+        state: State<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+        each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+    ) -> Result<(Walk, ControlFlow<()>)> {
+        match self {
+            Walk::Start => {
+                let first = match row.content {
+                    Content::Inline(_) => Walk::Inline(0),
+                    Content::Links => Walk::Links(0),
+                    Content::Table => Walk::Table(None),
+                };
+                Ok((first, ControlFlow::Continue(())))
+            }
+            Walk::Inline(from) => inline(state, id, row, *from, each),
+            Walk::Links(from) => links(state, names, id, row.id, *from, each),
+            Walk::Table(after) => table(state, id, row.id, after.as_deref(), each),
+            Walk::Done => Ok((Walk::Done, ControlFlow::Break(()))),
+        }
+    }
+}
+
+fn inline(
+    state: State<'_>,
+    id: EntryId,
+    row: &AttributeRow<'_>,
+    from: usize,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    let Content::Inline(values) = row.content else { return Err(damaged_row("entries", id)) };
+    let def = state.catalog.attribute(row.id);
+    for (place, value) in values.iter().enumerate().skip(from) {
+        let value = match value {
+            InlineValue::Here(value) => value,
+            InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
+        };
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
+            return Ok((Walk::Inline(place + 1), ControlFlow::Break(())));
+        }
+    }
+    Ok((Walk::Done, ControlFlow::Continue(())))
+}
+
+fn links(
+    state: State<'_>,
+    names: &mut NameCache,
+    id: EntryId,
+    attribute: AttrId,
+    from: u64,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    Ok(match for_each_target(state, names, (id, attribute), from, each)? {
+        ControlFlow::Break(last) => (Walk::Links(last + 1), ControlFlow::Break(())),
+        ControlFlow::Continue(()) => (Walk::Table(None), ControlFlow::Continue(())),
+    })
+}
+
+fn table(
+    state: State<'_>,
+    id: EntryId,
+    attribute: AttrId,
+    after: Option<&[u8]>,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    let prefix = link_key(id, attribute);
+    let def = state.catalog.attribute(attribute);
+    let low = after.map_or(Bound::Included(&prefix[..]), Bound::Excluded);
+    for row in state.read.scan(VALUES, (low, Bound::Unbounded), Direction::Forward) {
+        let (key, value) = row?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
+            return Ok((Walk::Table(Some(key.to_vec())), ControlFlow::Break(())));
+        }
+    }
+    Ok((Walk::Done, ControlFlow::Continue(())))
+}

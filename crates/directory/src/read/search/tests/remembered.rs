@@ -1,0 +1,119 @@
+//! What a snapshot remembers changes no answer: one that has lived through all changes is asked what a new one is
+//! asked, and says the same.
+
+use fastrand::Rng;
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use super::{Question, add};
+use crate::testing::{SUFFIX, TestDirectory};
+
+const GROUP: &str = "cn=group,dc=example,dc=com";
+
+const UNITS: u32 = 3;
+const PEOPLE: u32 = 4;
+
+fn unit(random: &mut Rng) -> String {
+    format!("ou={},{SUFFIX}", random.u32(..UNITS))
+}
+
+fn person(random: &mut Rng) -> String {
+    format!("cn={},{}", random.u32(..PEOPLE), unit(random))
+}
+
+/// Changes something, if it can be: most of the names that are given out do not exist, or exist already.
+fn change(directory: &mut TestDirectory, random: &mut Rng) {
+    let (unit, person) = (unit(random), person(random));
+    match random.u32(..12) {
+        0 => directory.add(&unit, &[("objectClass", &["organizationalUnit"])]),
+        1..=3 => directory.add(&person, &[("objectClass", &["person"]), ("sn", &["x"])]),
+        4 => directory.delete(&person),
+        5 => directory.delete(&unit),
+        6 => directory.modify_dn(&person, &format!("cn={}", random.u32(..PEOPLE)), true, Some(&unit)),
+        7 => directory.modify_dn(&unit, &format!("ou={}", random.u32(..UNITS)), true, None),
+        8 => directory.modify(&person, &[(ChangeOperation::Replace, "description", &["y"])]),
+        9 => directory.modify(GROUP, &[(ChangeOperation::Delete, "member", &[&person])]),
+        _ => directory.modify(GROUP, &[(ChangeOperation::Add, "member", &[&person])]),
+    };
+}
+
+#[test]
+fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    add(&mut directory, GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]);
+    directory.snapshot.remember_rows(1 << 20);
+    let mut random = Rng::with_seed(7);
+    let mut found_count = 0;
+    for _ in 0..100 {
+        change(&mut directory, &mut random);
+        let mut questions = Vec::new();
+        for _ in 0..3 {
+            questions.push((person(&mut random), Scope::BaseObject, "(objectClass=*)".to_owned()));
+            questions.push((unit(&mut random), Scope::WholeSubtree, "(sn=x)".to_owned()));
+            questions.push((
+                SUFFIX.to_owned(),
+                Scope::WholeSubtree,
+                format!("(member={})", person(&mut random)),
+            ));
+            questions.push((unit(&mut random), Scope::SingleLevel, "(cn=*)".to_owned()));
+            questions.push((
+                person(&mut random),
+                Scope::BaseObject,
+                format!("(entryDN={})", person(&mut random)),
+            ));
+        }
+        let ask = |directory: &TestDirectory| {
+            let found = questions.iter().map(|(base, scope, filter)| {
+                Question::new(base, *scope, filter).attributes(&["*", "memberOf"]).ask(directory)
+            });
+            found.collect::<Vec<_>>()
+        };
+        let remembered = ask(&directory);
+        let mut other = directory.directory.snapshot().unwrap();
+        std::mem::swap(&mut directory.snapshot, &mut other);
+        assert_eq!(remembered, ask(&directory));
+        std::mem::swap(&mut directory.snapshot, &mut other);
+        found_count += remembered.iter().filter(|found| !found.entries.is_empty()).count();
+    }
+    assert!(found_count > 150, "{found_count}");
+}
+
+/// A search that knew its DN by the spelling goes on after the entry was renamed: the name is looked up again, and
+/// nobody has it.
+#[test]
+fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
+    use ldap::{FilterBuf, MessageId, SearchRequest, SelectionBuf};
+
+    use crate::read::controls::RequestControls;
+    use crate::read::search::{Budget, Search, Step};
+    use crate::testing::received;
+
+    let member = "cn=a,dc=example,dc=com";
+    let mut directory = TestDirectory::with_suffix_entry();
+    add(&mut directory, member, &[("objectClass", &["person"]), ("sn", &["x"])]);
+    for number in 0..5 {
+        let group = format!("cn=group {number},{SUFFIX}");
+        add(&mut directory, &group, &[("objectClass", &["groupOfNames"]), ("member", &[member])]);
+    }
+    directory.snapshot.remember_rows(1 << 20);
+    let filter = FilterBuf::parse(&format!("(member={member})")).unwrap();
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let start = |directory: &TestDirectory| {
+        let controls = RequestControls::default();
+        Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls).unwrap()
+    };
+    let one = Budget { entries_examined_max: 1, out_bytes_max: 1_000 };
+    let mut all = Vec::new();
+    let mut first = start(&directory);
+    while first.run(&directory.snapshot, &mut all, &one) == Step::More {}
+    assert_eq!(received(&all).entries.len(), 5);
+    let mut out = Vec::new();
+    let mut search = start(&directory);
+    for _ in 0..2 {
+        assert_eq!(search.run(&directory.snapshot, &mut out, &one), Step::More);
+    }
+    assert_eq!(directory.modify_dn(member, "cn=b", true, None).code, ResultCode::SUCCESS);
+    while search.run(&directory.snapshot, &mut out, &one) == Step::More {}
+    assert_eq!(received(&out).entries.len(), 2);
+}

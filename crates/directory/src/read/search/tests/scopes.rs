@@ -1,0 +1,246 @@
+//! Bases, scopes, aliases, referrals, and what may be seen of them.
+
+use ldap::{DerefAliases, ResultCode, Scope};
+
+use super::{Question, add, leaves, sample};
+use crate::access::Requester;
+use crate::read::controls::RequestControls;
+use crate::settings::GeneralSettings;
+use crate::testing::{SUFFIX, TestDirectory};
+
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+
+#[test]
+fn scopes() {
+    let directory = sample();
+    let check = |base, scope, filter, expected: &[&str]| {
+        let found = Question::new(base, scope, filter).ask(&directory);
+        assert_eq!(leaves(&found), expected, "{scope:?} {base:?} {filter}");
+    };
+    let people: &[&str] = &["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
+    check(PEOPLE, Scope::BaseObject, "(objectClass=*)", &["ou=people"]);
+    check(PEOPLE, Scope::BaseObject, "(uid=ada)", &[]);
+    check(PEOPLE, Scope::SingleLevel, "(objectClass=*)", people);
+    check(PEOPLE, Scope::SingleLevel, "(uid=ada)", &["uid=ada"]);
+    check(PEOPLE, Scope::Subordinate, "(objectClass=*)", people);
+    check(SUFFIX, Scope::SingleLevel, "(objectClass=*)", &["ou=groups", "ou=people"]);
+    check(SUFFIX, Scope::SingleLevel, "(uid=ada)", &[]);
+    check("ou=groups,dc=example,dc=com", Scope::WholeSubtree, "(uid=ada)", &[]);
+    check("ou=groups,dc=example,dc=com", Scope::WholeSubtree, "(cn=all)", &["cn=all"]);
+    check("", Scope::SingleLevel, "(objectClass=*)", &["dc=example"]);
+    check("", Scope::WholeSubtree, "(uid=ada)", &["uid=ada"]);
+    check("", Scope::Subordinate, "(ou=*)", &["ou=groups", "ou=people"]);
+}
+
+#[test]
+fn missing_bases_say_how_far_the_name_goes() {
+    let directory = sample();
+    let check = |base, code, matched| {
+        let found = Question::new(base, Scope::BaseObject, "(objectClass=*)").ask(&directory);
+        assert_eq!(
+            (found.code, found.matched_dn.as_str()),
+            (code, matched),
+            "{base:?}: {}",
+            found.diagnostic
+        );
+        assert_ne!(found.diagnostic, "");
+    };
+    check("uid=nobody,ou=people,dc=example,dc=com", ResultCode::NO_SUCH_OBJECT, PEOPLE);
+    check("cn=x,uid=nobody,OU=People,dc=example,dc=com", ResultCode::NO_SUCH_OBJECT, PEOPLE);
+    check("dc=elsewhere", ResultCode::NO_SUCH_OBJECT, "");
+    check("no dn", ResultCode::INVALID_DN_SYNTAX, "");
+    // No entry can have such a name.
+    check("nonsense=x,dc=example,dc=com", ResultCode::INVALID_DN_SYNTAX, "");
+}
+
+fn with_aliases() -> TestDirectory {
+    let mut directory = sample();
+    let alias = |target| [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", target)];
+    let groups = "ou=groups,dc=example,dc=com";
+    add(&mut directory, &format!("cn=to people,{groups}"), &alias(&[PEOPLE]));
+    add(&mut directory, &format!("cn=to ada,{groups}"), &alias(&["uid=ada,ou=people,dc=example,dc=com"]));
+    add(&mut directory, &format!("cn=broken,{groups}"), &alias(&["cn=ghost,dc=example,dc=com"]));
+    add(&mut directory, &format!("cn=a,{groups}"), &alias(&["cn=b,ou=groups,dc=example,dc=com"]));
+    add(&mut directory, &format!("cn=b,{groups}"), &alias(&["cn=a,ou=groups,dc=example,dc=com"]));
+    directory
+}
+
+#[test]
+fn aliases_are_followed_to_find_the_base() {
+    let directory = with_aliases();
+    let ask = |base: &str, deref_aliases| {
+        Question { deref_aliases, ..Question::new(base, Scope::BaseObject, "(objectClass=*)") }
+            .ask(&directory)
+    };
+    let check =
+        |base, mode, expected: &[&str]| assert_eq!(leaves(&ask(base, mode)), expected, "{base} {mode:?}");
+    let fails = |base: &str, mode, code, matched| {
+        let found = ask(base, mode);
+        assert_eq!(
+            (found.code, found.matched_dn.as_str()),
+            (code, matched),
+            "{base} {mode:?}: {}",
+            found.diagnostic
+        );
+    };
+    use DerefAliases::{Always, FindingBase, InSearching, Never};
+    let to_ada = "cn=to ada,ou=groups,dc=example,dc=com";
+    check(to_ada, Never, &["cn=to ada"]);
+    check(to_ada, InSearching, &["cn=to ada"]);
+    check(to_ada, FindingBase, &["uid=ada"]);
+    check(to_ada, Always, &["uid=ada"]);
+    check("uid=bob,cn=to people,ou=groups,dc=example,dc=com", Always, &["uid=bob"]);
+    let to_people = "cn=to people,ou=groups,dc=example,dc=com";
+    fails(&format!("uid=bob,{to_people}"), Never, ResultCode::NO_SUCH_OBJECT, to_people);
+    let broken = "cn=broken,ou=groups,dc=example,dc=com";
+    fails(broken, Always, ResultCode::ALIAS_PROBLEM, broken);
+    let circle = "cn=a,ou=groups,dc=example,dc=com";
+    fails(circle, Always, ResultCode::ALIAS_DEREFERENCING_PROBLEM, circle);
+}
+
+#[test]
+fn aliases_are_followed_while_searching() {
+    let directory = with_aliases();
+    let groups = "ou=groups,dc=example,dc=com";
+    let check = |scope, deref_aliases, filter, expected: &[&str]| {
+        let found = Question { deref_aliases, ..Question::new(groups, scope, filter) }.ask(&directory);
+        assert_eq!(leaves(&found), expected, "{scope:?} {deref_aliases:?} {filter}");
+    };
+    use DerefAliases::{Always, FindingBase, InSearching};
+    use Scope::{SingleLevel, Subordinate, WholeSubtree};
+    let person = "(objectClass=person)";
+    check(WholeSubtree, InSearching, person, &["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"]);
+    check(Subordinate, Always, person, &["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"]);
+    check(WholeSubtree, FindingBase, person, &[]);
+    check(SingleLevel, InSearching, person, &["uid=ada"]);
+    check(SingleLevel, Always, "(objectClass=*)", &["cn=all", "cn=few", "cn=odd", "ou=people", "uid=ada"]);
+    check(WholeSubtree, InSearching, "(uid=ada)", &["uid=ada"]);
+    check(WholeSubtree, InSearching, "(objectClass=alias)", &[]);
+    check(WholeSubtree, FindingBase, "(cn=to*)", &["cn=to ada", "cn=to people"]);
+}
+
+fn with_referrals() -> TestDirectory {
+    let mut directory = sample();
+    let referral =
+        |urls| [("objectClass", &["referral", "extensibleObject"][..]), ("ou", &["away"]), ("ref", urls)];
+    let urls: &[&str] =
+        &["ldap://hostb/ou=far,dc=example,dc=org the other house", "ldap://hostc", "https://x/y"];
+    add_managing(&mut directory, "ou=away,ou=people,dc=example,dc=com", &referral(urls));
+    directory
+}
+
+/// Adds with ManageDsaIT.
+fn add_managing(directory: &mut TestDirectory, dn: &str, attributes: super::Attributes<'_>) {
+    let mut buffer = ldap::AttributesBuf::new();
+    attributes.iter().for_each(|(name, values)| buffer.push(name, values.iter()));
+    let request = ldap::Request::Add(ldap::AddRequest { entry: dn, attributes: buffer.as_attributes() });
+    let stamp = directory.stamp();
+    let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
+    let outcome = directory.execute_with(&request, &controls, &stamp);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+}
+
+#[test]
+fn referrals_answer_for_what_is_below_them() {
+    let directory = with_referrals();
+    let away = "ou=away,ou=people,dc=example,dc=com";
+    let check = |base: &str, scope, expected: &[&str]| {
+        let found = Question::new(base, scope, "(objectClass=*)").ask(&directory);
+        assert_eq!((found.code, found.matched_dn.as_str()), (ResultCode::REFERRAL, away), "{base}");
+        assert_eq!(found.references, expected, "{base}");
+    };
+    check(
+        away,
+        Scope::BaseObject,
+        &[
+            "ldap://hostb/ou=far,dc=example,dc=org??base",
+            "ldap://hostc/ou=away,ou=people,dc=example,dc=com??base",
+            "https://x/y",
+        ],
+    );
+    check(
+        "cn=a,cn=b,ou=away,ou=people,dc=example,dc=com",
+        Scope::WholeSubtree,
+        &[
+            "ldap://hostb/cn=a,cn=b,ou=far,dc=example,dc=org??sub",
+            "ldap://hostc/cn=a,cn=b,ou=away,ou=people,dc=example,dc=com??sub",
+            "https://x/y",
+        ],
+    );
+}
+
+#[test]
+fn searches_refer_to_what_other_servers_have() {
+    let directory = with_referrals();
+    let ask = |scope, manages| {
+        let controls = RequestControls { manage_dsa_it: manages, ..RequestControls::default() };
+        Question { controls, ..Question::new(PEOPLE, scope, "(ou=*)") }.ask(&directory)
+    };
+    let found = ask(Scope::WholeSubtree, false);
+    assert_eq!(leaves(&found), ["ou=people"]);
+    assert_eq!(
+        found.references,
+        [
+            "ldap://hostb/ou=far,dc=example,dc=org??sub",
+            "ldap://hostc/ou=away,ou=people,dc=example,dc=com??sub",
+            "https://x/y"
+        ]
+    );
+    let found = ask(Scope::SingleLevel, false);
+    assert_eq!(leaves(&found), [""; 0]);
+    assert_eq!(found.references[0], "ldap://hostb/ou=far,dc=example,dc=org??base");
+    let found = ask(Scope::WholeSubtree, true);
+    assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
+    assert_eq!(found.references, [""; 0]);
+}
+
+#[test]
+fn anonymous_clients_see_the_root_dse_and_the_schema() {
+    let mut directory = sample();
+    directory.requester = Requester::Anonymous;
+    let check = |base, scope, code| {
+        let found = Question::new(base, scope, "(objectClass=*)").ask(&directory);
+        assert_eq!(found.code, code, "{base:?} {scope:?}");
+    };
+    check("", Scope::BaseObject, ResultCode::SUCCESS);
+    check("cn=subschema", Scope::BaseObject, ResultCode::SUCCESS);
+    check("cn=monitor", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    check("", Scope::WholeSubtree, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    check(SUFFIX, Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    // Not even whether there is such an entry.
+    check("cn=nobody,dc=example,dc=com", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    check("no dn", Scope::BaseObject, ResultCode::INVALID_DN_SYNTAX);
+}
+
+#[test]
+fn a_setting_opens_the_tree_to_anonymous_clients_but_no_passwords() {
+    let settings = GeneralSettings { anonymous_read: true, ..GeneralSettings::default() };
+    let mut directory = TestDirectory::with_settings(settings);
+    add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+    let person: super::Attributes<'_> =
+        &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}AAAA"])];
+    add(&mut directory, "cn=ada,dc=example,dc=com", person);
+    directory.requester = Requester::Anonymous;
+    let found = Question::everywhere("(cn=ada)").attributes(&["sn", "userPassword"]).ask(&directory);
+    assert_eq!(found.entries[0].attributes.keys().collect::<Vec<_>>(), ["sn"]);
+    assert_eq!(leaves(&Question::everywhere("(userPassword=*)").ask(&directory)), [""; 0]);
+    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
+    assert_eq!(found.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+}
+
+#[test]
+fn subentries_are_seen_with_the_control_only() {
+    let mut directory = sample();
+    let subentry: super::Attributes<'_> =
+        &[("objectClass", &["subentry", "extensibleObject"]), ("subtreeSpecification", &["{}"])];
+    add(&mut directory, "cn=sub,ou=people,dc=example,dc=com", subentry);
+    let ask = |base, scope, subentries| {
+        let controls = RequestControls { subentries, ..RequestControls::default() };
+        leaves(&Question { controls, ..Question::new(base, scope, "(cn=*)") }.ask(&directory))
+    };
+    let people = ["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
+    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, None), people);
+    assert_eq!(ask(PEOPLE, Scope::SingleLevel, Some(false)), people);
+    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, Some(true)), ["cn=sub"]);
+    assert_eq!(ask("cn=sub,ou=people,dc=example,dc=com", Scope::BaseObject, None), ["cn=sub"]);
+}

@@ -1,0 +1,410 @@
+//! A search in the tree: referrals first, then its candidates in ascending id, by itself or in parts, within its
+//! limits.
+
+use ldap::response::encode_search_reference;
+use ldap::{Controls, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
+
+use super::explain::{self, StepTimes};
+use super::filter::{Compiler, Term};
+use super::parts::{PartScanner, Piece, PieceEnd};
+use super::plan::Plan;
+use super::result::ResultWriter;
+use super::scanner::{Reached, Scanner, Sink};
+use super::scope::SearchScope;
+use super::selection::Selection;
+use super::stream::EntryStream;
+use super::{Budget, Clock};
+use crate::access::Access;
+use crate::database::Snapshot;
+use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
+use crate::read::controls::RequestControls;
+use crate::tree::name_cache::NameCache;
+use crate::tree::{State, node};
+
+/// A search in the tree.
+pub(super) struct TreeSearch {
+    pub(super) scanner: Scanner,
+    /// Referral entries in scope, to be sent before the entries; the next one last.
+    referrals: Vec<EntryId>,
+    /// The lowest id not looked at; at the end of a search for which there was no more room, the first id left out.
+    pub(super) next_id: u64,
+    /// Whether a scan takes the place of another plan, because that suits pages.
+    pub(super) scans_for_page: bool,
+    /// Whether the candidates are looked at in parts, which others bring.
+    is_split: bool,
+    /// A result that is sent as a stream, before anything else goes on.
+    stream: Option<Box<EntryStream>>,
+    pub(super) tally: Tally,
+    /// Whether the searchResDone explains the plan.
+    pub(super) explains: bool,
+    pub(super) clock: Option<Clock>,
+    pub(super) times: StepTimes,
+}
+
+/// What was found so far, and how much may be.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// Most entries to return; 0 is any number.
+    size_limit: u32,
+    /// Most candidates that may be rejected.
+    rejected_max: u64,
+    pub(super) entries_sent: u64,
+    /// Candidates looked at.
+    pub(super) examined_count: u64,
+    /// Those of them that did not pass.
+    rejected_count: u64,
+}
+
+impl TreeSearch {
+    pub(super) fn start(
+        snapshot: &Snapshot,
+        access: Access,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+        base: EntryId,
+        scans_for_page: bool,
+    ) -> Result<TreeSearch, OperationError> {
+        let state = snapshot.state();
+        let mut scope = SearchScope {
+            kind: request.scope,
+            base,
+            aliased: Vec::new(),
+            extras: Vec::new(),
+            follows_aliases: matches!(
+                request.deref_aliases,
+                DerefAliases::InSearching | DerefAliases::Always
+            ),
+            manages: controls.manage_dsa_it,
+            subentries: controls.subentries,
+            last: None,
+        };
+        let mut referrals = Vec::new();
+        if scope.kind != Scope::BaseObject {
+            if scope.follows_aliases {
+                scope.follow_aliases(state, &mut snapshot.names())?;
+            }
+            if !scope.manages {
+                referrals = scope.referrals(state, &mut snapshot.names())?;
+                referrals.reverse();
+            }
+        }
+        let compiler = Compiler { catalog: state.catalog, access, known: Some(snapshot) };
+        let mut filter = compiler.compile(request.filter);
+        filter.find_targets(snapshot)?;
+        let selection = Selection::of(request.attributes, state.catalog, access);
+        let plan = if scans_for_page {
+            Plan::scan(state.read.row_count(NODES)?)
+        } else {
+            let plan = Plan::choose(state, &scope, &filter)?;
+            check_cost(state, access, &filter, &plan)?;
+            plan
+        };
+        let writer = ResultWriter::new(id, request.types_only, selection);
+        // All of these come from memory at the same time, and while the search is put together.
+        for candidate in plan.first_few() {
+            state.read.expect(NODES, *candidate);
+            if writer.selection.selects_stored() {
+                state.read.expect(ENTRIES, *candidate);
+            }
+        }
+        Ok(TreeSearch {
+            scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
+            referrals,
+            next_id: 0,
+            scans_for_page,
+            is_split: false,
+            stream: None,
+            tally: Tally {
+                size_limit: access.limit_of(request.size_limit, state.settings.general.size_limit),
+                rejected_max: examined_max(state, access),
+                entries_sent: 0,
+                examined_count: 0,
+                rejected_count: 0,
+            },
+            explains: controls.explain,
+            clock: None,
+            times: StepTimes::default(),
+        })
+    }
+
+    /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other
+    /// servers come with the first page.
+    pub(super) fn turn_to(&mut self, from: u64, room: u32, state: State<'_>) -> Result<(), OperationError> {
+        self.next_id = from;
+        if from > 0 {
+            self.referrals.clear();
+        }
+        self.tally.size_limit = room;
+        let scanner = &mut self.scanner;
+        if !self.scans_for_page {
+            let told_by_nodes = scanner.plan.is_by_place && !scanner.by_rows;
+            let share_min = if told_by_nodes { PAGE_NODES_SHARE_MIN } else { PAGE_SCAN_SHARE_MIN };
+            let entry_count = state.read.row_count(NODES)?;
+            if scanner.plan.is_better_scanned(u64::from(room), entry_count, share_min) {
+                scanner.plan = Plan::scan(entry_count);
+                self.scans_for_page = true;
+            }
+        }
+        if self.scans_for_page {
+            // This is instead of gathering ids, which no limit stands against.
+            self.tally.rejected_max = u64::MAX;
+        }
+        Ok(())
+    }
+
+    /// How many entries the search has in all, where its plan leads to nothing but results, save for those that scope
+    /// and kind of entry leave out; else 0.
+    pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
+        let Scanner { filter, plan, scope, .. } = &self.scanner;
+        if explain::is_unindexed(filter, plan) || !scope.aliased.is_empty() || !scope.extras.is_empty() {
+            return Ok(0);
+        }
+        let count = |counter: &[u8]| Ok::<_, OperationError>(snapshot.state().read.count(counter)? as u64);
+        let in_scope = match scope.kind {
+            Scope::BaseObject => 1,
+            Scope::SingleLevel => count(&children_counter(scope.base))?,
+            Scope::Subordinate => count(&subtree_counter(scope.base))?,
+            Scope::WholeSubtree => {
+                count(&subtree_counter(scope.base))? + u64::from(scope.base != EntryId::ROOT)
+            }
+        };
+        Ok(in_scope.min(plan.candidate_count))
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(super) fn heap_bytes(&mut self) -> usize {
+        let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
+        self.scanner.heap_bytes() + self.referrals.capacity() * size_of::<EntryId>() + stream
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock())
+    }
+
+    /// One slice and what it took.
+    pub(super) fn run_measured(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        let (start, gathered) = (self.now(), self.times.gather);
+        let result = self.run(snapshot, out, budget);
+        let took = self.now().saturating_sub(start);
+        self.times.examine += took.saturating_sub(self.times.gather - gathered);
+        self.times.slices += 1;
+        result
+    }
+
+    /// One slice; the result code if it is the last.
+    fn run(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        if let Some(stream) = &mut self.stream {
+            let values_max = budget.entries_examined_max as usize * STREAMED_PER_ENTRY;
+            if stream.step(&self.scanner.writer, out, values_max, budget.out_bytes_max)? {
+                self.stream = None;
+            }
+            return Ok(None);
+        }
+        if self.is_split {
+            // The rest comes in pieces.
+            return Ok(None);
+        }
+        let state = snapshot.state();
+        self.scanner.catch_up(snapshot)?;
+        let out_start = out.len();
+        let mut budget = Budget { entries_examined_max: budget.entries_examined_max.max(1), ..*budget };
+        while let Some(referral) = self.referrals.pop() {
+            self.put_reference(out, state, &mut snapshot.names(), referral)?;
+            budget.entries_examined_max -= 1;
+            if budget.entries_examined_max == 0 || out.len() - out_start >= budget.out_bytes_max {
+                return Ok(None);
+            }
+        }
+        budget.out_bytes_max -= out.len() - out_start;
+        let before = self.now();
+        let is_gathered = self.scanner.gather(state, budget.entries_examined_max)?;
+        self.times.gather += self.now().saturating_sub(before);
+        if !is_gathered {
+            return Ok(None);
+        }
+        let range = (self.next_id, u64::MAX);
+        Ok(match self.scanner.examine(snapshot, range, &budget, out, &mut self.tally)? {
+            Reached::Budget(next_id) | Reached::RangeEnd(next_id) => {
+                self.next_id = next_id;
+                None
+            }
+            Reached::Giant(id) => {
+                self.next_id = id.0 + 1;
+                self.begin_stream(snapshot, id)?;
+                None
+            }
+            Reached::End => Some(ResultCode::SUCCESS),
+            Reached::Full(next_id) => {
+                self.next_id = next_id;
+                Some(ResultCode::SIZE_LIMIT_EXCEEDED)
+            }
+        })
+    }
+
+    fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
+        self.stream = EntryStream::begin(snapshot, &mut self.scanner, id)?.map(Box::new);
+        self.tally.entries_sent += u64::from(self.stream.is_some());
+        Ok(())
+    }
+
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    pub(super) fn is_mid_message(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_begun)
+    }
+
+    /// How many candidates are left, as the plan estimates; fewer where the limit on results will be reached before, if
+    /// it goes on as until now. `None` while they are not known.
+    pub(super) fn candidates_left(&self) -> Option<u64> {
+        let is_ready =
+            self.referrals.is_empty() && self.scanner.plan.gathering.is_none() && self.stream.is_none();
+        let Tally { size_limit, entries_sent, examined_count, .. } = self.tally;
+        let left = self.scanner.plan.candidate_count.saturating_sub(examined_count);
+        let wanted = (u64::from(size_limit) + 1).saturating_sub(entries_sent);
+        is_ready.then(|| match (size_limit, entries_sent) {
+            (0, _) | (_, 0) => left,
+            (_, sent) => left.min(wanted.saturating_mul(examined_count) / sent),
+        })
+    }
+
+    /// Leaves the rest of the candidates to others; the first id they have to look at.
+    pub(super) fn split(&mut self) -> Option<(PartScanner, u64)> {
+        self.candidates_left()?;
+        self.is_split = true;
+        Some((PartScanner::new(self.scanner.copy()), self.next_id))
+    }
+
+    /// Appends a piece; the result code if it is the last.
+    pub(super) fn take(
+        &mut self,
+        snapshot: &Snapshot,
+        piece: Piece,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        self.scanner.check_schema(snapshot)?;
+        self.times.slices += 1;
+        self.times.part_slices += 1;
+        self.times.examine += piece.micros;
+        let tally = &mut self.tally;
+        let room = match tally.size_limit {
+            0 => u64::MAX,
+            limit => u64::from(limit).saturating_sub(tally.entries_sent),
+        };
+        let rejected_room = tally.rejected_max - tally.rejected_count;
+        // The results before the first candidate that is one too many.
+        let affordable = piece.marks.partition_point(|mark| mark.rejected_before <= rejected_room);
+        let count = affordable.min(usize::try_from(room).unwrap_or(usize::MAX));
+        let end = count.checked_sub(1).map_or(0, |last| piece.marks[last].end);
+        out.extend_from_slice(&piece.results[..end]);
+        tally.entries_sent += count as u64;
+        if count < affordable {
+            self.next_id = piece.marks[count].id.0;
+            tally.examined_count += count as u64 + piece.marks[count].rejected_before + 1;
+            return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
+        }
+        if piece.rejected_count > rejected_room {
+            tally.examined_count += count as u64 + rejected_room + 1;
+            let (state, filter) = (snapshot.state(), &self.scanner.filter);
+            return Err(unindexed(state, filter, tally.examined_count, tally.rejected_max));
+        }
+        tally.examined_count += piece.examined_count;
+        tally.rejected_count += piece.rejected_count;
+        if let Some(giant) = piece.giant {
+            if count as u64 == room {
+                self.next_id = giant.0;
+                return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
+            }
+            self.begin_stream(snapshot, giant)?;
+        }
+        Ok((piece.end? == PieceEnd::Last).then_some(ResultCode::SUCCESS))
+    }
+
+    /// Appends the continuation reference for a referral entry, if it is still one in scope.
+    fn put_reference(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: State<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+    ) -> Result<(), OperationError> {
+        let Some(row) = node(state.read, id)? else { return Ok(()) };
+        let scope = &mut self.scanner.scope;
+        if !row.flags.is_referral() || !scope.contains(state, names, id, &row)? {
+            return Ok(());
+        }
+        let dn = state.dn(id)?.unwrap_or_default();
+        let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
+        if !uris.is_empty() {
+            encode_search_reference(out, self.scanner.writer.id, &uris, Controls::NONE);
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Tally {
+    fn examined(&mut self) {
+        self.examined_count += 1;
+    }
+
+    fn rejected(&mut self, state: State<'_>, filter: &Term) -> Result<(), OperationError> {
+        self.rejected_count += 1;
+        if self.rejected_count > self.rejected_max {
+            return Err(unindexed(state, filter, self.examined_count, self.rejected_max));
+        }
+        Ok(())
+    }
+
+    fn accepts(&mut self) -> bool {
+        self.size_limit == 0 || self.entries_sent < u64::from(self.size_limit)
+    }
+
+    fn written(&mut self, _: EntryId, _: usize) {
+        self.entries_sent += 1;
+    }
+}
+
+/// Most entries that a search may look at in vain.
+fn examined_max(state: State<'_>, access: Access) -> u64 {
+    match state.settings.general.unindexed_examined_max {
+        0 => u64::MAX,
+        _ if access.is_administrator() => u64::MAX,
+        max => max,
+    }
+}
+
+/// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
+/// the way is refused on the way.
+fn check_cost(state: State<'_>, access: Access, filter: &Term, plan: &Plan) -> Result<(), OperationError> {
+    let max = examined_max(state, access);
+    let is_long = plan.candidate_count > max && explain::is_unindexed(filter, plan);
+    if is_long && !explain::missing(state.catalog, filter).is_empty() {
+        return Err(unindexed(state, filter, plan.candidate_count, max));
+    }
+    Ok(())
+}
+
+fn unindexed(state: State<'_>, filter: &Term, examined: u64, max: u64) -> OperationError {
+    let help = match explain::missing(state.catalog, filter).as_slice() {
+        [] => "a narrower base or filter is needed".to_owned(),
+        missing => format!("missing: {}", missing.join(", ")),
+    };
+    OperationError::refused(
+        ResultCode::UNWILLING_TO_PERFORM,
+        format!("{examined} entries to look at, searches without an index may look at {max}; {help}"),
+    )
+}

@@ -1,0 +1,254 @@
+//! Which entry a DN was found to name, so that the same DN, spelled the same, is one look into a table the next time
+//! instead of being taken apart, brought into normal form and looked up name by name.
+//!
+//! The table has no names in it: eight bytes a DN, a part of its hash and the entry's id, eight of them in a line of
+//! memory. So what it says is a guess, and [`Snapshot::known_entry`](crate::database::Snapshot::known_entry) holds the
+//! entry's present DN against the one that was asked for, which costs nothing more than the node row that every answer
+//! needs. For the same reason nothing in it ever has to be forgotten: not when entries are renamed, moved or deleted,
+//! nor when the snapshot moves. Bounded; names that want the same line push each other out.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+use ldap::Dn;
+
+use crate::database::Snapshot;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{EntryId, NodeFlags, NodeRow};
+use crate::tree::{NormalName, damaged_row, node, parse_dn};
+
+/// Names in a line.
+const WAYS: usize = 8;
+
+/// Lines of the smallest table.
+const LINES_MIN: usize = 64;
+
+/// Bits of an id in a word; the rest is of the hash. A directory that gets 1,000 entries a second needs 34 years to
+/// leave them.
+const ID_BITS: u32 = 40;
+
+/// What lies in memory together: the names asked for more often stand more to the front. 0 is a free place.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u64; WAYS]);
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames {
+    /// A power of two, or none.
+    lines: Vec<Line>,
+    line_count_max: usize,
+    taken: usize,
+    hasher: RandomState,
+}
+
+/// The hash of a DN's text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameHash(u64);
+
+impl KnownNames {
+    /// A table of up to `bytes_max` bytes. It begins small and grows with what it is asked.
+    pub(crate) fn new(bytes_max: usize) -> KnownNames {
+        let line_count_max = match bytes_max / size_of::<Line>() {
+            0 => 0,
+            count => 1 << count.ilog2(),
+        };
+        KnownNames { line_count_max, ..KnownNames::default() }
+    }
+
+    /// What a DN is found and kept under.
+    #[inline]
+    pub(crate) fn hash(&self, dn: &str) -> NameHash {
+        NameHash(self.hasher.hash_one(dn.as_bytes()))
+    }
+
+    /// The entries that the DN may be the name of, mostly one or none.
+    #[inline]
+    pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
+        let line = match self.lines.len() {
+            0 => Line([0; WAYS]),
+            count => self.lines[hash.0 as usize & (count - 1)],
+        };
+        let tag = tag(hash);
+        let found = line.0.into_iter().filter(move |word| word & !ID_MASK == tag && word & ID_MASK != 0);
+        found.map(|word| EntryId(word & ID_MASK))
+    }
+
+    /// Keeps a name that was found, or moves it to the front by one place if it is kept already.
+    pub(crate) fn keep(&mut self, hash: NameHash, id: EntryId) {
+        if id.0 == 0 || id.0 > ID_MASK || self.line_count_max == 0 {
+            return;
+        }
+        self.grow_if_full();
+        let place = hash.0 as usize & (self.lines.len() - 1);
+        let Line(words) = &mut self.lines[place];
+        let word = tag(hash) | id.0;
+        if let Some(way) = words.iter().position(|kept| *kept == word) {
+            words.swap(way, way.saturating_sub(1));
+            return;
+        }
+        let free = words.iter().position(|kept| *kept == 0);
+        self.taken += usize::from(free.is_some());
+        // Who comes last comes and goes: names that are asked for once do not push out those that are asked for often.
+        words[free.unwrap_or(WAYS - 1)] = word;
+    }
+
+    /// Makes room, forgetting everything, when three quarters of the places are taken.
+    fn grow_if_full(&mut self) {
+        let count = self.lines.len();
+        if (count == 0 || self.taken > count * WAYS / 4 * 3) && count < self.line_count_max {
+            let count = (count * 4).clamp(LINES_MIN.min(self.line_count_max), self.line_count_max);
+            self.lines = vec![Line([0; WAYS]); count];
+            self.taken = 0;
+        }
+    }
+}
+
+const ID_MASK: u64 = (1 << ID_BITS) - 1;
+
+/// The part of a hash that is kept: not the one that says which line.
+#[inline]
+fn tag(hash: NameHash) -> u64 {
+    hash.0 & !ID_MASK
+}
+
+impl Snapshot {
+    /// The entry whose DN is spelled like this, whatever kind of entry it is, if it was asked for before.
+    #[inline]
+    pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
+        let state = self.state();
+        let names = &mut *self.names();
+        let hash = names.known.hash(dn);
+        for (nth, id) in names.known.find(hash).enumerate() {
+            let Some(row) = node(state.read, id)? else { continue };
+            let Some(above) = dn.as_bytes().strip_prefix(row.rdn) else { continue };
+            let container = names.container(state, row.parent)?;
+            let is_its_name = match (names.dn(container), above) {
+                ([], above) => above.is_empty(),
+                (container, [b',', above @ ..]) => above == container,
+                _ => false,
+            };
+            if is_its_name {
+                if nth > 0 {
+                    names.known.keep(hash, id);
+                }
+                return Ok(Some((id, row)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entry of a DN, whatever kind of entry it is, if its superior was looked for before: then there is one RDN to
+    /// look up.
+    pub(crate) fn entry_below_known(
+        &self,
+        dn: &Dn<'_>,
+    ) -> Result<Option<(EntryId, NodeFlags)>, OperationError> {
+        let Some(rdn) = dn.rdn() else { return Ok(None) };
+        let Some((parent, _)) = self.names().base(dn.text_from(1)) else { return Ok(None) };
+        let (state, mut normal) = (self.state(), Vec::with_capacity(64));
+        if state.catalog.schema.normalize_rdn(&rdn, &mut normal).is_err() {
+            return Ok(None);
+        }
+        let found = state.child(parent, &normal)?;
+        if let Some((id, _)) = found {
+            self.keep_name(dn.text(), id);
+        }
+        Ok(found)
+    }
+
+    /// Keeps the entry that a DN was found to name.
+    pub(crate) fn keep_name(&self, dn: &str, id: EntryId) {
+        let names = &mut *self.names();
+        let hash = names.known.hash(dn);
+        names.known.keep(hash, id);
+    }
+
+    /// Keeps the entry that a DN was found to name, without an alias being followed, and its superior.
+    pub(crate) fn keep_entry(&self, dn: &Dn<'_>, id: EntryId) -> Result<(), OperationError> {
+        let state = self.state();
+        let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+        self.keep_name(dn.text(), id);
+        let names = &mut *self.names();
+        if row.parent != EntryId::ROOT {
+            let flags = names.container(state, row.parent)?.flags;
+            names.keep_base(dn.text_from(1), (row.parent, flags));
+        }
+        Ok(())
+    }
+
+    /// The entry whose name is the administrator's, if there is one.
+    pub(crate) fn administrator_entry(&self) -> Result<Option<EntryId>, OperationError> {
+        let state = self.state();
+        if let Some((dn, entry)) = &self.names().administrator
+            && **dn == *state.settings.node.admin_dn
+        {
+            return Ok(*entry);
+        }
+        let name = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
+        let entry = state.entry_of(&name)?;
+        self.names().administrator = Some((state.settings.node.admin_dn.as_str().into(), entry));
+        Ok(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(names: &KnownNames, dn: &str) -> Vec<u64> {
+        names.find(names.hash(dn)).map(|id| id.0).collect()
+    }
+
+    #[test]
+    fn names_are_found_again() {
+        let mut names = KnownNames::new(1 << 20);
+        assert_eq!(found(&names, "cn=1"), []);
+        for number in 1..=100 {
+            names.keep(names.hash(&format!("cn={number}")), EntryId(number));
+        }
+        for number in 1..=100 {
+            assert!(found(&names, &format!("cn={number}")).contains(&number), "{number}");
+        }
+        assert_eq!(found(&names, "cn=101"), []);
+    }
+
+    #[test]
+    fn who_is_asked_for_moves_to_the_front() {
+        let mut names = KnownNames::new(1 << 20);
+        names.keep(names.hash("cn=7"), EntryId(7));
+        // An entry that took over the name comes second.
+        let hash = names.hash("cn=7");
+        names.keep(hash, EntryId(700));
+        assert_eq!(found(&names, "cn=7"), [7, 700]);
+        names.keep(hash, EntryId(700));
+        assert_eq!(found(&names, "cn=7"), [700, 7]);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_ids_without_a_place_are_left_out() {
+        let mut names = KnownNames::new(4 * size_of::<Line>());
+        for number in 1..=1_000 {
+            names.keep(names.hash(&format!("cn={number}")), EntryId(number));
+        }
+        assert_eq!(names.lines.len(), 4);
+        let mut none = KnownNames::new(10);
+        none.keep(none.hash("cn=1"), EntryId(1));
+        assert_eq!(found(&none, "cn=1"), []);
+        let mut names = KnownNames::new(1 << 20);
+        for id in [0, ID_MASK + 1] {
+            names.keep(names.hash("cn=1"), EntryId(id));
+            assert_eq!(found(&names, "cn=1"), []);
+        }
+    }
+
+    #[test]
+    fn it_grows_with_what_it_is_asked() {
+        let mut names = KnownNames::new(1 << 20);
+        for number in 1..=10_000 {
+            names.keep(names.hash(&format!("cn={number}")), EntryId(number));
+        }
+        assert!(names.lines.len() > LINES_MIN);
+        assert_eq!(found(&names, "cn=10000"), [10_000]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Referral entries: names of subtrees that another server holds (RFC 3296).
+//!
+//! Without ManageDsaIT such an entry is a signpost: an operation on it or on a name below it is answered with
+//! `referral`, and a search that comes across it sends a continuation reference. Both carry the URLs of the entry's
+//! `ref` values, with the name and the scope that the client is to ask for there.
+
+use std::ops::ControlFlow;
+
+use ldap::{LdapUrl, ResultCode, Scope};
+
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{ENTRIES, EntryId, id_key};
+use crate::read::search::for_each_value;
+use crate::tree::{State, damaged_row};
+
+/// OID of `ref`.
+const REF: &str = "2.16.840.1.113730.3.1.34";
+
+/// The answer to an operation on a name at or below a referral entry (RFC 3296 sections 5.2 and 5.3).
+///
+/// `below` is the text of the name's RDNs below the referral entry, empty for the entry itself. `scope` is that of a
+/// search; other operations have none.
+pub(crate) fn referral(
+    state: State<'_>,
+    referral: EntryId,
+    below: &str,
+    scope: Option<Scope>,
+) -> Result<OperationError, OperationError> {
+    let matched_dn = state.dn(referral)?.ok_or_else(|| damaged_row("nodes", referral))?;
+    let change = |url: &mut LdapUrl| {
+        let there = if url.dn.is_empty() { matched_dn.as_str() } else { url.dn.as_str() };
+        url.dn = if below.is_empty() { there.to_owned() } else { format!("{below},{there}") };
+        // Section 5.2: what the client asked with takes the place of what the URL says, but for extensions.
+        url.attributes.clear();
+        url.filter = None;
+        url.scope = scope;
+    };
+    let referrals = urls(state, referral, change)?;
+    if referrals.is_empty() {
+        let diagnostic = format!("{} is a referral without a ref value", Quoted(&matched_dn));
+        return Ok(OperationError::refused(ResultCode::OTHER, diagnostic));
+    }
+    Ok(OperationError::Referral { matched_dn, referrals })
+}
+
+/// The URLs of the continuation reference for a referral entry in the scope of a search (RFC 3296 section 5.4). `dn` is
+/// the entry's.
+pub(crate) fn continuation(
+    state: State<'_>,
+    referral: EntryId,
+    dn: &str,
+    scope: Scope,
+) -> Result<Vec<String>, OperationError> {
+    // One level below the base, the referral entry itself is all there is to ask for (RFC 4511 section 4.5.3).
+    let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
+    urls(state, referral, |url| {
+        if url.dn.is_empty() {
+            url.dn = dn.to_owned();
+        }
+        url.scope = Some(scope);
+    })
+}
+
+/// The URLs of the `ref` values: labels dropped, LDAP URLs changed by `change`, others as they are.
+fn urls(state: State<'_>, id: EntryId, change: impl Fn(&mut LdapUrl)) -> Result<Vec<String>, OperationError> {
+    let mut urls = Vec::new();
+    let Some(type_id) = state.catalog.schema.attribute_type(REF).map(|attribute_type| attribute_type.id)
+    else {
+        return Ok(urls);
+    };
+    let bytes = state.read.get(ENTRIES, &id_key(id))?;
+    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    let refs = state.catalog.attributes_of_type(type_id);
+    for row in entry.attributes().filter(|row| refs.contains(&row.id)) {
+        for_each_value(state, id, &row, &mut |value| {
+            let text = String::from_utf8_lossy(value);
+            // A labeledURI: the URI ends at the first space (RFC 2079).
+            let uri = text.split_ascii_whitespace().next().unwrap_or_default();
+            match LdapUrl::parse(uri) {
+                Ok(mut url) => {
+                    change(&mut url);
+                    urls.push(url.to_string());
+                }
+                Err(_) => urls.push(uri.to_owned()),
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(urls)
+}

@@ -1,0 +1,166 @@
+//! The entry that an update or a compare names.
+//!
+//! Aliases are not followed here (RFC 4511 section 4.7: an add's superiors are not dereferenced; the other updates
+//! never are), so an alias on the way is simply an entry without subordinates. A referral entry on the way leads
+//! elsewhere whatever the controls say; at the target itself ManageDsaIT makes it an ordinary entry (RFC 3296 section
+//! 5.2).
+//!
+//! A name that cannot be an entry's, because the schema lacks a type in it or a value does not fit its type, is
+//! invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral on the way says that another server may know better.
+
+use ldap::{Dn, ResultCode};
+
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{EntryId, NodeFlags};
+use crate::tree::operational::SUBSCHEMA_DN;
+use crate::tree::referral::referral;
+use crate::tree::virtual_entries::MONITOR_DN;
+use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// An entry that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its id.
+    pub id: EntryId,
+    /// Alias, referral, subentry.
+    pub flags: NodeFlags,
+    /// Its DN as rendered.
+    pub dn: String,
+}
+
+/// Finds the entry of a DN.
+///
+/// # Errors
+/// invalidDNSyntax; noSuchObject with the matched DN; referral at and below a referral entry.
+pub fn locate(state: State<'_>, dn: &str, manage_dsa_it: bool) -> Result<Target> {
+    let dn = parse_dn(dn)?;
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    locate_name(state, &dn, &name, manage_dsa_it)
+}
+
+/// Finds the entry of a DN that is parsed already.
+///
+/// # Errors
+/// As [`locate`].
+pub fn locate_name(state: State<'_>, dn: &Dn<'_>, name: &NormalName, manage_dsa_it: bool) -> Result<Target> {
+    match state.find(name)? {
+        Found::Missing { nearest } => Err(missing(state, dn, name, nearest)?),
+        Found::Entry(id, flags) if flags.is_referral() && !manage_dsa_it => {
+            Err(referral(state, id, "", None)?)
+        }
+        Found::Entry(id, flags) => Ok(Target { id, flags, dn: entry_dn(state, id)? }),
+    }
+}
+
+/// Why the entry of a name was not found, as [`State::find`] has it.
+pub(crate) fn missing(
+    state: State<'_>,
+    dn: &Dn<'_>,
+    name: &NormalName,
+    nearest: Option<(EntryId, NodeFlags, usize)>,
+) -> Result<OperationError> {
+    if let Some((id, flags, depth)) = nearest
+        && flags.is_referral()
+    {
+        let below: Vec<_> = dn.rdns().take(dn.len() - depth).map(|rdn| rdn.text).collect();
+        return referral(state, id, &below.join(","), None);
+    }
+    if let Some(failure) = &name.failure {
+        return Ok(OperationError::refused(
+            ResultCode::INVALID_DN_SYNTAX,
+            format!("{}: {failure}", Quoted(dn.text())),
+        ));
+    }
+    let Some((id, flags, _)) = nearest else {
+        return Ok(OperationError::NoSuchObject {
+            matched_dn: String::new(),
+            what: outside(state, dn, name),
+        });
+    };
+    let matched_dn = entry_dn(state, id)?;
+    let what = match flags.is_alias() {
+        true => format!(
+            "{} does not exist: {} is an alias, and nothing is below an alias",
+            Quoted(dn.text()),
+            Quoted(&matched_dn)
+        ),
+        false => format!(
+            "{} does not exist; the nearest entry above it is {}",
+            Quoted(dn.text()),
+            Quoted(&matched_dn)
+        ),
+    };
+    Ok(OperationError::NoSuchObject { matched_dn, what })
+}
+
+/// What to say of a name under which not even a suffix entry exists.
+fn outside(state: State<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
+    if let Some(suffix) = state.catalog.suffix_above(&name.key) {
+        return format!(
+            "{} does not exist: its suffix {} has no entry yet",
+            Quoted(dn.text()),
+            Quoted(&suffix.dn)
+        );
+    }
+    let suffixes: Vec<_> =
+        state.catalog.suffixes.iter().map(|suffix| Quoted(&suffix.dn).to_string()).collect();
+    match suffixes.as_slice() {
+        [] => format!("{} does not exist: this server has no suffix", Quoted(dn.text())),
+        some => {
+            format!("{} lies in no suffix of this server, which has {}", Quoted(dn.text()), some.join(", "))
+        }
+    }
+}
+
+/// Refuses names of entries that the server makes: the root DSE, the schema, the monitor.
+///
+/// # Errors
+/// `code`, saying which it is.
+pub(crate) fn check_not_virtual(
+    state: State<'_>,
+    dn: &Dn<'_>,
+    name: &NormalName,
+    code: ResultCode,
+) -> Result<()> {
+    let refused = |what: &str| Err(OperationError::refused(code, format!("{what} is made by the server")));
+    if dn.is_empty() {
+        return refused("the root DSE");
+    }
+    if state.catalog.suffix_above(&name.key).is_some() {
+        return Ok(());
+    }
+    for (virtual_dn, what) in
+        [(SUBSCHEMA_DN, "the subschema subentry"), (MONITOR_DN, "everything in cn=monitor")]
+    {
+        let virtual_name = NormalName::of(&parse_dn(virtual_dn)?, &state.catalog.schema);
+        if !virtual_name.key.is_empty() && name.key.starts_with(&virtual_name.key) {
+            return refused(what);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that an entry of this many RDNs is not too deep in its suffix.
+///
+/// # Errors
+/// unwillingToPerform past [`TREE_DEPTH_MAX`].
+pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
+    // A chain of entries ends before TREE_DEPTH_MAX; the suffix entry is its first, however many RDNs it has.
+    let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
+    if depth < TREE_DEPTH_MAX {
+        return Ok(());
+    }
+    Err(OperationError::refused(
+        ResultCode::UNWILLING_TO_PERFORM,
+        format!("the entry would be {depth} levels deep; at most {} are allowed", TREE_DEPTH_MAX - 1),
+    ))
+}
+
+/// The DN of an entry that `names` has just led to.
+pub(crate) fn entry_dn(state: State<'_>, id: EntryId) -> Result<String> {
+    state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
+}

@@ -1,0 +1,14 @@
+//! Changes: `decide` with one file an operation makes a record of a request, `apply` makes rows of a record.
+
+pub(crate) mod add;
+pub mod apply;
+pub mod decide;
+pub(crate) mod delete;
+pub(crate) mod given_values;
+pub(crate) mod modify;
+pub(crate) mod modify_dn;
+pub(crate) mod new_entry;
+pub mod passwords;
+pub(crate) mod schema_check;
+pub(crate) mod whole_entry;
+pub(crate) mod working_entry;

@@ -1,0 +1,241 @@
+//! Add (RFC 4511 section 4.7).
+//!
+//! An attribute may be given in several pieces; they are one. Values of the RDN that the entry lacks are added to it,
+//! as other servers do; a single-valued attribute with another value contradicts the name. Naming attributes follow the
+//! schema like others, and only ordinary ones name: operational attributes and links change without being asked, and a
+//! password is no name.
+//!
+//! The order of checks follows slapd: the entry itself first, then its place.
+
+use ldap::{AddRequest, Dn, ResultCode};
+use schema::{AttributeDescription, AttributeType, Schema};
+
+use crate::access::{Access, is_user_password};
+use crate::catalog::{is_link_type, last_entry_id};
+use crate::model::allocations::Allocations;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Add, Change, Record, Value};
+use crate::model::rows::EntryId;
+use crate::model::value_list::ValueList;
+use crate::tree::referral::referral;
+use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
+use crate::tree::{Found, NormalName, State, parse_dn, render_dn, render_rdn};
+use crate::write::decide::Deciding;
+use crate::write::given_values::{
+    KeyedValue, Newcomer, check_modifiable, check_value, given_twice, only_value, read_description,
+    read_values,
+};
+use crate::write::new_entry::NewEntry;
+use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Decides an add request.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result<Record> {
+    let Deciding { state, requester, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let dn = parse_dn(request.entry)?;
+    Access::of(requester, state.settings).check_write_tree()?;
+    let name = NormalName::of(&dn, schema);
+    check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
+    if name.failure.is_some()
+        && let Found::Missing { nearest } = state.find(&name)?
+    {
+        return Err(missing(state, &dn, &name, nearest)?);
+    }
+    let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
+    let mut entry = NewEntry::new(state.catalog);
+    add_given(deciding, &newcomer, &mut entry, request)?;
+    for ava in naming_values(schema, &dn)? {
+        add_naming(&mut entry, ava, schema)?;
+    }
+    let class_set =
+        read_classes(schema, entry.values(&AttributeDescription::of(object_class_type(schema)?)))?;
+    check_attributes(schema, &class_set, &entry.present())?;
+    let place = find_place(deciding, &dn, &name)?;
+    for (description, value) in deciding.creation().chain(deciding.change()) {
+        entry.set(description, value);
+    }
+    let mut allocations = Allocations::new(state.catalog);
+    let add = Add {
+        id: newcomer.id,
+        parent: place.parent,
+        rdn: place.rdn,
+        dn: place.dn,
+        class_set: allocations.class_set(&class_set.classes),
+        flags: class_set.flags,
+        values: entry.into_values(&mut allocations),
+    };
+    Ok(deciding.record(allocations, Change::Add(add)))
+}
+
+/// Puts the attributes of the request into the entry.
+fn add_given(
+    deciding: Deciding<'_>,
+    newcomer: &Newcomer<'_>,
+    entry: &mut NewEntry<'_>,
+    request: &AddRequest<'_>,
+) -> Result<()> {
+    let schema = &*deciding.state.catalog.schema;
+    for attribute in request.attributes.iter() {
+        let description = read_description(schema, attribute.description)?;
+        let made_by = deciding.state.catalog.type_facts(description.type_id).virtual_attribute;
+        check_modifiable(schema.type_by_id(description.type_id), made_by)?;
+        if attribute.values.is_empty() {
+            return Err(OperationError::refused(
+                ResultCode::PROTOCOL_ERROR,
+                format!("{} has no values: an attribute to be added needs one", attribute.description),
+            ));
+        }
+        if !entry.has(&description)
+            && let Some(value) = only_value(deciding.state, &description, attribute.values)?
+        {
+            entry.add_only(description, value.to_vec());
+            continue;
+        }
+        let values = read_values(deciding, Some(newcomer), &description, attribute.values)?;
+        if let Some(place) = entry.add_all(description, values) {
+            return Err(given_twice(attribute.description, place + 1));
+        }
+    }
+    Ok(())
+}
+
+/// A value of an RDN.
+pub(crate) struct NamingValue {
+    /// Its type, without options.
+    pub(crate) description: AttributeDescription,
+    /// The value.
+    pub(crate) value: KeyedValue,
+}
+
+/// The values of the first RDN of a DN that is to be an entry's.
+///
+/// # Errors
+/// invalidDNSyntax for a type that is not defined or a value that does not fit its type (RFC 4511 section 4.1.9);
+/// namingViolation for an attribute that cannot name.
+pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
+    let mut values = Vec::new();
+    for ava in dn.rdn().iter().flat_map(|rdn| rdn.avas) {
+        let invalid = |reason: String| {
+            OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {reason}", Quoted(dn.text())))
+        };
+        let Some(attribute_type) = schema.attribute_type(ava.attribute) else {
+            return Err(invalid(format!(
+                "attribute type {:?} is not defined in the schema",
+                ldap::Excerpt(ava.attribute)
+            )));
+        };
+        let is_unstable = attribute_type.no_user_modification
+            || attribute_type.is_operational()
+            || is_link_type(attribute_type);
+        if is_unstable || is_user_password(schema, attribute_type.id) {
+            return Err(OperationError::refused(
+                ResultCode::NAMING_VIOLATION,
+                format!("{} cannot name an entry", attribute_type.name()),
+            ));
+        }
+        let description = AttributeDescription::of(attribute_type.id);
+        let mut key = Vec::with_capacity(ava.value.len() + 8);
+        check_value(schema, &description, 1, &ava.value, &mut key).map_err(|error| match error {
+            OperationError::Refused { diagnostic, .. } => invalid(diagnostic),
+            other => other,
+        })?;
+        let value = Value::Bytes(ava.value.to_vec());
+        values.push(NamingValue { description, value: KeyedValue { key, value } });
+    }
+    Ok(values)
+}
+
+fn add_naming(entry: &mut NewEntry<'_>, naming: NamingValue, schema: &Schema) -> Result<()> {
+    let NamingValue { description, value } = naming;
+    let Some(values) = entry.values_mut(&description) else {
+        let mut values = ValueList::with_capacity(1);
+        values.insert(value);
+        entry.add_all(description, values);
+        return Ok(());
+    };
+    let attribute_type = schema.type_by_id(description.type_id);
+    if !values.contains(&value.key) && attribute_type.single_value {
+        return Err(contradicts_name(attribute_type));
+    }
+    values.insert(value);
+    Ok(())
+}
+
+/// The refusal of a single-valued attribute that has another value than the name gives it.
+pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError {
+    OperationError::refused(
+        ResultCode::NAMING_VIOLATION,
+        format!("{} is single-valued and given with another value than in the name", attribute_type.name()),
+    )
+}
+
+/// Where a new entry goes.
+struct Place {
+    parent: EntryId,
+    rdn: String,
+    dn: String,
+}
+
+fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<Place> {
+    let Deciding { state, controls, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let Some(suffix) = state.catalog.suffix_above(&name.key) else {
+        return Err(missing(state, dn, name, None)?);
+    };
+    let nearest = match state.find(name)? {
+        Found::Entry(id, flags) if flags.is_referral() && !controls.manage_dsa_it => {
+            return Err(referral(state, id, "", None)?);
+        }
+        Found::Entry(id, _) => {
+            return Err(OperationError::refused(
+                ResultCode::ENTRY_ALREADY_EXISTS,
+                format!("there is an entry {}", Quoted(entry_dn(state, id)?)),
+            ));
+        }
+        Found::Missing { nearest } => nearest,
+    };
+    if name.key == suffix.key {
+        let dn = render_dn(schema, dn);
+        return Ok(Place { parent: EntryId::ROOT, rdn: dn.clone(), dn });
+    }
+    let parent_depth = name.depth() - 1;
+    let Some((parent, _, _)) =
+        nearest.filter(|(_, flags, depth)| *depth == parent_depth && !flags.is_referral())
+    else {
+        return Err(missing(state, dn, name, nearest)?);
+    };
+    check_superior(state, parent)?;
+    check_depth(name.depth(), suffix.rdn_count)?;
+    let mut rdn = String::with_capacity(48);
+    if let Some(own) = dn.rdn() {
+        render_rdn(schema, &own, &mut rdn);
+    }
+    let dn = [rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat();
+    Ok(Place { parent, rdn, dn })
+}
+
+/// Checks that an entry may have others below it.
+///
+/// # Errors
+/// aliasProblem below an alias (RFC 4512 section 2.6), objectClassViolation below a subentry (RFC 3672 section 2).
+pub(crate) fn check_superior(state: State<'_>, superior: EntryId) -> Result<()> {
+    let Some(node) = state.node(superior)? else { return Ok(()) };
+    let dn = || entry_dn(state, superior);
+    if node.flags.is_alias() {
+        let diagnostic = format!("{} is an alias, and nothing is below an alias", Quoted(dn()?));
+        return Err(OperationError::Alias { code: ResultCode::ALIAS_PROBLEM, matched_dn: dn()?, diagnostic });
+    }
+    if node.flags.is_subentry() {
+        return Err(OperationError::refused(
+            ResultCode::OBJECT_CLASS_VIOLATION,
+            format!("{} is a subentry, and nothing is below a subentry", Quoted(dn()?)),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! `apply`: from a record to rows. Idempotent, and never refused.
+//!
+//! Every entry row carries the position of the last record that changed it. A record is applied to an entry only where
+//! its own position is later; what it gives to other entries (a name that becomes a link, a link that becomes text)
+//! follows the same rule for each of them. So a record applied twice, or old records applied once more on top of
+//! later ones, leave the same rows once the log has been followed to its end. An entry that a later record deleted
+//! comes back for a while; it never takes a name that another entry has by now.
+
+use std::sync::Arc;
+
+use store::Batch;
+
+use crate::catalog::{
+    Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
+    META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
+};
+use crate::database::OpenError;
+use crate::links;
+use crate::model::entry::{EntryRow, StoredEntry};
+use crate::model::outcome::OperationError;
+use crate::model::record::{
+    Add, Change, Delete, Modify, ModifyDn, Record, Value, ValueChange, ValueChangeKind,
+};
+use crate::model::rows::{
+    AttrId, CLASSES, ClassSetId, DANGLING, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow,
+    children_counter, class_key, encode_name_row, id_key, name_key, subtree_counter,
+};
+use crate::settings::SettingsRecord;
+use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
+use crate::tree::stored_values;
+use crate::tree::{child, damaged_row, node, normal_dn_of};
+use crate::write::whole_entry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// An entry while a record changes it.
+pub(crate) struct Writing<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) id: EntryId,
+    pub(crate) entry: &'a mut StoredEntry,
+}
+
+/// Makes the rows say what the record at `position` of the log says.
+///
+/// # Errors
+/// The store failed, or rows contradict each other; the batch can only be dropped then.
+pub fn apply(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    position: u64,
+    record: &Record,
+) -> Result<()> {
+    if let Change::Settings(settings) = &record.change {
+        if position <= catalog.settings.position {
+            return stamp(batch, catalog, record);
+        }
+        apply_schema(batch, catalog, settings)?;
+        apply_schema_times(batch, catalog, record.csn, settings)?;
+    }
+    allocate(batch, catalog, record)?;
+    match &record.change {
+        Change::Add(add) => apply_add(batch, catalog, position, add)?,
+        Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
+        Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
+        Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
+        Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
+        Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
+        Change::Administrator { stored } => {
+            batch.put(META, META_ADMINISTRATOR, stored)?;
+            Arc::make_mut(catalog).administrator = Some(stored.clone());
+        }
+    }
+    stamp(batch, catalog, record)
+}
+
+/// Numbers that the record gives out.
+fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) -> Result<()> {
+    // Numbers given before are left alone: what stands behind one may have been changed by a later schema.
+    let (attributes, class_sets) = (catalog.attributes().len(), catalog.class_sets().len());
+    for allocation in record.attributes.iter().filter(|new| new.id.0 as usize >= attributes) {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
+        Arc::make_mut(catalog).add_attribute(allocation).map_err(undefined)?;
+    }
+    for allocation in record.class_sets.iter().filter(|new| new.id.0 as usize >= class_sets) {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_CLASS_SET, allocation.id.0), &bytes)?;
+        Arc::make_mut(catalog).add_class_set(allocation).map_err(undefined)?;
+    }
+    Ok(())
+}
+
+/// A record can refer to a definition that this server's schema lacks: nothing can be applied then.
+fn undefined(error: OpenError) -> OperationError {
+    OperationError::Damaged(error.to_string())
+}
+
+/// As the first version of the program recorded a new suffix. An import still says so of a suffix that is there.
+fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
+    if position <= catalog.settings.position
+        || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
+    {
+        return Ok(());
+    }
+    let mut suffixes: Vec<_> =
+        catalog.suffixes.iter().map(|known| (known.number, known.dn.clone())).collect();
+    suffixes.push((catalog.next_suffix_number(), catalog.suffix_of(dn).map_err(undefined)?.dn));
+    let record = SettingsRecord { suffixes: Some(suffixes), ..SettingsRecord::default() };
+    apply_rest(batch, catalog, position, &record)
+}
+
+/// The log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model;
+/// OpenLDAP's contextCSN).
+fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()> {
+    if record.csn <= last_csn(batch)? {
+        return Ok(());
+    }
+    let csn = record.csn.text();
+    // Every record sets these rows anew: the commit writes them.
+    batch.put_held(META, META_LAST_CSN, csn.as_bytes())?;
+    let dn = match &record.change {
+        Change::Add(add) => &add.dn,
+        Change::Modify(modify) => &modify.dn,
+        Change::Delete(delete) => &delete.dn,
+        Change::ModifyDn(rename) => &rename.old_dn,
+        Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } => return Ok(()),
+    };
+    // One suffix is the rule; only where there are more must the DN be looked at.
+    let number = match catalog.suffixes.as_slice() {
+        [suffix] => Some(suffix.number),
+        _ => {
+            let parsed = ldap::Dn::parse(dn).map_err(|error| OperationError::Damaged(error.to_string()))?;
+            let name = crate::tree::NormalName::of(&parsed, &catalog.schema);
+            catalog.suffix_above(&name.key).map(|suffix| suffix.number)
+        }
+    };
+    if let Some(number) = number {
+        batch.put_held(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add) -> Result<()> {
+    if node(batch, add.id)?.is_some() {
+        return Ok(());
+    }
+    if add.id > last_entry_id(batch)? {
+        batch.put_held(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
+    }
+    let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
+    let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
+    put_node(batch, catalog, add.id, None, &place, &own_name)?;
+    whole_entry::put(batch, catalog, position, add)?;
+    if batch.row_count(DANGLING)? == 0 {
+        return Ok(());
+    }
+    // Names are kept root first, so an entry's follows its parent's.
+    let mut name = normal_dn(batch, catalog, add.parent)?;
+    name.extend_from_slice(&own_name);
+    links::attach(batch, catalog, position, add.id, &name)
+}
+
+fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify: &Modify) -> Result<()> {
+    let Some(entry) = load_older(batch, modify.id, position)? else { return Ok(()) };
+    let row = node(batch, modify.id)?.ok_or_else(|| damaged_row("nodes", modify.id))?;
+    if row.class_set != modify.class_set || row.flags != modify.flags {
+        let old = OldNode::of(modify.id, &row)?;
+        let (parent, rdn) = (old.parent, old.rdn.clone());
+        let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
+        let name = normal_rdn(catalog, parent, &rdn)?;
+        put_node(batch, catalog, modify.id, Some(old), &place, &name)?;
+    }
+    change_values(batch, catalog, position, modify.id, entry, &modify.changes)
+}
+
+fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rename: &ModifyDn) -> Result<()> {
+    let Some(entry) = load_older(batch, rename.id, position)? else { return Ok(()) };
+    let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
+    let (class_set, flags) = (row.class_set, row.flags);
+    let old = OldNode::of(rename.id, &row)?;
+    let place = Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
+    let name = normal_rdn(catalog, rename.parent, &rename.rdn)?;
+    put_node(batch, catalog, rename.id, Some(old), &place, &name)?;
+    change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
+    let name = normal_dn(batch, catalog, rename.id)?;
+    links::attach_subtree(batch, catalog, position, &name)
+}
+
+fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
+    if whole_entry::remove(batch, catalog, delete.id)? {
+        remove_node(batch, catalog, delete.id)?;
+    }
+    // Also without the entry: links to it may be replayed from before it was deleted.
+    links::detach(batch, catalog, position, delete)
+}
+
+fn change_values(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    id: EntryId,
+    mut entry: StoredEntry,
+    changes: &[ValueChange],
+) -> Result<()> {
+    let mut writing = Writing { catalog, id, entry: &mut entry };
+    for change in changes {
+        writing.change(batch, change.attribute, change.kind, &change.values)?;
+    }
+    entry.position = position;
+    save(batch, id, &entry)
+}
+
+/// The attributes of an entry as it was before `position`; `None` if it is gone or newer, in a replay.
+pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
+    Ok(load(batch, id)?.filter(|entry| entry.position < position))
+}
+
+/// The attributes of an entry, `None` if there is no such entry.
+pub(crate) fn load(batch: &Batch<'_>, id: EntryId) -> Result<Option<StoredEntry>> {
+    let Some(bytes) = batch.get(ENTRIES, &id_key(id))? else { return Ok(None) };
+    let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+    Ok(Some(StoredEntry::of(&row)))
+}
+
+pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> Result<()> {
+    batch.put(ENTRIES, &id_key(id), &entry.encode())?;
+    Ok(())
+}
+
+/// Where an entry stands and what it is: its node row before it is encoded.
+struct Place<'a> {
+    parent: EntryId,
+    rdn: &'a str,
+    class_set: ClassSetId,
+    flags: NodeFlags,
+}
+
+/// Where an entry stood and what it was.
+struct OldNode {
+    parent: EntryId,
+    rdn: String,
+    class_set: ClassSetId,
+}
+
+impl OldNode {
+    fn of(id: EntryId, row: &NodeRow<'_>) -> Result<OldNode> {
+        let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+        Ok(OldNode { parent: row.parent, rdn: rdn.to_owned(), class_set: row.class_set })
+    }
+}
+
+/// Writes the node row and all that follows from it: name, class posting, counters of the superiors. `old` is what the
+/// row says so far, `own_name` the normal form of the new RDN.
+fn put_node(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    id: EntryId,
+    old: Option<OldNode>,
+    place: &Place<'_>,
+    own_name: &[u8],
+) -> Result<()> {
+    if let Some(old) = &old {
+        let old_name = normal_rdn(catalog, old.parent, &old.rdn)?;
+        if (old.parent, &*old_name) != (place.parent, own_name) {
+            remove_name(batch, old.parent, &old_name, id)?;
+        }
+        if old.class_set != place.class_set {
+            batch.remove_id(CLASSES, &class_key(old.class_set), id.0)?;
+        }
+    }
+    if child(batch, place.parent, own_name)?.is_none_or(|(owner, _)| owner == id) {
+        batch.put(NAMES, &name_key(place.parent, own_name), &encode_name_row(id, place.flags))?;
+    }
+    match &old {
+        None => batch.insert_new_id(CLASSES, &class_key(place.class_set), id.0)?,
+        Some(old) if old.class_set != place.class_set => {
+            batch.insert_id(CLASSES, &class_key(place.class_set), id.0)?;
+        }
+        Some(_) => {}
+    }
+    let old_parent = old.map(|old| old.parent);
+    if old_parent != Some(place.parent) {
+        let size = batch.count(&subtree_counter(id))? + 1;
+        if let Some(parent) = old_parent {
+            count_below(batch, parent, -1, -size)?;
+        }
+        count_below(batch, place.parent, 1, size)?;
+    }
+    let row = NodeRow {
+        parent: place.parent,
+        class_set: place.class_set,
+        flags: place.flags,
+        rdn: place.rdn.as_bytes(),
+    };
+    batch.put(NODES, &id_key(id), &row.encode())?;
+    Ok(())
+}
+
+fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<()> {
+    let Some(row) = node(batch, id)? else { return Ok(()) };
+    let (parent, class_set) = (row.parent, row.class_set);
+    let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+    let name = normal_rdn(catalog, parent, rdn)?;
+    remove_name(batch, parent, &name, id)?;
+    batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
+    // There is nothing below what has no children, and whoever decided to delete it has just asked for those.
+    let below = match batch.count(&children_counter(id))? {
+        0 => 0,
+        _ => batch.count(&subtree_counter(id))?,
+    };
+    count_below(batch, parent, -1, -1 - below)?;
+    batch.delete(NODES, &id_key(id))?;
+    Ok(())
+}
+
+/// Removes a name, unless another entry has it by now.
+fn remove_name(batch: &mut Batch<'_>, parent: EntryId, normal_rdn: &[u8], id: EntryId) -> Result<()> {
+    if child(batch, parent, normal_rdn)?.is_some_and(|(owner, _)| owner == id) {
+        batch.delete(NAMES, &name_key(parent, normal_rdn))?;
+    }
+    Ok(())
+}
+
+/// Moves the counters of a parent and its superiors.
+fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i64) -> Result<()> {
+    batch.bump(&children_counter(parent), children)?;
+    let mut at = parent;
+    for _ in 0..crate::model::limits::TREE_DEPTH_MAX {
+        batch.bump(&subtree_counter(at), subtree)?;
+        if at == EntryId::ROOT {
+            return Ok(());
+        }
+        match node(batch, at)? {
+            Some(row) => at = row.parent,
+            None => return Ok(()),
+        }
+    }
+    Err(OperationError::Damaged(format!("the parents of entry {} do not end", parent.0)))
+}
+
+/// The normal form under which `names` has an entry: all RDNs of the suffix for a suffix entry.
+pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
+    let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
+    let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;
+    let mut key = Vec::with_capacity(rdn.len() + 8);
+    debug_assert!(parent == EntryId::ROOT || dn.len() == 1);
+    catalog.schema.normalize_dn(&dn, &mut key).map_err(|error| damaged(error.to_string()))?;
+    Ok(key)
+}
+
+fn normal_dn(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<Vec<u8>> {
+    Ok(normal_dn_of(batch, &catalog.schema, id)?.unwrap_or_default())
+}
+
+impl Writing<'_> {
+    /// Makes one change to the values of one attribute: rows, index and counters.
+    pub(crate) fn change(
+        &mut self,
+        batch: &mut Batch<'_>,
+        attribute: AttrId,
+        kind: ValueChangeKind,
+        values: &[Value],
+    ) -> Result<()> {
+        if self.catalog.attribute(attribute).is_link {
+            links::change(batch, self, attribute, kind, values)
+        } else {
+            stored_values::change(batch, self, attribute, kind, values)
+        }
+    }
+}

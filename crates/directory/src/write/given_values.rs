@@ -1,0 +1,273 @@
+//! Attribute descriptions and values as a client gives them, checked and with the key that identifies each value.
+//!
+//! Two values of an attribute are the same when their keys are. For ordinary attributes that is the equality rule's
+//! normal form, the bytes where the type has no rule. A link attribute's value that names an entry is known by that
+//! entry, so that any spelling of the name, also of a name the entry had before, is the same value; one that names
+//! none is known by its normal name.
+
+use ldap::{ResultCode, Values};
+use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
+
+use crate::access::is_user_password;
+use crate::links;
+use crate::model::outcome::OperationError;
+use crate::model::record::Value;
+use crate::model::rows::EntryId;
+use crate::model::value_list::ValueList;
+use crate::tree::operational::VirtualAttribute;
+use crate::tree::{Found, NormalName, State};
+use crate::write::decide::Deciding;
+use crate::write::passwords::stored_form;
+
+/// A value with the key that identifies it among the values of its attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyedValue {
+    /// See [`link_id_key`] and [`link_text_key`] for link attributes; the normal form for others.
+    pub(crate) key: Vec<u8>,
+    /// What is stored.
+    pub(crate) value: Value,
+}
+
+/// An entry that is about to exist, so that its own values can name it.
+pub(crate) struct Newcomer<'n> {
+    /// The id it will have.
+    pub(crate) id: EntryId,
+    /// Its name.
+    pub(crate) name: &'n NormalName,
+}
+
+const LINK_ID: u8 = 1;
+const LINK_TEXT: u8 = 2;
+
+/// The key of a link to an entry.
+pub(crate) fn link_id_key(target: EntryId) -> Vec<u8> {
+    let mut key = vec![LINK_ID];
+    key.extend_from_slice(&target.0.to_be_bytes());
+    key
+}
+
+/// The key of a name without an entry.
+pub(crate) fn link_text_key(normal: &[u8]) -> Vec<u8> {
+    let mut key = vec![LINK_TEXT];
+    key.extend_from_slice(normal);
+    key
+}
+
+/// Takes a key of a link attribute apart: the entry, or the normal name.
+pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
+    match key {
+        [LINK_ID, id @ ..] => Ok(EntryId(id.try_into().map_or(0, u64::from_be_bytes))),
+        [_, normal @ ..] => Err(normal),
+        [] => Err(&[]),
+    }
+}
+
+/// Reads the description of an attribute that is to be stored.
+///
+/// # Errors
+/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a binary
+/// form (RFC 4522 section 3) and a language range (RFC 3866 section 2.1), which asks but never names.
+pub(crate) fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescription, OperationError> {
+    let undefined =
+        |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);
+    let mut description = schema.parse_description(text).map_err(|error| match error {
+        DescriptionError::UnknownType(name) => {
+            undefined(format!("attribute type {:?} is not defined in the schema", ldap::Excerpt(name)))
+        }
+        other => undefined(other.to_string()),
+    })?;
+    if description.has_language_range() {
+        return Err(undefined(format!(
+            "{text:?}: a language range names no attribute, only what to look for"
+        )));
+    }
+    description.binary = false;
+    Ok(description)
+}
+
+/// Checks that clients may set the attribute; `made_by` says what makes it, if it is not stored.
+///
+/// # Errors
+/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2) or makes when they are asked
+/// for.
+pub(crate) fn check_modifiable(
+    attribute_type: &AttributeType,
+    made_by: Option<VirtualAttribute>,
+) -> Result<(), OperationError> {
+    if attribute_type.no_user_modification || made_by.is_some() {
+        return Err(OperationError::refused(
+            ResultCode::CONSTRAINT_VIOLATION,
+            format!("{} is set by the server only", attribute_type.name()),
+        ));
+    }
+    Ok(())
+}
+
+/// The only value of an attribute that is to be stored, where it is the only one and stored as it comes: of links and
+/// passwords it may not be. Checked for its syntax, and that it has a key, which is not made where that is certain.
+///
+/// # Errors
+/// As [`read_value`].
+pub(crate) fn only_value<'v>(
+    state: State<'_>,
+    description: &AttributeDescription,
+    values: Values<'v>,
+) -> Result<Option<&'v [u8]>, OperationError> {
+    let schema = &*state.catalog.schema;
+    let mut values = values.iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
+    let is_other = state.catalog.type_facts(description.type_id).is_link
+        || is_user_password(schema, description.type_id);
+    if is_other {
+        return Ok(None);
+    }
+    match schema.type_by_id(description.type_id).equality {
+        Some(rule) if !rule.surely_has_key(value) => {
+            check_value(schema, description, 1, value, &mut Vec::with_capacity(value.len() + 8))?;
+        }
+        _ => check_syntax(schema, description, 1, value)?,
+    }
+    Ok(Some(value))
+}
+
+/// Reads the values of one attribute that are to be stored, clear passwords in their stored form.
+///
+/// # Errors
+/// As [`read_value`]; attributeOrValueExists where two of them are equal.
+pub(crate) fn read_values(
+    deciding: Deciding<'_>,
+    newcomer: Option<&Newcomer<'_>>,
+    description: &AttributeDescription,
+    values: Values<'_>,
+) -> Result<ValueList, OperationError> {
+    let Deciding { state, stamp, .. } = deciding;
+    let schema = &state.catalog.schema;
+    let twice = |place| given_twice(&description.returned_name(schema), place + 1);
+    let mut given = ValueList::with_capacity(values.len());
+    for (place, bytes) in values.iter().enumerate() {
+        if !given.insert(read_value(&state, newcomer, description, place + 1, bytes)?) {
+            return Err(twice(place));
+        }
+    }
+    if !is_user_password(schema, description.type_id) {
+        return Ok(given);
+    }
+    let mut stored = ValueList::with_capacity(given.len());
+    for (place, bytes) in values.iter().enumerate() {
+        let form = stored_form(state, stamp, bytes)?;
+        if !stored.insert(read_value(&state, newcomer, description, place + 1, &form)?) {
+            return Err(twice(place));
+        }
+    }
+    Ok(stored)
+}
+
+/// The refusal of a value that a request gives twice. `place` counts from 1.
+pub(crate) fn given_twice(attribute: &str, place: usize) -> OperationError {
+    let diagnostic = format!("{attribute}: value {place} is given more than once");
+    OperationError::refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, diagnostic)
+}
+
+/// Checks a value against its syntax and makes its key. `place` counts from 1 and is for the diagnostic text.
+///
+/// # Errors
+/// invalidAttributeSyntax, saying which value and what is wrong with it.
+pub(crate) fn read_value(
+    state: &State<'_>,
+    newcomer: Option<&Newcomer<'_>>,
+    description: &AttributeDescription,
+    place: usize,
+    bytes: &[u8],
+) -> Result<KeyedValue, OperationError> {
+    let schema = &*state.catalog.schema;
+    let mut normal = Vec::with_capacity(bytes.len() + 8);
+    check_value(schema, description, place, bytes, &mut normal)?;
+    if !state.catalog.type_facts(description.type_id).is_link {
+        return Ok(KeyedValue { key: normal, value: Value::Bytes(bytes.to_vec()) });
+    }
+    match named_entry(state, newcomer, bytes)? {
+        Some(target) => Ok(KeyedValue { key: link_id_key(target), value: Value::Link(target) }),
+        None => Ok(KeyedValue { key: link_text_key(&normal), value: Value::Bytes(bytes.to_vec()) }),
+    }
+}
+
+/// Checks a value against its syntax and appends its normal form. `place` counts from 1 and is for the diagnostic text.
+///
+/// # Errors
+/// invalidAttributeSyntax, saying which value and what is wrong with it.
+pub(crate) fn check_value(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    bytes: &[u8],
+    normal: &mut Vec<u8>,
+) -> Result<(), OperationError> {
+    check_syntax(schema, description, place, bytes)?;
+    append_normal(schema, schema.type_by_id(description.type_id), bytes, normal)
+        .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
+}
+
+/// As [`check_value`], for a value whose normal form surely exists and is not needed, or not yet.
+pub(crate) fn check_syntax(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    bytes: &[u8],
+) -> Result<(), OperationError> {
+    let attribute_type = schema.type_by_id(description.type_id);
+    let checked = schema.validate_value(attribute_type, bytes);
+    checked.map_err(|error| invalid(schema, description, place, &error.to_string()))
+}
+
+fn invalid(
+    schema: &Schema,
+    description: &AttributeDescription,
+    place: usize,
+    reason: &str,
+) -> OperationError {
+    let name = description.returned_name(schema);
+    let diagnostic = format!("{name}: value {place} is {reason}");
+    OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
+}
+
+/// The normal form of a value that is not to be stored as a link.
+pub(crate) fn normal_value(
+    schema: &Schema,
+    attribute_type: &AttributeType,
+    bytes: &[u8],
+) -> Result<Vec<u8>, schema::ValueError> {
+    let mut key = Vec::with_capacity(bytes.len() + 8);
+    append_normal(schema, attribute_type, bytes, &mut key)?;
+    Ok(key)
+}
+
+fn append_normal(
+    schema: &Schema,
+    attribute_type: &AttributeType,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), schema::ValueError> {
+    match attribute_type.equality {
+        Some(rule) => rule.normalize(schema, bytes, out),
+        None => {
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+}
+
+/// The entry that a link attribute's value names.
+fn named_entry(
+    state: &State<'_>,
+    newcomer: Option<&Newcomer<'_>>,
+    bytes: &[u8],
+) -> Result<Option<EntryId>, OperationError> {
+    let Some(name) = links::name_in(&state.catalog.schema, bytes) else { return Ok(None) };
+    if let Some(newcomer) = newcomer.filter(|newcomer| newcomer.name.key == name.key) {
+        return Ok(Some(newcomer.id));
+    }
+    match state.find(&name)? {
+        Found::Entry(id, _) => Ok(Some(id)),
+        Found::Missing { .. } => Ok(None),
+    }
+}

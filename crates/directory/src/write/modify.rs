@@ -1,0 +1,265 @@
+//! Modify (RFC 4511 section 4.6, increments RFC 4525).
+//!
+//! Changes are carried out in their order on a [`WorkingEntry`]; any error refuses all of them. What an entry must be
+//! is asked of the final state only, so a value can be deleted and added in another spelling, and classes and
+//! attributes can come and go together. A modify that leaves everything as it was succeeds and makes no record.
+//!
+//! The values of the RDN stay (notAllowedOnRDN): a rename changes them. A superclass cannot be deleted from objectClass
+//! by name while a subclass stays (RFC 4512 section 3.3); replacing objectClass without it is fine, as superclasses
+//! count whether stored or not.
+
+use std::borrow::Cow;
+
+use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
+use schema::{AttributeDescription, ClassId, Schema};
+
+use crate::access::{Access, is_user_password};
+use crate::catalog::ClassSet;
+use crate::model::allocations::Allocations;
+use crate::model::outcome::OperationError;
+use crate::model::record::{self, Modify, Record};
+use crate::model::value_list::ValueList;
+use crate::tree::target::{Target, check_not_virtual, locate_name};
+use crate::tree::{NormalName, State, damaged_row, parse_dn};
+use crate::write::add::naming_values;
+use crate::write::decide::Deciding;
+use crate::write::given_values::{KeyedValue, check_modifiable, read_description, read_value, read_values};
+use crate::write::passwords::deleted_form;
+use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
+use crate::write::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Syntax of the values that can be incremented (RFC 4517 section 3.3.16).
+const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
+
+/// A change with everything in it read and checked.
+struct ReadChange<'r> {
+    operation: ChangeOperation,
+    /// The attribute as the client spells it.
+    text: &'r str,
+    description: AttributeDescription,
+    values: ValueList,
+}
+
+/// Decides a modify request.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Result<Option<Record>> {
+    let Deciding { state, requester, controls, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let dn = parse_dn(request.object)?;
+    let access = Access::of(requester, state.settings);
+    access.check_modify_some()?;
+    let name = NormalName::of(&dn, schema);
+    check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
+    let changes =
+        request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
+    let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+    access.check_modify(schema, target.id, changes.iter().map(|change| change.description.type_id))?;
+    let mut entry = WorkingEntry::of(state, target.id)?;
+    for change in &changes {
+        carry_out(schema, &mut entry, change)?;
+    }
+    check_naming(state, &mut entry, &dn, &target)?;
+    let class_set = check_classes(state, &mut entry, &target, &changes)?;
+    check_attributes(schema, &class_set, &entry.present()?)?;
+    if !entry.is_changed() {
+        return Ok(None);
+    }
+    deciding.stamp_change(&mut entry)?;
+    let mut allocations = Allocations::new(state.catalog);
+    let modify = Modify {
+        id: target.id,
+        dn: target.dn,
+        class_set: allocations.class_set(&class_set.classes),
+        flags: class_set.flags,
+        changes: entry.changes(&mut allocations),
+    };
+    Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
+}
+
+fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadChange<'r>> {
+    let schema = &*deciding.state.catalog.schema;
+    let ldap::PartialAttribute { description: text, values } = change.attribute;
+    let description = read_description(schema, text)?;
+    let attribute_type = schema.type_by_id(description.type_id);
+    check_modifiable(
+        attribute_type,
+        deciding.state.catalog.type_facts(description.type_id).virtual_attribute,
+    )?;
+    let protocol_error =
+        |what: &str| Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, format!("{text}: {what}")));
+    let values = match change.operation {
+        ChangeOperation::Add if values.is_empty() => {
+            return protocol_error("an add needs at least one value");
+        }
+        ChangeOperation::Add | ChangeOperation::Replace => read_values(deciding, None, &description, values)?,
+        ChangeOperation::Delete => values_to_find(deciding, &description, values)?,
+        ChangeOperation::Increment if values.len() != 1 => {
+            return protocol_error("an increment takes exactly one value (RFC 4525 section 2)");
+        }
+        ChangeOperation::Increment if schema.syntax_by_id(attribute_type.syntax).oid != INTEGER_SYNTAX => {
+            return Err(OperationError::refused(
+                ResultCode::CONSTRAINT_VIOLATION,
+                format!("{text}: only integers can be incremented"),
+            ));
+        }
+        ChangeOperation::Increment => values_to_find(deciding, &description, values)?,
+    };
+    Ok(ReadChange { operation: change.operation, text, description, values })
+}
+
+/// Values to be looked for; a value given twice counts once. Of clear passwords their stored forms are looked for.
+fn values_to_find(
+    deciding: Deciding<'_>,
+    description: &AttributeDescription,
+    values: Values<'_>,
+) -> Result<ValueList> {
+    let Deciding { state, stamp, .. } = deciding;
+    let is_password = is_user_password(&state.catalog.schema, description.type_id);
+    let mut found = ValueList::default();
+    for (place, bytes) in values.iter().enumerate() {
+        let bytes = if is_password { deleted_form(stamp, bytes) } else { bytes };
+        found.insert(read_value(&state, None, description, place + 1, bytes)?);
+    }
+    Ok(found)
+}
+
+fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>) -> Result<()> {
+    let ReadChange { operation, text, description, values } = change;
+    let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
+    match operation {
+        ChangeOperation::Add => {
+            for (place, value) in values.iter().enumerate() {
+                if !entry.add(description, value.clone())? {
+                    return Err(OperationError::refused(
+                        ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
+                        format!("{text}: the entry already has value {} of the add", place + 1),
+                    ));
+                }
+            }
+        }
+        ChangeOperation::Replace => {
+            entry.clear(description)?;
+            for value in values.iter() {
+                entry.add(description, value.clone())?;
+            }
+        }
+        ChangeOperation::Delete if entry.value_count(description)? == 0 => {
+            return Err(no_such(format!("{text}: the entry does not have this attribute")));
+        }
+        ChangeOperation::Delete if values.len() == 0 => entry.clear(description)?,
+        ChangeOperation::Delete => {
+            for (place, value) in values.iter().enumerate() {
+                if !entry.remove(description, &value.key)? {
+                    let place = place + 1;
+                    return Err(no_such(format!(
+                        "{text}: the entry does not have value {place} of the delete"
+                    )));
+                }
+            }
+        }
+        ChangeOperation::Increment => increment(schema, entry, change)?,
+    }
+    Ok(())
+}
+
+/// Adds a number to every value of an attribute.
+fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>) -> Result<()> {
+    let ReadChange { text, description, values, .. } = change;
+    let too_large = || {
+        let diagnostic = format!("{text}: numbers beyond 128 bits cannot be incremented");
+        OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, diagnostic)
+    };
+    let number = |bytes: &[u8]| -> Result<i128> {
+        std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or_else(too_large)
+    };
+    let Some(step) = values.iter().find_map(|keyed| keyed.value.as_bytes()) else { return Ok(()) };
+    let step = number(step)?;
+    let before = entry.values(description)?;
+    if before.is_empty() {
+        return Err(OperationError::refused(
+            ResultCode::NO_SUCH_ATTRIBUTE,
+            format!("{text}: the entry does not have this attribute, so there is nothing to increment"),
+        ));
+    }
+    entry.clear(description)?;
+    for value in before {
+        let sum = number(&value)?.checked_add(step).ok_or_else(too_large)?.to_string().into_bytes();
+        let attribute_type = schema.type_by_id(description.type_id);
+        let key = crate::write::given_values::normal_value(schema, attribute_type, &sum)
+            .map_err(|_| too_large())?;
+        entry.add(description, KeyedValue { key, value: record::Value::Bytes(sum) })?;
+    }
+    Ok(())
+}
+
+/// Checks that the values of the RDN are all there. `given` is the name that was asked for.
+fn check_naming(
+    state: State<'_>,
+    entry: &mut WorkingEntry<'_>,
+    given: &Dn<'_>,
+    target: &Target,
+) -> Result<()> {
+    let schema = &*state.catalog.schema;
+    let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
+    let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
+    // The common modify touches no naming attribute. However the name is spelled that led here, its types are those of
+    // the entry's.
+    if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
+        return Ok(());
+    }
+    let dn = Dn::parse(&target.dn).map_err(|_| damaged_row("nodes", target.id))?;
+    for naming in naming_values(&state.catalog.schema, &dn)? {
+        if !entry.contains(&naming.description, &naming.value.key)? {
+            let name = schema.type_by_id(naming.description.type_id).name();
+            return Err(OperationError::refused(
+                ResultCode::NOT_ALLOWED_ON_RDN,
+                format!("a value of {name} is part of the entry's name: rename the entry to change it"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The classes of the entry after the changes.
+fn check_classes<'s>(
+    state: State<'s>,
+    entry: &mut WorkingEntry<'_>,
+    target: &Target,
+    changes: &[ReadChange<'_>],
+) -> Result<Cow<'s, ClassSet>> {
+    let schema = &*state.catalog.schema;
+    let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
+    let before = state.catalog.class_set(node.class_set);
+    let object_class = object_class_type(schema)?;
+    if !entry.has_touched(object_class) {
+        return Ok(Cow::Borrowed(before));
+    }
+    let values = entry.values(&AttributeDescription::of(object_class))?;
+    let after = read_classes(schema, values.iter().map(Vec::as_slice))?;
+    check_same_structural(schema, before, &after)?;
+    let deletes = changes.iter().filter(|change| {
+        change.operation == ChangeOperation::Delete && change.description.type_id == object_class
+    });
+    let deleted = deletes.flat_map(|change| change.values.iter()).filter_map(|keyed| class_of(schema, keyed));
+    for class in deleted {
+        if after.closure.contains(&class) && !after.classes.contains(&class) {
+            let name = schema.class_by_id(class).name();
+            return Err(OperationError::refused(
+                ResultCode::OBJECT_CLASS_MODS_PROHIBITED,
+                format!(
+                    "{name} is a superclass of a class that the entry keeps, so it stays (RFC 4512 section 3.3)"
+                ),
+            ));
+        }
+    }
+    Ok(Cow::Owned(after))
+}
+
+fn class_of(schema: &Schema, value: &KeyedValue) -> Option<ClassId> {
+    let name = std::str::from_utf8(value.value.as_bytes()?).ok()?;
+    schema.object_class(name).map(|class| class.id)
+}
+
+#[cfg(test)]
+mod tests;

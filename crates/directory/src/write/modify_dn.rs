@@ -1,0 +1,239 @@
+//! Modify DN (RFC 4511 section 4.9): rename, move with everything below, or both.
+//!
+//! A move is one record and one row of `names`, however large the subtree. A suffix entry keeps its name, which is the
+//! server's setting. Nothing moves below itself, nor out of its suffix: that would be another server's business as far
+//! as clients can tell (affectsMultipleDSAs), and so it is for a superior at or below a referral (RFC 3296 section
+//! 5.6.2).
+//!
+//! With deleteOldRDN the old RDN's values go unless the new RDN has them; a value that differs in case only is then
+//! stored as the new RDN spells it. Without it they stay as they are, also where the new RDN spells them otherwise.
+
+use std::ops::Bound;
+
+use ldap::{Dn, ModifyDnRequest, ResultCode};
+use schema::NameError;
+use store::Direction;
+
+use crate::access::Access;
+use crate::model::allocations::Allocations;
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Change, ModifyDn, Record};
+use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
+use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
+use crate::tree::{Found, NormalName, State, damaged_row, parse_dn, render_rdn};
+use crate::write::add::{NamingValue, check_superior, naming_values};
+use crate::write::decide::Deciding;
+use crate::write::schema_check::check_attributes;
+use crate::write::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Decides a modify DN request.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> Result<Option<Record>> {
+    let Deciding { state, requester, controls, .. } = deciding;
+    let schema = &*state.catalog.schema;
+    let dn = parse_dn(request.entry)?;
+    let new_rdn = parse_rdn(request.new_rdn)?;
+    let new_superior = request.new_superior.map(parse_dn).transpose()?;
+    Access::of(requester, state.settings).check_write_tree()?;
+    let name = NormalName::of(&dn, schema);
+    check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
+    let naming = naming_values(&state.catalog.schema, &new_rdn)?;
+    let normal_rdn = normal_rdn(state, &new_rdn)?;
+    let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+    let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
+    if node.parent == EntryId::ROOT {
+        return Err(OperationError::refused(
+            ResultCode::UNWILLING_TO_PERFORM,
+            format!(
+                "{} is a suffix of this server: its name is set with the server, not by a rename",
+                Quoted(&target.dn)
+            ),
+        ));
+    }
+    let parent = match &new_superior {
+        None => node.parent,
+        Some(superior) => find_superior(state, &target, &name, superior)?,
+    };
+    check_free(state, &target, parent, &normal_rdn, controls.manage_dsa_it)?;
+    let mut entry = WorkingEntry::of(state, target.id)?;
+    rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;
+    check_attributes(schema, state.catalog.class_set(node.class_set), &entry.present()?)?;
+    let mut rdn = String::new();
+    if let Some(own) = new_rdn.rdn() {
+        render_rdn(schema, &own, &mut rdn);
+    }
+    if parent == node.parent && rdn.as_bytes() == node.rdn && !entry.is_changed() {
+        return Ok(None);
+    }
+    deciding.stamp_change(&mut entry)?;
+    let mut allocations = Allocations::new(state.catalog);
+    let changes = entry.changes(&mut allocations);
+    let rename = ModifyDn { id: target.id, old_dn: target.dn, parent, rdn, changes };
+    Ok(Some(deciding.record(allocations, Change::ModifyDn(rename))))
+}
+
+fn parse_rdn(text: &str) -> Result<Dn<'_>> {
+    Dn::parse_rdn(text).map_err(|error| {
+        let diagnostic = format!("{} is not one relative distinguished name: {error}", Quoted(text));
+        OperationError::refused(ResultCode::INVALID_DN_SYNTAX, diagnostic)
+    })
+}
+
+fn normal_rdn(state: State<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
+    let normal = NormalName::of(new_rdn, &state.catalog.schema);
+    match normal.failure {
+        None => Ok(normal.key),
+        Some(failure) => {
+            // A type that cannot name anything is no fault of the text.
+            let code = match failure {
+                NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
+                _ => ResultCode::INVALID_DN_SYNTAX,
+            };
+            Err(OperationError::refused(code, format!("{}: {failure}", Quoted(new_rdn.text()))))
+        }
+    }
+}
+
+/// The entry below which the target is to go.
+fn find_superior(state: State<'_>, target: &Target, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
+    let superior_name = NormalName::of(superior, &state.catalog.schema);
+    let several_servers = |why: String| OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, why);
+    let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
+    let own_suffix = suffix_of(name).map_or("", |suffix| suffix.dn.as_str());
+    let Some(suffix) = suffix_of(&superior_name).filter(|suffix| suffix.dn == own_suffix) else {
+        return Err(several_servers(format!(
+            "the new superior {} is not in the suffix {}",
+            Quoted(superior.text()),
+            Quoted(own_suffix)
+        )));
+    };
+    let (id, flags) = match state.find(&superior_name)? {
+        Found::Entry(id, flags) => (id, flags),
+        Found::Missing { nearest: Some((_, flags, _)) } if flags.is_referral() => {
+            return Err(several_servers(format!(
+                "the new superior {} is held by another server",
+                Quoted(superior.text())
+            )));
+        }
+        Found::Missing { nearest } => return Err(missing(state, superior, &superior_name, nearest)?),
+    };
+    if flags.is_referral() {
+        return Err(several_servers(format!(
+            "the new superior {} is a referral to another server",
+            Quoted(superior.text())
+        )));
+    }
+    check_superior(state, id)?;
+    if state.is_at_or_below(id, target.id)? {
+        return Err(OperationError::refused(
+            ResultCode::UNWILLING_TO_PERFORM,
+            format!(
+                "{} cannot go below itself: the new superior {} is",
+                Quoted(&target.dn),
+                Quoted(superior.text())
+            ),
+        ));
+    }
+    let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;
+    if superior_name.depth() + 1 > name.depth() {
+        check_height(state, target, (TREE_DEPTH_MAX - 1).saturating_sub(superior_depth))?;
+    }
+    Ok(id)
+}
+
+/// Checks that a subtree has at most `level_max` levels, the first of which is its top entry.
+fn check_height(state: State<'_>, target: &Target, level_max: usize) -> Result<()> {
+    let subordinates = state.read.count(&subtree_counter(target.id))?;
+    if usize::try_from(subordinates).unwrap_or(0) < level_max {
+        // No more entries than levels: no need to look. A leaf or a small branch, nearly always.
+        return Ok(());
+    }
+    let mut level_count = 1;
+    let mut inner = if subordinates > 0 { vec![target.id] } else { Vec::new() };
+    while !inner.is_empty() && level_count <= level_max {
+        let mut below = Vec::new();
+        for id in inner {
+            inner_children(state, id, &mut below)?;
+        }
+        (inner, level_count) = (below, level_count + 1);
+    }
+    if level_count <= level_max {
+        return Ok(());
+    }
+    Err(OperationError::refused(
+        ResultCode::UNWILLING_TO_PERFORM,
+        format!(
+            "{} has entries that would be more than {} levels deep there",
+            Quoted(&target.dn),
+            TREE_DEPTH_MAX - 1
+        ),
+    ))
+}
+
+/// Appends the entries one level below `parent` that have entries below them.
+fn inner_children(state: State<'_>, parent: EntryId, found: &mut Vec<EntryId>) -> Result<()> {
+    let prefix = id_key(parent);
+    for row in state.read.scan(NAMES, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
+        let (key, value) = row?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        let (child, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
+        if state.read.count(&children_counter(child))? > 0 {
+            found.push(child);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no other entry has the new name.
+fn check_free(
+    state: State<'_>,
+    target: &Target,
+    parent: EntryId,
+    normal_rdn: &[u8],
+    manage_dsa_it: bool,
+) -> Result<()> {
+    let Some((id, flags)) = state.child(parent, normal_rdn)?.filter(|(id, _)| *id != target.id) else {
+        return Ok(());
+    };
+    let dn = entry_dn(state, id)?;
+    // RFC 3296 section 5.6.2.
+    if flags.is_referral() && !manage_dsa_it {
+        let diagnostic = format!("{} is a referral to another server", Quoted(dn));
+        return Err(OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, diagnostic));
+    }
+    Err(OperationError::refused(
+        ResultCode::ENTRY_ALREADY_EXISTS,
+        format!("there is an entry {}", Quoted(dn)),
+    ))
+}
+
+/// Takes the values of the old RDN out, where asked to, and puts those of the new one in.
+fn rename(
+    state: State<'_>,
+    entry: &mut WorkingEntry<'_>,
+    target: &Target,
+    naming: Vec<NamingValue>,
+    delete_old_rdn: bool,
+) -> Result<()> {
+    if delete_old_rdn {
+        let old = Dn::parse(&target.dn).map_err(|_| damaged_row("nodes", target.id))?;
+        for NamingValue { description, value } in naming_values(&state.catalog.schema, &old)? {
+            let stays = naming.iter().any(|new| new.description == description && new.value == value);
+            if !stays {
+                entry.remove(&description, &value.key)?;
+            }
+        }
+    }
+    for NamingValue { description, value } in naming {
+        entry.add(&description, value)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

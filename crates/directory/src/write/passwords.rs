@@ -1,0 +1,158 @@
+//! Passwords in add and modify requests: which are clear, and what is stored of them.
+//!
+//! A clear userPassword never reaches a record. Hashing is slow on purpose and does not belong on the writer, so the
+//! server asks [`clear_passwords`] beforehand, hashes on its pool, and hands the pairs over in the [`Stamp`]. A value
+//! that is hashed already is stored as it came (see [`crate::password::is_hashed`]).
+//!
+//! Deleting a value of userPassword by modify takes the stored form or the clear password, as clients of password
+//! changes do that delete the old value and add the new one. Which stored form a clear one belongs to is found out
+//! beforehand too ([`deleted_passwords`]); when another change comes in between, the value is not there any more and
+//! the modify is refused.
+
+use ldap::{ChangeOperation, PartialAttribute, Request, ResultCode};
+use schema::Schema;
+
+use crate::access::Requester;
+use crate::access::{Access, USER_PASSWORD, is_user_password};
+use crate::database::Snapshot;
+use crate::database::Stamp;
+use crate::model::outcome::OperationError;
+use crate::model::outcome::Outcome;
+use crate::password::{StorageScheme, is_hashed};
+use crate::read::bind::stored_passwords;
+use crate::tree::{Found, NormalName, State, parse_dn};
+
+/// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
+pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
+    let state = snapshot.state();
+    clear_values(request, &state.catalog.schema, state.settings.general.password_scheme)
+}
+
+fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageScheme) -> Vec<&'a [u8]> {
+    let of = |attribute| clear_in(attribute, schema);
+    if scheme == StorageScheme::Clear {
+        return Vec::new();
+    }
+    match request {
+        Request::Add(add) => add.attributes.iter().flat_map(of).collect(),
+        Request::Modify(modify) => {
+            let stores = |operation| matches!(operation, ChangeOperation::Add | ChangeOperation::Replace);
+            let storing = modify.changes.iter().filter(|change| stores(change.operation));
+            storing.flat_map(|change| of(change.attribute)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The clear passwords among the values of an attribute.
+fn clear_in<'a>(
+    attribute: PartialAttribute<'a>,
+    schema: &Schema,
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let is_password = schema
+        .parse_description(attribute.description)
+        .is_ok_and(|description| is_user_password(schema, description.type_id));
+    attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
+}
+
+/// A clear password that a modify request deletes, and the stored ones of which one may be its stored form.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DeletedPassword<'a> {
+    /// As the request has it.
+    pub clear: &'a [u8],
+    /// What the entry has, with [`crate::password::verify`] to be tried one after the other.
+    pub stored: Vec<Vec<u8>>,
+}
+
+/// The clear passwords that a modify request deletes by value and that the entry does not have in that form. Empty
+/// wherever the request is going to be refused anyway.
+///
+/// # Errors
+/// The store failed.
+pub fn deleted_passwords<'a>(
+    request: &Request<'a>,
+    snapshot: &Snapshot,
+    requester: &Requester,
+) -> Result<Vec<DeletedPassword<'a>>, Outcome> {
+    let Request::Modify(modify) = request else { return Ok(Vec::new()) };
+    let state = snapshot.state();
+    let schema = &*state.catalog.schema;
+    let deletes = modify.changes.iter().filter(|change| change.operation == ChangeOperation::Delete);
+    let mut deleted = deletes.flat_map(|change| clear_in(change.attribute, schema)).peekable();
+    if deleted.peek().is_none() {
+        return Ok(Vec::new());
+    }
+    let Some(stored) = stored_at(state, modify.object, requester)? else { return Ok(Vec::new()) };
+    let unknown = deleted.filter(|clear| !stored.iter().any(|stored| stored == clear));
+    Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
+}
+
+/// The stored passwords of an entry that the requester may change.
+fn stored_at(
+    state: State<'_>,
+    name: &str,
+    requester: &Requester,
+) -> Result<Option<Vec<Vec<u8>>>, OperationError> {
+    let schema = &*state.catalog.schema;
+    let (Ok(dn), Some(password)) = (parse_dn(name), schema.attribute_type(USER_PASSWORD)) else {
+        return Ok(None);
+    };
+    let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
+    let access = Access::of(requester, state.settings);
+    match access.check_modify(schema, id, [password.id]) {
+        Ok(()) => stored_passwords(state, id).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The value that a modify request deletes: the stored form of a clear password where one was found beforehand.
+pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
+    let matched = stamp.matched_passwords.iter().find(|(clear, _)| clear == value);
+    matched.map_or(value, |(_, stored)| stored)
+}
+
+/// What is stored for a value of userPassword.
+///
+/// # Errors
+/// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
+pub(crate) fn stored_form(state: State<'_>, stamp: &Stamp, value: &[u8]) -> Result<Vec<u8>, OperationError> {
+    if is_hashed(value) || state.settings.general.password_scheme == StorageScheme::Clear {
+        return Ok(value.to_vec());
+    }
+    let hashed = stamp.hashed_passwords.iter().find(|(clear, _)| clear == value);
+    hashed.map(|(_, stored)| stored.clone()).ok_or_else(|| {
+        OperationError::refused(
+            ResultCode::UNAVAILABLE,
+            "the password was not hashed before it arrived here: the storage scheme has just changed, try again",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::{AddRequest, AttributesBuf, ChangesBuf, ModifyRequest};
+
+    use super::*;
+
+    #[test]
+    fn only_clear_values_that_are_stored_are_hashed() {
+        let schema = Schema::shipped();
+        let mut attributes = AttributesBuf::new();
+        attributes.push("cn", ["secret0"]);
+        attributes.push("USERPASSWORD;x-a", ["secret1", "{SSHA}AAAA", "{CLEARTEXT}secret2"]);
+        let add = Request::Add(AddRequest { entry: "", attributes: attributes.as_attributes() });
+        let mut changes = ChangesBuf::new();
+        changes.push(ChangeOperation::Delete, "userPassword", ["old"]);
+        changes.push(ChangeOperation::Add, "2.5.4.35", ["new"]);
+        changes.push(ChangeOperation::Replace, "userPassword", ["newer"]);
+        let modify = Request::Modify(ModifyRequest { object: "", changes: changes.as_changes() });
+        let check = |request: &Request<'_>, scheme, expected: &[&str]| {
+            let found = clear_values(request, &schema, scheme);
+            let expected: Vec<_> = expected.iter().map(|value| value.as_bytes()).collect();
+            assert_eq!(found, expected);
+        };
+        check(&add, StorageScheme::Argon2id, &["secret1", "{CLEARTEXT}secret2"]);
+        check(&modify, StorageScheme::Ssha, &["new", "newer"]);
+        check(&add, StorageScheme::Clear, &[]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Whether an entry follows its object classes (RFC 4512 sections 2.4 and 3.3).
+//!
+//! Asked of the final state of an entry, by every operation that changes one. The rules:
+//!
+//! - Every class is defined. One that is not is invalidAttributeSyntax, as in slapd: objectIdentifierMatch cannot
+//!   compare it.
+//! - The structural classes form one chain of superclasses, at least one (or an auxiliary class that the schema
+//!   marks as able to stand alone); an abstract class counts only as superclass of another.
+//! - All attributes that the classes require are there, and only such as they allow. Options do not matter; a subtype
+//!   is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute (section 4.3),
+//!   and operational attributes need no permission.
+//! - Single-valued attributes have one value, counted for each set of options.
+//! - Collective attributes appear in collective attribute subentries only (RFC 3671 section 2); they are stored there,
+//!   not shown in the entries they are about.
+//!
+//! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3 leaves
+//! that to the server as far as clients can tell). Obsolete definitions work like others: the mark is for people.
+
+use std::borrow::Cow;
+
+use ldap::ResultCode;
+use schema::{AttributeDescription, AttributeType, ClassId, ClassKind, ObjectClassDef, Schema, TypeId};
+
+use crate::catalog::ClassSet;
+use crate::model::outcome::OperationError;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+const OBJECT_CLASS: &str = "2.5.4.0";
+const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
+const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
+
+/// Classes named in a diagnostic as such that would allow an attribute.
+const SUGGESTION_COUNT_MAX: usize = 4;
+
+/// An attribute that an entry has.
+pub(crate) struct Present<'e> {
+    /// Type and options.
+    pub(crate) description: Cow<'e, AttributeDescription>,
+    /// Number of values, at least 1.
+    pub(crate) value_count: usize,
+}
+
+/// The type of objectClass.
+///
+/// # Errors
+/// The schema has none.
+pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
+    let found = schema.attribute_type(OBJECT_CLASS).map(|attribute_type| attribute_type.id);
+    found.ok_or_else(|| OperationError::Damaged("the schema does not define objectClass".to_owned()))
+}
+
+/// What values of objectClass amount to.
+///
+/// # Errors
+/// objectClassViolation where there are none, or the classes do not fit together; invalidAttributeSyntax for one that
+/// is not defined.
+pub(crate) fn read_classes<'v>(schema: &Schema, values: impl Iterator<Item = &'v [u8]>) -> Result<ClassSet> {
+    let mut classes = Vec::new();
+    for (place, value) in values.enumerate() {
+        let class = std::str::from_utf8(value).ok().and_then(|name| schema.object_class(name));
+        let Some(class) = class else {
+            let name = ldap::Excerpt(String::from_utf8_lossy(value));
+            return Err(OperationError::refused(
+                ResultCode::INVALID_ATTRIBUTE_SYNTAX,
+                format!("objectClass: value {} ({name:?}) is not an object class of the schema", place + 1),
+            ));
+        };
+        classes.push(class.id);
+    }
+    if classes.is_empty() {
+        return Err(violation("an entry needs the attribute objectClass with at least one structural class"));
+    }
+    let class_set = ClassSet::of(classes, schema);
+    check_classes(schema, &class_set)?;
+    Ok(class_set)
+}
+
+fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
+    let classes = || class_set.classes.iter().map(|class| schema.class_by_id(*class));
+    let Some(structural) = class_set.structural.map(|class| schema.class_by_id(class)) else {
+        return Err(violation(format!(
+            "{}: no class of these is structural; an entry needs one that says what it is, such as person or device",
+            names(schema, &class_set.classes)
+        )));
+    };
+    let outside =
+        classes().find(|class| class.kind == ClassKind::Structural && !structural.is_subclass_of(class.id));
+    if let Some(outside) = outside {
+        return Err(violation(format!(
+            "{} and {} are both structural and neither is a subclass of the other: an entry is one thing",
+            outside.name(),
+            structural.name()
+        )));
+    }
+    let is_base = |class: &ObjectClassDef| {
+        classes().any(|other| other.kind != ClassKind::Abstract && other.is_subclass_of(class.id))
+    };
+    match classes().find(|class| class.kind == ClassKind::Abstract && !is_base(class)) {
+        Some(class) => Err(violation(format!("{} is abstract: name one of its subclasses", class.name()))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the structural class stays what it was (RFC 4512 section 3.3).
+///
+/// # Errors
+/// objectClassModsProhibited.
+pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &ClassSet) -> Result<()> {
+    if before.structural == after.structural {
+        return Ok(());
+    }
+    let name = |class_set: &ClassSet| {
+        class_set.structural.map_or("none", |class| schema.class_by_id(class).name()).to_owned()
+    };
+    Err(OperationError::refused(
+        ResultCode::OBJECT_CLASS_MODS_PROHIBITED,
+        format!(
+            "the structural class of an entry cannot change, here from {} to {}: delete the entry and add it anew",
+            name(before),
+            name(after)
+        ),
+    ))
+}
+
+/// Checks the attributes of an entry against its classes.
+///
+/// # Errors
+/// objectClassViolation, constraintViolation for a second value of a single-valued attribute.
+pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present<'_>]) -> Result<()> {
+    let classes = || class_set.classes.iter().map(|class| schema.class_by_id(*class));
+    for class in classes() {
+        let is_missing =
+            |required: &&TypeId| !present.iter().any(|attribute| attribute.description.type_id == **required);
+        let missing: Vec<_> = class.all_must.iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let missing: Vec<_> = missing.iter().map(|type_id| schema.type_by_id(**type_id).name()).collect();
+            return Err(violation(format!("object class {} requires {}", class.name(), missing.join(", "))));
+        }
+    }
+    let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
+    let (is_extensible, is_collective) = (has(EXTENSIBLE_OBJECT), has(COLLECTIVE_ATTRIBUTE_SUBENTRY));
+    for attribute in present {
+        let attribute_type = schema.type_by_id(attribute.description.type_id);
+        let is_named = |class: &ObjectClassDef| {
+            class.all_must.binary_search(&attribute_type.id).is_ok()
+                || class.all_may.binary_search(&attribute_type.id).is_ok()
+        };
+        let is_allowed = match attribute_type.collective {
+            true => is_collective,
+            false => attribute_type.is_operational() || is_extensible || classes().any(is_named),
+        };
+        if !is_allowed {
+            return Err(not_allowed(schema, class_set, attribute_type));
+        }
+        if attribute_type.single_value && attribute.value_count > 1 {
+            return Err(OperationError::refused(
+                ResultCode::CONSTRAINT_VIOLATION,
+                format!(
+                    "{} is single-valued and would have {} values",
+                    attribute.description.returned_name(schema),
+                    attribute.value_count
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn not_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &AttributeType) -> OperationError {
+    let name = attribute_type.name();
+    if attribute_type.collective {
+        return violation(format!("{name} is collective: only a collectiveAttributeSubentry has it"));
+    }
+    let allows = |class: &&ObjectClassDef| {
+        class.kind != ClassKind::Abstract
+            && (class.must.contains(&attribute_type.id) || class.may.contains(&attribute_type.id))
+    };
+    // Auxiliary classes can still be added to the entry, so they come first.
+    let auxiliary = schema.object_classes().iter().filter(|class| class.kind == ClassKind::Auxiliary);
+    let others = schema.object_classes().iter().filter(|class| class.kind != ClassKind::Auxiliary);
+    let suggestions: Vec<_> =
+        auxiliary.chain(others).filter(allows).map(ObjectClassDef::name).take(SUGGESTION_COUNT_MAX).collect();
+    let hint = match suggestions.as_slice() {
+        [] => "only extensibleObject would allow it".to_owned(),
+        some => format!("classes that allow it are for example {}", some.join(", ")),
+    };
+    violation(format!("{name} is not allowed by the classes {}; {hint}", names(schema, &class_set.classes)))
+}
+
+fn names(schema: &Schema, classes: &[ClassId]) -> String {
+    let names: Vec<_> = classes.iter().map(|class| schema.class_by_id(*class).name()).collect();
+    names.join(", ")
+}
+
+fn violation(diagnostic: impl Into<String>) -> OperationError {
+    OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, diagnostic)
+}

@@ -1,0 +1,408 @@
+//! The entry that an operation changes, in memory: what is stored, what comes and what goes. One that an add makes is a
+//! [`NewEntry`](crate::write::new_entry::NewEntry).
+//!
+//! Nothing is loaded before a change touches it, and the values of large attributes never are: a link attribute or one
+//! kept a row a value is an overlay of pending additions and removals over its rows, so that adding one member to a
+//! group of ten million costs two look-ups. [`WorkingEntry::changes`] says at the end what is different, in the fewest
+//! values: an operation may add, delete and replace as it likes, only the final state counts.
+
+use std::borrow::Cow;
+
+use schema::{AttributeDescription, AttributeType, TypeId};
+
+use crate::model::allocations::Allocations;
+use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
+use crate::model::outcome::OperationError;
+use crate::model::record::{Value, ValueChange, ValueChangeKind};
+use crate::model::rows::{
+    AttrId, ENTRIES, EntryId, LINKS, VALUES, id_key, link_key, value_counter, value_key,
+};
+use crate::model::value_list::ValueList;
+use crate::tree::stored_values::{large_value, table_values};
+use crate::tree::{State, damaged_row};
+use crate::write::given_values::{KeyedValue, normal_value, read_link_key};
+use crate::write::schema_check::Present;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Room for this many attributes is made at once: one or two that a client changes, and those that follow every change.
+const TYPICAL_TOUCHED_COUNT: usize = 6;
+
+/// An entry and what an operation has done to it so far.
+pub(crate) struct WorkingEntry<'a> {
+    state: State<'a>,
+    id: EntryId,
+    row: EntryRow<'a>,
+    touched: Vec<WorkingAttribute>,
+}
+
+/// An attribute that the operation has looked at or changed.
+struct WorkingAttribute {
+    description: AttributeDescription,
+    /// `None`: no entry has had it so far.
+    id: Option<AttrId>,
+    before: Before,
+    /// Whether the values of `Before::Rows` stay but for those in `removed`.
+    keeps_rows: bool,
+    /// Values of `Before::Rows` that go.
+    removed: ValueList,
+    /// The values that were loaded or have come.
+    values: ValueList,
+}
+
+/// What is stored of an attribute.
+enum Before {
+    /// Nothing.
+    Absent,
+    /// These values.
+    Inline(Vec<Vec<u8>>),
+    /// This many values, a row each.
+    Rows(RowKind, usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowKind {
+    Table,
+    Links,
+}
+
+impl<'a> WorkingEntry<'a> {
+    /// An entry that exists.
+    pub(crate) fn of(state: State<'a>, id: EntryId) -> Result<WorkingEntry<'a>> {
+        let bytes = state.read.get(ENTRIES, &id_key(id))?.ok_or_else(|| damaged_row("entries", id))?;
+        let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+        Ok(WorkingEntry { state, id, row, touched: Vec::with_capacity(TYPICAL_TOUCHED_COUNT) })
+    }
+
+    /// Adds a value. Returns whether it was not there already.
+    pub(crate) fn add(&mut self, description: &AttributeDescription, value: KeyedValue) -> Result<bool> {
+        let (state, id) = (self.state, self.id);
+        let attribute = self.attribute(description)?;
+        if attribute.contains(&state, id, &value.key)? {
+            return Ok(false);
+        }
+        attribute.insert(value);
+        Ok(true)
+    }
+
+    /// Removes the value of this key. Returns whether it was there.
+    pub(crate) fn remove(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
+        let (state, id) = (self.state, self.id);
+        self.attribute(description)?.remove(&state, id, key)
+    }
+
+    /// Removes all values.
+    pub(crate) fn clear(&mut self, description: &AttributeDescription) -> Result<()> {
+        self.attribute_for_clearing(description).map(WorkingAttribute::clear)
+    }
+
+    /// Gives an attribute that only the server sets this one value. It is neither checked nor has it a key, so this is
+    /// the last that is done to the attribute.
+    pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
+        let attribute = self.attribute_for_clearing(description)?;
+        attribute.clear();
+        attribute.values.insert(KeyedValue { key: Vec::new(), value: Value::Bytes(bytes) });
+        Ok(())
+    }
+
+    /// Whether the entry has the value of this key.
+    pub(crate) fn contains(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
+        let (state, id) = (self.state, self.id);
+        self.attribute(description)?.contains(&state, id, key)
+    }
+
+    /// Number of values of an attribute, 0 if the entry does not have it.
+    pub(crate) fn value_count(&mut self, description: &AttributeDescription) -> Result<usize> {
+        Ok(self.attribute(description)?.value_count())
+    }
+
+    /// All values of an attribute that is not a link, in their order.
+    pub(crate) fn values(&mut self, description: &AttributeDescription) -> Result<Vec<Vec<u8>>> {
+        let (state, id) = (self.state, self.id);
+        self.attribute(description)?.all(&state, id)
+    }
+
+    /// Whether a change has touched any attribute of this type.
+    pub(crate) fn has_touched(&self, type_id: TypeId) -> bool {
+        self.touched.iter().any(|attribute| attribute.description.type_id == type_id)
+    }
+
+    /// The attributes that the entry has now.
+    pub(crate) fn present(&self) -> Result<Vec<Present<'_>>> {
+        let mut present = Vec::with_capacity(32);
+        for stored in self.row.attributes() {
+            if self.touched.iter().any(|attribute| attribute.id == Some(stored.id)) {
+                continue;
+            }
+            let description = Cow::Borrowed(&self.state.catalog.attribute(stored.id).description);
+            let value_count = match stored.content {
+                Content::Inline(values) => values.count,
+                Content::Table | Content::Links => self.row_count(stored.id)?,
+            };
+            present.push(Present { description, value_count });
+        }
+        let touched = self.touched.iter().filter(|attribute| attribute.value_count() > 0);
+        present.extend(touched.map(|attribute| Present {
+            description: Cow::Borrowed(&attribute.description),
+            value_count: attribute.value_count(),
+        }));
+        Ok(present)
+    }
+
+    /// Whether anything is different from what is stored.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.touched.iter().any(WorkingAttribute::is_changed)
+    }
+
+    /// What is different from what is stored, for a record.
+    pub(crate) fn changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
+        let mut changes = Vec::with_capacity(2 * self.touched.len());
+        for attribute in self.touched {
+            debug_assert_eq!(attribute.is_changed(), !attribute.differences().is_empty());
+            if !attribute.is_changed() {
+                continue;
+            }
+            let id = allocations.attribute(&attribute.description);
+            let change = |(kind, values)| ValueChange { attribute: id, kind, values };
+            match attribute {
+                // As most are: one value before and another one now.
+                WorkingAttribute { before: Before::Inline(before), values, .. }
+                    if before.len() == 1 && values.len() == 1 =>
+                {
+                    let removed = before.into_iter().map(Value::Bytes).collect();
+                    changes.push(change((ValueChangeKind::Remove, removed)));
+                    changes.push(change((ValueChangeKind::Add, values.into_values())));
+                }
+                attribute => changes.extend(attribute.differences().into_iter().map(change)),
+            }
+        }
+        changes
+    }
+
+    fn attribute(&mut self, description: &AttributeDescription) -> Result<&mut WorkingAttribute> {
+        let place = match self.place(description) {
+            Some(place) => place,
+            None => {
+                let attribute = self.load(description)?;
+                self.touched.push(attribute);
+                self.touched.len() - 1
+            }
+        };
+        Ok(&mut self.touched[place])
+    }
+
+    /// As [`attribute`](Self::attribute), for an attribute whose values go before anything else is done to it: their
+    /// keys are not made.
+    fn attribute_for_clearing(
+        &mut self,
+        description: &AttributeDescription,
+    ) -> Result<&mut WorkingAttribute> {
+        let place = match self.place(description) {
+            Some(place) => place,
+            None => {
+                let mut attribute = self.describe(description);
+                attribute.before = self.before(&attribute)?;
+                self.touched.push(attribute);
+                self.touched.len() - 1
+            }
+        };
+        Ok(&mut self.touched[place])
+    }
+
+    fn place(&self, description: &AttributeDescription) -> Option<usize> {
+        self.touched.iter().position(|known| known.is_of(description))
+    }
+
+    fn load(&self, description: &AttributeDescription) -> Result<WorkingAttribute> {
+        let mut attribute = self.describe(description);
+        attribute.before = self.before(&attribute)?;
+        if let Before::Inline(values) = &attribute.before {
+            let attribute_type = self.state.catalog.schema.type_by_id(description.type_id);
+            let keyed = |bytes: &Vec<u8>| KeyedValue {
+                key: self.stored_key(attribute_type, bytes),
+                value: Value::Bytes(bytes.clone()),
+            };
+            let values: Vec<KeyedValue> = values.iter().map(keyed).collect();
+            values.into_iter().for_each(|value| attribute.insert(value));
+        }
+        Ok(attribute)
+    }
+
+    /// The attribute without what is stored of it.
+    fn describe(&self, description: &AttributeDescription) -> WorkingAttribute {
+        let id = self.state.catalog.attribute_id(description.type_id, &description.options);
+        WorkingAttribute::new(description.clone(), id)
+    }
+
+    fn before(&self, attribute: &WorkingAttribute) -> Result<Before> {
+        let stored = attribute.id.and_then(|id| self.row.find(id));
+        let Some(stored) = stored else { return Ok(Before::Absent) };
+        Ok(match stored.content {
+            Content::Table => Before::Rows(RowKind::Table, self.row_count(stored.id)?),
+            Content::Links => Before::Rows(RowKind::Links, self.row_count(stored.id)?),
+            Content::Inline(values) => Before::Inline(self.load_inline(stored.id, values)?),
+        })
+    }
+
+    /// The key of a stored value. What no longer normalises (the rules of a type never change while it has values,
+    /// so that is damage) counts by its bytes, as for `apply`.
+    fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
+        normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
+    }
+
+    fn load_inline(&self, attribute: AttrId, values: InlineValues<'_>) -> Result<Vec<Vec<u8>>> {
+        values
+            .iter()
+            .map(|value| match value {
+                InlineValue::Here(bytes) => Ok(bytes.to_vec()),
+                InlineValue::Elsewhere(hash) => {
+                    large_value(self.state.read, self.id, attribute, &hash).map(<[u8]>::to_vec)
+                }
+            })
+            .collect()
+    }
+
+    fn row_count(&self, attribute: AttrId) -> Result<usize> {
+        let count = self.state.read.count(&value_counter(self.id, attribute))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+}
+
+impl WorkingAttribute {
+    fn new(description: AttributeDescription, id: Option<AttrId>) -> WorkingAttribute {
+        WorkingAttribute {
+            description,
+            id,
+            before: Before::Absent,
+            keeps_rows: true,
+            removed: ValueList::default(),
+            values: ValueList::default(),
+        }
+    }
+
+    fn is_of(&self, description: &AttributeDescription) -> bool {
+        self.description.type_id == description.type_id && self.description.options == description.options
+    }
+
+    fn value_count(&self) -> usize {
+        let rows = match self.before {
+            Before::Rows(_, count) if self.keeps_rows => count.saturating_sub(self.removed.len()),
+            _ => 0,
+        };
+        rows + self.values.len()
+    }
+
+    fn contains(&self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
+        if self.values.contains(key) {
+            return Ok(true);
+        }
+        if !self.keeps_rows || self.removed.contains(key) {
+            return Ok(false);
+        }
+        Ok(self.row_value(state, entry, key)?.is_some())
+    }
+
+    /// The value of this key among the rows, `None` if there is none or the values are not kept in rows.
+    fn row_value(&self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<Option<Value>> {
+        let (Before::Rows(kind, _), Some(id)) = (&self.before, self.id) else { return Ok(None) };
+        let normal = match kind {
+            RowKind::Table => key,
+            RowKind::Links => match read_link_key(key) {
+                Ok(target) => {
+                    let is_linked = state.read.contains_id(LINKS, &link_key(entry, id), target.0)?;
+                    return Ok(is_linked.then_some(Value::Link(target)));
+                }
+                Err(normal) => normal,
+            },
+        };
+        let row = state.read.get(VALUES, &value_key(entry, id, normal))?;
+        Ok(row.map(|bytes| Value::Bytes(bytes.to_vec())))
+    }
+
+    fn insert(&mut self, value: KeyedValue) {
+        if self.removed.find(&value.key) == Some(&value) {
+            // It went and comes back as it was.
+            self.removed.remove(&value.key);
+            return;
+        }
+        self.values.insert(value);
+    }
+
+    fn remove(&mut self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
+        if self.values.remove(key).is_some() {
+            return Ok(true);
+        }
+        if !self.keeps_rows || self.removed.contains(key) {
+            return Ok(false);
+        }
+        let Some(value) = self.row_value(state, entry, key)? else { return Ok(false) };
+        self.removed.insert(KeyedValue { key: key.to_vec(), value });
+        Ok(true)
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.removed.clear();
+        self.keeps_rows = false;
+    }
+
+    fn all(&self, state: &State<'_>, entry: EntryId) -> Result<Vec<Vec<u8>>> {
+        let mut all = Vec::new();
+        if let (Before::Rows(RowKind::Table, _), true, Some(id)) = (&self.before, self.keeps_rows, self.id) {
+            for row in table_values(state.read, entry, id) {
+                let value = row?.1;
+                let is_removed = |gone: &&KeyedValue| gone.value.as_bytes() == Some(value);
+                if self.removed.iter().find(is_removed).is_none() {
+                    all.push(value.to_vec());
+                }
+            }
+        }
+        let loaded = self.values.iter().filter_map(|keyed| keyed.value.as_bytes());
+        all.extend(loaded.map(<[u8]>::to_vec));
+        Ok(all)
+    }
+
+    /// Whether anything is different from what is stored: whether there are [`differences`](Self::differences).
+    fn is_changed(&self) -> bool {
+        match &self.before {
+            Before::Absent => self.values.len() > 0,
+            Before::Inline(before) => {
+                let now = self.values.iter().map(|keyed| keyed.value.as_bytes());
+                !now.eq(before.iter().map(|bytes| Some(bytes.as_slice())))
+            }
+            Before::Rows(..) => !self.keeps_rows || self.removed.len() > 0 || self.values.len() > 0,
+        }
+    }
+
+    /// What is different from what is stored.
+    fn differences(&self) -> Vec<(ValueChangeKind, Vec<Value>)> {
+        let now: Vec<&Value> = self.values.iter().map(|keyed| &keyed.value).collect();
+        let copied = |values: &[&Value]| values.iter().map(|value| (*value).clone()).collect::<Vec<_>>();
+        let changes = match &self.before {
+            Before::Absent => vec![(ValueChangeKind::Add, copied(&now))],
+            Before::Inline(_) if now.is_empty() => return vec![(ValueChangeKind::Replace, Vec::new())],
+            Before::Inline(before) => inline_differences(before, &now),
+            Before::Rows(..) if !self.keeps_rows => return vec![(ValueChangeKind::Replace, copied(&now))],
+            Before::Rows(..) => {
+                let removed = self.removed.iter().map(|keyed| keyed.value.clone()).collect();
+                vec![(ValueChangeKind::Remove, removed), (ValueChangeKind::Add, copied(&now))]
+            }
+        };
+        changes.into_iter().filter(|(_, values)| !values.is_empty()).collect()
+    }
+}
+
+/// Removals and additions that lead from `before` to `now`, where removing keeps the order and adding appends; all the
+/// values where they do not lead there.
+fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
+    let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
+    let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));
+    let leads_there =
+        kept.len() <= now.len() && kept.iter().zip(now).all(|(b, n)| n.as_bytes() == Some(b.as_slice()));
+    if !leads_there {
+        return vec![(ValueChangeKind::Replace, now.iter().map(|value| (*value).clone()).collect())];
+    }
+    let removed = removed.into_iter().map(|bytes| Value::Bytes(bytes.clone())).collect();
+    let added = now[kept.len()..].iter().map(|value| (*value).clone()).collect();
+    vec![(ValueChangeKind::Remove, removed), (ValueChangeKind::Add, added)]
+}

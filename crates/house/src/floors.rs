@@ -1,0 +1,151 @@
+//! Floors: modules use only what stands below them, and no two siblings use each other, however deep.
+//!
+//! A file and its own children may use each other; everything else goes one way. So among the children of each
+//! module, a child being its file with all below it, no circle of uses may stand. The children of a crate's root stand
+//! in the order of `floors.toml` besides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::modules::{ModulePath, Modules};
+
+/// One crate's part of `floors.toml`.
+#[derive(Debug, Deserialize)]
+struct Crate {
+    /// Modules below the root, the lowest first.
+    floors: Vec<String>,
+}
+
+/// A use of one module by another.
+struct Edge {
+    from: ModulePath,
+    to: ModulePath,
+    /// Where, for a person: `file:line uses a::b`.
+    place: String,
+}
+
+/// What `floors.toml` forbids and the source does.
+pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
+    let file = root.join("crates/house/floors.toml");
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let crates: BTreeMap<String, Crate> = toml::from_str(&text).map_err(|error| error.to_string())?;
+    let mut offences = Vec::new();
+    for (name, floors) in &crates {
+        let modules = Modules::read(&root.join("crates").join(name).join("src"))?;
+        let edges = edges(&modules, root);
+        offences.extend(check_order(name, &floors.floors, &modules, &edges));
+        for (path, module) in &modules.0 {
+            if module.children.len() > 1 {
+                offences.extend(check_circles(name, path, &edges));
+            }
+        }
+    }
+    Ok(offences)
+}
+
+/// Every use between files of one crate.
+pub(crate) fn list_uses(root: &Path, name: &str) -> Result<Vec<String>, String> {
+    let modules = Modules::read(&root.join("crates").join(name).join("src"))?;
+    Ok(edges(&modules, root)
+        .into_iter()
+        .map(|edge| format!("{} -> {}  {}", edge.from.join("::"), edge.to.join("::"), edge.place))
+        .collect())
+}
+
+fn edges(modules: &Modules, root: &Path) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for (path, module) in &modules.0 {
+        let file = module.file.strip_prefix(root).unwrap_or(&module.file).display();
+        for used in &module.uses {
+            if let Some(to) = modules.resolve(path, &used.name)
+                && to != *path
+            {
+                let place = format!("{file}:{} uses {}", used.line, used.name.join("::"));
+                edges.push(Edge { from: path.clone(), to, place });
+            }
+        }
+    }
+    edges
+}
+
+fn check_order(name: &str, floors: &[String], modules: &Modules, edges: &[Edge]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let Some(top) = modules.0.get(&Vec::new()) else { return offences };
+    let position = |module: &str| floors.iter().position(|floor| floor == module);
+    for child in &top.children {
+        if position(child).is_none() {
+            offences.push(format!("{name}: the module {child} has no floor in floors.toml"));
+        }
+    }
+    for edge in edges {
+        let (Some(from), Some(to)) = (edge.from.first(), edge.to.first()) else { continue };
+        if position(to) > position(from) {
+            offences.push(format!("{name}: {from} uses {to}, which stands above it: {}", edge.place));
+        }
+    }
+    offences
+}
+
+/// The circles among the children of `parent`.
+fn check_circles(name: &str, parent: &[String], edges: &[Edge]) -> Vec<String> {
+    let mut used: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for edge in edges {
+        let below = |path: &'_ ModulePath| path.len() > parent.len() && path.starts_with(parent);
+        if !below(&edge.from) || !below(&edge.to) {
+            continue;
+        }
+        let (from, to) = (edge.from[parent.len()].as_str(), edge.to[parent.len()].as_str());
+        if from != to {
+            used.entry(from).or_default().entry(to).or_default().push(&edge.place);
+        }
+    }
+    let mut offences = Vec::new();
+    for circle in circles(&used) {
+        let place =
+            if parent.is_empty() { name.to_owned() } else { format!("{name}::{}", parent.join("::")) };
+        let members: Vec<&str> = circle.iter().copied().collect();
+        offences.push(format!("{place}: these use each other in a circle: {}", members.join(", ")));
+        for from in &circle {
+            for (to, places) in used.get(from).into_iter().flatten() {
+                if circle.contains(to) {
+                    offences.push(format!("    {from} -> {to}, {} times: {}", places.len(), places[0]));
+                }
+            }
+        }
+    }
+    offences
+}
+
+/// Sets of modules each of which reaches all others of its set. Tens of modules: reachability by plain walking is enough.
+fn circles<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>) -> Vec<BTreeSet<&'a str>> {
+    let reaches: BTreeMap<&str, BTreeSet<&str>> =
+        used.keys().map(|from| (*from, reachable(used, from))).collect();
+    let mut circles: Vec<BTreeSet<&str>> = Vec::new();
+    for (from, seen) in &reaches {
+        let circle: BTreeSet<&str> = seen
+            .iter()
+            .copied()
+            .filter(|to| reaches.get(to).is_some_and(|back| back.contains(from)))
+            .collect();
+        if circle.len() > 1 && !circles.contains(&circle) {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+fn reachable<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>, from: &'a str) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(module) = open.pop() {
+        for next in used.get(module).into_iter().flat_map(BTreeMap::keys) {
+            if seen.insert(*next) {
+                open.push(next);
+            }
+        }
+    }
+    seen
+}

@@ -1,0 +1,179 @@
+//! The modules of a crate as its `mod` items give them, tests left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::{Attribute, Item, UseTree};
+
+use crate::uses::{Use, uses_of};
+
+/// The path of a module from the crate's root, whose own path is empty.
+pub(crate) type ModulePath = Vec<String>;
+
+/// One file and what it names.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    pub(crate) file: PathBuf,
+    pub(crate) children: BTreeSet<String>,
+    /// What `use` brings into the module, by the name that it has there.
+    aliases: BTreeMap<String, Vec<String>>,
+    /// Modules whose whole content a `use ...::*` brings.
+    globs: Vec<Vec<String>>,
+    items: BTreeSet<String>,
+    pub(crate) uses: Vec<Use>,
+}
+
+/// All modules of a crate.
+#[derive(Debug, Default)]
+pub(crate) struct Modules(pub(crate) BTreeMap<ModulePath, Module>);
+
+/// How often a name may lead to another name. Re-exports are two or three deep.
+const ALIAS_DEPTH_MAX: usize = 16;
+
+impl Modules {
+    /// Reads the crate whose root is `source/lib.rs`.
+    pub(crate) fn read(source: &Path) -> Result<Self, String> {
+        let mut modules = Self::default();
+        modules.read_file(Vec::new(), &source.join("lib.rs"), source)?;
+        Ok(modules)
+    }
+
+    fn read_file(&mut self, path: ModulePath, file: &Path, folder: &Path) -> Result<(), String> {
+        let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let syntax = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut module = Module { file: file.to_owned(), uses: uses_of(&syntax), ..Module::default() };
+        for item in &syntax.items {
+            module.add(item);
+        }
+        let children: Vec<String> = module.children.iter().cloned().collect();
+        self.0.insert(path.clone(), module);
+        for child in children {
+            let flat = folder.join(format!("{child}.rs"));
+            let file = if flat.exists() { flat } else { folder.join(&child).join("mod.rs") };
+            let mut child_path = path.clone();
+            child_path.push(child.clone());
+            self.read_file(child_path, &file, &folder.join(&child))?;
+        }
+        Ok(())
+    }
+
+    /// The module that `name`, written in the module `from`, stands in; none where it is of another crate.
+    pub(crate) fn resolve(&self, from: &[String], name: &[String]) -> Option<ModulePath> {
+        self.resolve_within(from, name, ALIAS_DEPTH_MAX)
+    }
+
+    fn resolve_within(&self, from: &[String], name: &[String], depth: usize) -> Option<ModulePath> {
+        let (first, rest) = name.split_first()?;
+        match first.as_str() {
+            "crate" => self.walk(&[], rest, depth),
+            "self" => self.walk(from, rest, depth),
+            "super" => self.resolve_super(from, rest, depth),
+            _ => {
+                let module = self.0.get(from)?;
+                let known = module.children.contains(first) || module.aliases.contains_key(first);
+                if known { self.walk(from, name, depth) } else { None }
+            }
+        }
+    }
+
+    fn resolve_super(&self, from: &[String], rest: &[String], depth: usize) -> Option<ModulePath> {
+        let (_, parent) = from.split_last()?;
+        if rest.first().is_some_and(|next| next == "super") {
+            return self.resolve_super(parent, &rest[1..], depth);
+        }
+        self.walk(parent, rest, depth)
+    }
+
+    fn walk(&self, from: &[String], rest: &[String], depth: usize) -> Option<ModulePath> {
+        let depth = depth.checked_sub(1)?;
+        let module = self.0.get(from)?;
+        let Some((next, rest)) = rest.split_first() else { return Some(from.to_vec()) };
+        if module.children.contains(next) {
+            let mut child = from.to_vec();
+            child.push(next.clone());
+            return self.walk(&child, rest, depth);
+        }
+        if module.items.contains(next) {
+            return Some(from.to_vec());
+        }
+        if let Some(alias) = module.aliases.get(next) {
+            let whole: Vec<String> = alias.iter().chain(rest).cloned().collect();
+            return self.resolve_within(from, &whole, depth);
+        }
+        for glob in &module.globs {
+            if let Some(target) = self.resolve_within(from, glob, depth)
+                && self.0.get(&target).is_some_and(|module| module.items.contains(next))
+            {
+                return Some(target);
+            }
+        }
+        // A macro's doing, or a name that a glob brings through another: it counts as the module's own.
+        Some(from.to_vec())
+    }
+}
+
+impl Module {
+    fn add(&mut self, item: &Item) {
+        match item {
+            Item::Mod(item) if !is_test(&item.attrs) && item.content.is_none() => {
+                self.children.insert(item.ident.to_string());
+            }
+            Item::Use(item) if !is_test(&item.attrs) => self.add_use(&item.tree, &mut Vec::new()),
+            Item::Const(item) => self.add_item(&item.ident),
+            Item::Enum(item) => self.add_item(&item.ident),
+            Item::Fn(item) => self.add_item(&item.sig.ident),
+            Item::Static(item) => self.add_item(&item.ident),
+            Item::Struct(item) => self.add_item(&item.ident),
+            Item::Trait(item) => self.add_item(&item.ident),
+            Item::Type(item) => self.add_item(&item.ident),
+            Item::Union(item) => self.add_item(&item.ident),
+            _ => {}
+        }
+    }
+
+    fn add_item(&mut self, name: &syn::Ident) {
+        self.items.insert(name.to_string());
+    }
+
+    fn add_use(&mut self, tree: &UseTree, prefix: &mut Vec<String>) {
+        match tree {
+            UseTree::Path(path) => {
+                prefix.push(path.ident.to_string());
+                self.add_use(&path.tree, prefix);
+                prefix.pop();
+            }
+            UseTree::Name(name) if name.ident == "self" => {
+                if let Some(last) = prefix.last().cloned() {
+                    self.aliases.insert(last, prefix.clone());
+                }
+            }
+            UseTree::Name(name) => self.add_alias(name.ident.to_string(), prefix, &name.ident),
+            UseTree::Rename(rename) => self.add_alias(rename.rename.to_string(), prefix, &rename.ident),
+            UseTree::Glob(_) => self.globs.push(prefix.clone()),
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.add_use(tree, prefix);
+                }
+            }
+        }
+    }
+
+    fn add_alias(&mut self, alias: String, prefix: &[String], name: &syn::Ident) {
+        let mut whole = prefix.to_vec();
+        whole.push(name.to_string());
+        // `use serde;` names a crate by its own name: following it would lead in a circle.
+        if whole.len() > 1 {
+            self.aliases.insert(alias, whole);
+        }
+    }
+}
+
+/// Whether an item is there for tests only.
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("test")
+            || (attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test")))
+    })
+}
