@@ -1,6 +1,6 @@
 //! Checks of the source that no kept tool does. `house floors` holds the modules of each crate against `floors.toml`.
 //!
-//! An offence is a line on standard output, and makes the exit code 1.
+//! An offence is a line on standard output, and makes the exit code 1. The last argument may be another checkout.
 
 mod floors;
 mod modules;
@@ -12,12 +12,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let offences = match words[..] {
-        ["floors"] => floors::check(&root),
-        ["uses", name] => floors::list_uses(&root, name),
+        ["floors"] => floors::check(&here),
+        ["floors", root] => floors::check(Path::new(root)),
+        ["uses", name] => floors::list_uses(&here, name),
         _ => {
-            eprintln!("usage: house floors | uses CRATE");
+            eprintln!("usage: house floors [CHECKOUT] | uses CRATE");
             return ExitCode::from(2);
         }
     };
