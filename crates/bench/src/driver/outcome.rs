@@ -183,7 +183,8 @@ pub(crate) fn result(
     }
     if collected.busy > BUSY_SHARE_MAX {
         result.notes.push(format!(
-            "the load driver was busy {:.0}% of the time: the server may be able to do more; give the driver more threads or machines",
+            "the load driver was busy {:.0}% of the time: the server may be able to do more; give the driver more \
+             threads or machines",
             collected.busy * 100.0
         ));
     }
