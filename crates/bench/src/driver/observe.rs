@@ -46,11 +46,22 @@ impl Observer {
         }
     }
 
+    fn has_nothing_to_see(&self) -> bool {
+        self.processes.is_empty() || self.is_over || self.failure.is_some()
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_due(&self, schedule: &Schedule) -> u64 {
+        if self.has_nothing_to_see() {
+            return u64::MAX;
+        }
+        schedule.from.saturating_add(self.next_second * NANOS_PER_SECOND).min(schedule.to)
+    }
+
     /// Takes what is due.
     pub(crate) fn observe(&mut self, now: u64, schedule: &Schedule) {
-        let due = schedule.from + self.next_second * NANOS_PER_SECOND;
         let is_end = now >= schedule.to;
-        if now >= due || is_end {
+        if now >= self.next_due(schedule) {
             self.take(now, schedule, is_end);
         }
     }
@@ -61,7 +72,7 @@ impl Observer {
     }
 
     fn take(&mut self, now: u64, schedule: &Schedule, is_end: bool) {
-        if self.processes.is_empty() || self.is_over || self.failure.is_some() || now < schedule.from {
+        if self.has_nothing_to_see() || now < schedule.from {
             return;
         }
         let sample = match self.sample() {

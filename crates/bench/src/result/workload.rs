@@ -30,8 +30,11 @@ pub struct WorkloadResult {
     pub parameters: Parameters,
     /// How long was measured, after the warm-up.
     pub measured_seconds: f64,
-    /// Operations answered a second, all kinds together.
+    /// Operations answered in that time, rightly, a second; all kinds together.
     pub per_second: f64,
+    /// How long answers were waited for after it. They are in no rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_seconds: Option<f64>,
     /// What was done, by kind.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, OperationTotals>,
@@ -117,7 +120,7 @@ impl fmt::Display for OperationKind {
 /// All operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationTotals {
-    /// Answered.
+    /// Answered rightly.
     pub operations: u64,
     /// Entries that came with the answers.
     #[serde(default)]
@@ -134,7 +137,8 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Time to the answer, from the send (closed loop) or from the intended start (open loop).
+    /// Time to the right answer: from the send, of what was answered while measuring (closed loop), or from the intended
+    /// start, of what was due then (open loop).
     pub latency: Latency,
 }
 
@@ -525,6 +529,7 @@ impl WorkloadResult {
             && self.errors_total() == 0
             && self.wrong_answers_total() == 0
             && self.connections_closed == 0
+            && self.unanswered == 0
             && self.agents.iter().all(|agent| agent.complete)
     }
 

@@ -35,6 +35,10 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
+    // Before the figures, which mean less than they seem to when something failed.
+    for failure in &result.failures {
+        writeln!(out, "  failure: {failure}")?;
+    }
     for (kind, totals) in &result.operations {
         let at = |percentile: f64| micros(totals.latency.percentile_micros(percentile));
         writeln!(
@@ -85,9 +89,6 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
     }
     if result.connections_closed > 0 {
         writeln!(out, "  {} connections broke", count(result.connections_closed))?;
-    }
-    for failure in &result.failures {
-        writeln!(out, "  failure: {failure}")?;
     }
     for note in &result.notes {
         writeln!(out, "  note: {note}")?;

@@ -221,11 +221,17 @@ impl Worker<'_> {
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
-            let counts_at = if is_open_loop { state.intended } else { now };
-            if self.tally.is_measured(counts_at) && state.intended != u64::MAX {
-                let nanos = now.saturating_sub(state.intended);
-                self.tally.answered(operation.kind_index, nanos, code, state.entries, ending);
+            // A rate is what was answered in the measured time. Latencies of an open loop are those of what was due in
+            // it, however late the answer: leaving out the late ones would flatter the server.
+            let is_answered_in_time = self.tally.is_measured(now);
+            let was_due =
+                if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };
+            if is_answered_in_time && state.intended != u64::MAX {
+                self.tally.answered(operation.kind_index, code, state.entries, ending);
                 self.last = now;
+            }
+            if was_due && is_right && state.intended != u64::MAX {
+                self.tally.took(operation.kind_index, now.saturating_sub(state.intended));
             }
         }
         if is_right && step.answer == ldap::response::response_tag::ADD.0 {
