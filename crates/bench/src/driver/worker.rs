@@ -141,6 +141,16 @@ struct Slot {
     /// Where the next page of a search begins; empty where there is none.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
+    /// Further steps of operations that this slot has begun: at most one of each operation.
+    owed: Vec<Owed>,
+}
+
+/// The next step of an operation whose steps count one by one, such as the name that a rename gives back. It is taken
+/// when the operation is drawn again, so that each draw is one request and a mix is the one of the workload's weights.
+struct Owed {
+    operation: usize,
+    step: usize,
+    key: u64,
 }
 
 /// A job's part in this thread.
@@ -297,6 +307,7 @@ impl<'a> Worker<'a> {
             is_found: false,
             cookie: Vec::new(),
             exchange: None,
+            owed: Vec::new(),
         }));
         self.jobs[job_index].free.extend(slots..slots + slot_count);
         let parked = Vec::new();
@@ -513,15 +524,7 @@ impl<'a> Worker<'a> {
         let began = self.now();
         loop {
             let now = self.now();
-            for index in 0..self.jobs.len() {
-                // Open loop: second steps that wait for their turn.
-                let waiting: Vec<usize> =
-                    self.jobs[index].free.iter().copied().filter(|slot| self.slots[*slot].step > 0).collect();
-                self.jobs[index].free.retain(|slot| !waiting.contains(slot));
-                for slot in waiting {
-                    self.start(slot, u64::MAX);
-                }
-            }
+            self.give_back();
             self.flush_dirty();
             self.tally.hand_in(now.min(self.schedule.to));
             self.drain_nanos = now - began;
@@ -536,6 +539,22 @@ impl<'a> Worker<'a> {
         };
         self.tally.unanswered += self.slots.iter().filter(is_missing).count() as u64;
         Ok(())
+    }
+
+    /// Starts the further steps that free slots owe. They put back what the workload changed and count no more.
+    fn give_back(&mut self) {
+        for index in 0..self.jobs.len() {
+            let free = std::mem::take(&mut self.jobs[index].free);
+            let (owing, free) = free.into_iter().partition(|slot| !self.slots[*slot].owed.is_empty());
+            self.jobs[index].free = free;
+            for slot in owing {
+                let state = &mut self.slots[slot];
+                if let Some(owed) = state.owed.pop() {
+                    (state.operation, state.step, state.key) = (owed.operation, owed.step, owed.key);
+                    self.start(slot, u64::MAX);
+                }
+            }
+        }
     }
 
     /// Waits for events, at most until the next thing that is to happen at a time.

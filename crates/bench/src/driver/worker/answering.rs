@@ -1,7 +1,7 @@
 //! What comes back: answers are matched with what was asked, checked and counted; connections break.
 
 use super::asking::{SlotKey, put_sasl_bind};
-use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
+use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
 use crate::driver::answers::{Answer, is_same_dn};
 use crate::driver::line::{ReadEnd, State};
 use crate::driver::plan::{On, PlannedOperation, PlannedStep};
@@ -248,16 +248,23 @@ impl Worker<'_> {
             }
         }
         let state = &mut self.slots[slot];
-        state.step = if is_last { 0 } else { next };
-        let goes_on = !is_last && (operation.is_one || !is_open_loop);
-        if goes_on {
-            if !operation.is_one {
-                state.intended = now;
-            } else {
-                // The entries of a search count with the operation it is part of.
-                state.is_found = false;
-            }
+        if !is_last && operation.is_one {
+            // The entries of a search count with the operation it is part of.
+            state.is_found = false;
+            state.step = next;
             return self.issue(slot);
+        }
+        if !is_last && !state.cookie.is_empty() {
+            // The next page of the same search.
+            if !is_open_loop {
+                state.intended = now;
+                return self.issue(slot);
+            }
+        } else {
+            if !is_last {
+                state.owed.push(Owed { operation: state.operation, step: next, key: state.key });
+            }
+            state.step = 0;
         }
         if is_open_loop {
             self.jobs[job].free.push_back(slot);
