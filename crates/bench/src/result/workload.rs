@@ -174,10 +174,10 @@ pub struct Second {
     /// Mapped file pages of the server, which the kernel may take back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_bytes: Option<u64>,
-    /// Read from the disk by the server in this second.
+    /// Read from the server's disk in this second, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the disk by the server in this second.
+    /// Written to the server's disk in this second, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other
@@ -229,10 +229,13 @@ pub struct ServerCost {
     /// The most mapped file pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_peak_bytes: Option<u64>,
-    /// Read from the disk.
+    /// The block device that its files are on, and what else it holds: "vda, which holds /".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Read from that disk, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the disk.
+    /// Written to that disk, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// The same for one operation.
@@ -543,6 +546,18 @@ impl WorkloadResult {
             cost.cpu_micros_per_operation = cost.cpu_micros as f64 / operations;
             cost.disk_written_bytes_per_operation =
                 cost.disk_written_bytes.map(|bytes| bytes as f64 / operations);
+        }
+    }
+
+    /// Forgets what was said of disks. Before format 2 that was what processes had made dirty, hundreds of times what
+    /// came to the disk.
+    pub(crate) fn withdraw_disk(&mut self) {
+        if let Some(cost) = &mut self.cost {
+            (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);
+            cost.disk_written_bytes_per_operation = None;
+        }
+        for second in &mut self.seconds {
+            (second.disk_read_bytes, second.disk_written_bytes) = (None, None);
         }
     }
 

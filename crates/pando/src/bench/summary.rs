@@ -59,13 +59,15 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
     }
     if let Some(cost) = &result.cost {
         let written = cost.disk_written_bytes_per_operation.filter(|bytes| *bytes > 0.0);
-        let written = written.map(|bytes| format!(", {bytes:.0} octets written")).unwrap_or_default();
         let memory = cost.rss_anon_peak_bytes.unwrap_or_default() as f64 / 1e6;
         writeln!(
             out,
-            "  server: {:.2} us CPU{written} an operation; {memory:.0} MB private memory",
+            "  server: {:.2} us CPU an operation; {memory:.0} MB private memory",
             cost.cpu_micros_per_operation
         )?;
+        if let (Some(bytes), Some(disk)) = (written, &cost.disk) {
+            writeln!(out, "  disk: {bytes:.0} octets written an operation, by all who use {disk}")?;
+        }
     }
     let load_cpu: u64 = result.seconds.iter().filter_map(|second| second.load_cpu_micros).sum();
     if load_cpu > 0 && result.operations_total() > 0 {
