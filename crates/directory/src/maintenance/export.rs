@@ -21,16 +21,15 @@ use crate::access::{Access, Requester};
 use crate::catalog::AttributeDef;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
     ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
 };
-use crate::read::search::{
-    Candidate, Compiler, Evaluator, SearchScope, Selection, Term, Truth, for_each_value,
-};
-use crate::tree::name_cache::NameCache;
-use crate::tree::stored_values::table_values;
-use crate::tree::{Found, NormalName, State, damaged_row, node, parse_dn};
+use crate::read::search::{Candidate, Compiler, Evaluator, SearchScope, Selection, Term, Truth};
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::stored_values::{for_each_value, table_values};
+use crate::tree::{Found, State, damaged_row, node};
 
 /// Bytes of text gathered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -545,8 +544,7 @@ mod tests {
             let (dn, exported) = (record.dn.to_owned(), exported);
             let mut searched =
                 directory.search(&dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.remove(0);
-            let made =
-                crate::tree::operational::VirtualAttribute::all(&directory.snapshot.state().catalog.schema);
+            let made = crate::catalog::VirtualAttribute::all(&directory.snapshot.state().catalog.schema);
             for (_, type_id) in made {
                 let name = directory.snapshot.state().catalog.schema.type_by_id(type_id).name().to_owned();
                 searched.attributes.remove(&name);

@@ -7,18 +7,19 @@
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, is_user_password};
-use crate::database::Snapshot;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::access::{Access, Requester};
+use crate::catalog::is_user_password;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
+use crate::model::virtual_entries::VirtualEntry;
 use crate::password::Verification;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
 use crate::read::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
+use crate::snapshot::Snapshot;
 use crate::tree::target::locate_name;
-use crate::tree::virtual_entries::VirtualEntry;
-use crate::tree::{NormalName, State, damaged_row, node, parse_dn};
+use crate::tree::{State, damaged_row, node};
 
 /// What a compare request comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]

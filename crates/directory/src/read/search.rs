@@ -47,27 +47,22 @@ use ldap::{
     Control, ControlsBuf, DerefAliases, MessageId, PagedResults, ResultCode, Scope, SearchRequest, oids,
 };
 
+use crate::access::{Access, Requester};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome, ServerFault};
+use crate::model::rows::EntryId;
+use crate::read::controls::{EXPLAIN, RequestControls};
+use crate::snapshot::Snapshot;
 pub(crate) use base::{Finding, find_entry};
-pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
+pub(crate) use evaluate::{Candidate, Evaluator, InMemory};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
 pub(crate) use outside::entries as entries_outside;
-pub(crate) use paging::PageKey;
-pub use paging::PageRequest;
+use paging::Paging;
 pub use parts::{PartScanner, Piece, PieceEnd};
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
-
-use crate::access::{Access, Requester};
-use crate::database::Snapshot;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
-use crate::model::outcome::ServerFault;
-use crate::model::rows::EntryId;
-use crate::read::controls::{EXPLAIN, RequestControls};
-use crate::tree::{NormalName, parse_dn};
-use paging::Paging;
 use tree_search::TreeSearch;
 
 /// Keys of an index that are gone through for the work that one candidate costs.

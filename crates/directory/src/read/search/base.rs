@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 
 use ldap::{Dn, ResultCode, Scope};
 
-use super::evaluate::for_each_value;
 use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::tree::stored_values::for_each_value;
 use crate::tree::target::missing;
-use crate::tree::{Found, NormalName, State, damaged_row};
+use crate::tree::{Found, State, damaged_row};
 
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";

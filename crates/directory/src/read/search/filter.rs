@@ -9,16 +9,16 @@ use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
 use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
 
 use crate::access::Access;
-use crate::catalog::Catalog;
-use crate::database::Snapshot;
+use crate::catalog::{Catalog, VirtualAttribute};
 use crate::index::matches_by_sound;
 use crate::links::{has_uid, name_in};
 use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
-use crate::tree::operational::VirtualAttribute;
-use crate::tree::{NormalName, State};
+use crate::snapshot::Snapshot;
+use crate::tree::State;
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

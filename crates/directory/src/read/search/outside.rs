@@ -12,16 +12,13 @@ use super::filter::{Compiler, Truth};
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
 use super::{Results, Work};
-use crate::access::Access;
-use crate::database::Snapshot;
+use crate::access::{Access, ExternalIdentity};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::read::bind::ExternalIdentity;
-use crate::tree::operational::SUBSCHEMA_DN;
-use crate::tree::virtual_entries::{
-    CONFIG_DN, MONITOR_DN, VirtualEntry, config, monitor, root_dse, subschema,
-};
-use crate::tree::{NormalName, parse_dn};
+use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN, VirtualEntry};
+use crate::read::own_entries::{config, monitor, root_dse, subschema};
+use crate::snapshot::Snapshot;
 
 /// An entry outside the tree with its normal name.
 pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);

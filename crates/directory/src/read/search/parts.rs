@@ -13,9 +13,9 @@
 use super::Budget;
 use super::filter::Term;
 use super::scanner::{Reached, Scanner, Sink};
-use crate::database::Snapshot;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::snapshot::Snapshot;
 use crate::tree::State;
 
 /// Looks at ranges of the candidates of one search. `Send`; owns what it needs.

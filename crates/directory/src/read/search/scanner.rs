@@ -9,10 +9,10 @@ use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
 use crate::access::Access;
-use crate::database::Snapshot;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::snapshot::Snapshot;
 use crate::tree::{State, damaged_row, node};
 
 /// What looks at candidates, on whatever snapshot it is given. Copies share nothing but the plan's lists.

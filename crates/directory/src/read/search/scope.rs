@@ -8,7 +8,7 @@ use super::base::dereference;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
-use crate::tree::name_cache::NameCache;
+use crate::snapshot::name_cache::NameCache;
 use crate::tree::{State, node};
 
 /// The entries that a search is about.

@@ -15,12 +15,12 @@ use super::selection::Selection;
 use super::stream::EntryStream;
 use super::{Budget, Clock};
 use crate::access::Access;
-use crate::database::Snapshot;
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
 use crate::read::controls::RequestControls;
-use crate::tree::name_cache::NameCache;
+use crate::snapshot::Snapshot;
+use crate::snapshot::name_cache::NameCache;
 use crate::tree::{State, node};
 
 /// A search in the tree.

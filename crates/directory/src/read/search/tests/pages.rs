@@ -8,10 +8,11 @@ use super::{Attributes, Question, add, leaves, sample};
 use crate::access::Requester;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::read::search::PageRequest;
-use crate::read::search::paging::{PageKey, Paging};
-use crate::settings::GeneralSettings;
+use crate::read::page_request::PageRequest;
+use crate::read::search::paging::Paging;
+use crate::snapshot::page_key::PageKey;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 /// A page, and what the control says of it.
