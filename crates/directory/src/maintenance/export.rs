@@ -26,7 +26,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{
     ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
 };
-use crate::read::search::{Candidate, Compiler, Evaluator, SearchScope, Selection, Term, Truth};
+use crate::read::search::{Candidate, Compiler, Matcher, SearchScope, Selection, Term, Truth};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{Found, State, damaged_row, node};
@@ -98,7 +98,7 @@ pub fn export(state: State<'_>, request: &ExportRequest<'_>, out: &mut dyn Write
 struct Export<'s, 'o> {
     state: State<'s>,
     selection: Selection,
-    filter: Option<(Term, Evaluator)>,
+    filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
     /// Superiors with older entries below, which wait for them.
@@ -140,7 +140,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(Export {
             state,
             selection: selection(state, request, access),
-            filter: filter.map(|filter| (filter, Evaluator::new(access))),
+            filter: filter.map(|filter| (filter, Matcher::new(access))),
             scope,
             names: NameCache::default(),
             awaited: HashSet::new(),
@@ -240,8 +240,8 @@ impl<'s, 'o> Export<'s, 'o> {
         {
             return Ok(());
         }
-        if let Some((filter, evaluator)) = &mut self.filter
-            && evaluator.truth(filter, state, candidate)? != Truth::True
+        if let Some((filter, matcher)) = &mut self.filter
+            && matcher.truth(filter, state, candidate)? != Truth::True
         {
             return Ok(());
         }

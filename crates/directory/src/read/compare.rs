@@ -16,7 +16,7 @@ use crate::model::virtual_entries::VirtualEntry;
 use crate::password::Verification;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
+use crate::read::search::{Candidate, Compiler, InMemory, Matcher, Term, Truth, entries_outside, resolved};
 use crate::snapshot::Snapshot;
 use crate::tree::target::locate_name;
 use crate::tree::{State, damaged_row, node};
@@ -105,7 +105,7 @@ fn try_compare(
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
-    let truth = Evaluator::new(access).truth(&term, state, &candidate)?;
+    let truth = Matcher::new(access).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
@@ -122,7 +122,7 @@ fn compare_outside(
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
     let term = assertion(state, access, description, value)?;
-    let truth = Evaluator::new(access).truth_in_memory(&term, schema, &in_memory);
+    let truth = Matcher::new(access).truth_in_memory(&term, schema, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }
 

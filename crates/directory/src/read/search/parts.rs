@@ -10,7 +10,7 @@
 //!
 //! [`Search::take`]: super::Search::take
 
-use super::Budget;
+use super::budget::Budget;
 use super::filter::Term;
 use super::scanner::{Reached, Scanner, Sink};
 use crate::model::outcome::OperationError;

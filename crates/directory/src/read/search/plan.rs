@@ -6,6 +6,9 @@
 //! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
 //! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
 
+mod pieces;
+mod ranges;
+
 use std::sync::Arc;
 
 use ldap::Scope;
@@ -13,7 +16,6 @@ use schema::{AttributeDescription, MatchingRule};
 use store::{MapId, Read};
 
 use super::filter::{Item, Subject, Term, Test, Truth};
-use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
 use crate::catalog::{AttributeDef, VirtualAttribute};
 use crate::model::attribute_numbers::AttributeNumbers;
@@ -29,6 +31,7 @@ use crate::model::rows::{
 };
 use crate::tree::State;
 use crate::tree::operational::member_attributes;
+use ranges::{Gathered, Gathering, KeyRange};
 
 pub(super) type Result<T> = std::result::Result<T, OperationError>;
 

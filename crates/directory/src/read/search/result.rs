@@ -16,7 +16,7 @@ use ldap::response::{
 };
 use schema::AttributeDescription;
 
-use super::evaluate::Candidate;
+use super::matcher::Candidate;
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};

@@ -19,7 +19,7 @@ use ldap::response::{
 use schema::TypeId;
 use store::Direction;
 
-use super::evaluate::Candidate;
+use super::matcher::Candidate;
 use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
 use crate::model::entry::{AttributeRow, Content, InlineValue};

@@ -5,9 +5,9 @@
 
 use schema::{MatchingRule, SubstringAssertion};
 
-use super::filter::Item;
-use super::plan::{FEW, Narrowed, Planner, Result};
+use super::super::filter::Item;
 use super::ranges::KeyRange;
+use super::{FEW, Narrowed, Planner, Result};
 use crate::catalog::AttributeDef;
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::IndexPart;

@@ -48,20 +48,20 @@ impl<'s> Candidate<'s> {
 }
 
 /// Tries filters on entries; keeps the buffers for it.
-pub(crate) struct Evaluator {
+pub(crate) struct Matcher {
     /// For the rule-only extensible match on values of the DN.
     access: Access,
     key: Vec<u8>,
 }
 
-impl Evaluator {
+impl Matcher {
     /// Bytes of memory that it holds besides itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.key.capacity()
     }
 
-    pub(crate) fn new(access: Access) -> Evaluator {
-        Evaluator { access, key: Vec::new() }
+    pub(crate) fn new(access: Access) -> Matcher {
+        Matcher { access, key: Vec::new() }
     }
 
     /// What the filter says of an entry.
