@@ -162,8 +162,8 @@ need_unboundid_sdk() {
 
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
 
-# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central. docs/peers.md
-# says what is set on each.
+# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
+# docs/how-to/peers.md says what is set on each.
 need_peers() {
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base

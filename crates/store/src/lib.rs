@@ -60,9 +60,10 @@
 //! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
-//! others have the core, and starts one thread, which folds. The on-disk format is drawn in docs/store-format.md. All
-//! `unsafe` code is in the module `lmdb`, which says what it relies on, but for two system calls in `courtesy`. How
-//! durable it is, is tested with the crate `powercut`, which takes back what was not synced.
+//! others have the core, and starts one thread, which folds. The on-disk format is drawn in
+//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on, but for two
+//! system calls in `courtesy`. How durable it is, is tested with the crate `powercut`, which takes back what was not
+//! synced.
 
 #![deny(unsafe_code)]
 
