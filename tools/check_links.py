@@ -3,7 +3,7 @@
 
 - Each relative link of a Markdown file leads to a file or folder, and its anchor to a heading of that file.
 - Each path of a page of docs/ that any text file mentions (comments, messages, scripts) is there.
-- docs/SUMMARY.md has every page of docs/, so the book has it too.
+- docs/SUMMARY.md has every page of docs/, so the book has it too, and no link of a page leads out of the book.
 
 Exit code 1 says that there was an offence. Kept benchmark runs are read as they are: their links count, their prose
 may name files of their time.
@@ -15,13 +15,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"#{1,6} (.+)")
 MENTION = re.compile(r"(?<![\w./-])docs/[\w./-]+\.md")
 
 
 def main():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     files = [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
     pages = [file for file in files if file.suffix == ".md"]
     anchors = {page: anchors_of(page) for page in pages}
@@ -45,7 +47,7 @@ def prose(page):
 
 
 def anchors_of(page):
-    """What GitHub and mdBook make of headings: lower case, no punctuation, hyphens for spaces, numbers for repetitions."""
+    """What GitHub and mdBook make of headings: lower case, no punctuation, hyphens for spaces, repetitions numbered."""
     found = set()
     fenced = False
     for line in page.read_text().splitlines():
@@ -72,6 +74,8 @@ def broken_links(page, anchors):
                 yield f"{page.relative_to(ROOT)}:{number}: no file {target}"
             elif anchor and anchor not in anchors.get(file, set()):
                 yield f"{page.relative_to(ROOT)}:{number}: no heading {target}"
+            elif page.is_relative_to(DOCS) and not file.is_relative_to(DOCS):
+                yield f"{page.relative_to(ROOT)}:{number}: {target} is not in the book; name the file instead of a link"
 
 
 def broken_mentions(file):
@@ -88,12 +92,11 @@ def broken_mentions(file):
 
 
 def missing_from_book(pages):
-    docs = ROOT / "docs"
-    summary = docs / "SUMMARY.md"
-    listed = {(docs / target).resolve() for _, line in prose(summary) for target in LINK.findall(line)}
+    summary = DOCS / "SUMMARY.md"
+    listed = {(DOCS / target).resolve() for _, line in prose(summary) for target in LINK.findall(line)}
     for page in pages:
-        if page.is_relative_to(docs) and page != summary and page not in listed:
-            yield f"docs/SUMMARY.md:1: {page.relative_to(docs)} is not in the book"
+        if page.is_relative_to(DOCS) and page != summary and page not in listed:
+            yield f"docs/SUMMARY.md:1: {page.relative_to(DOCS)} is not in the book"
 
 
 if __name__ == "__main__":
