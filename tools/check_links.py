@@ -2,7 +2,8 @@
 """Checks what the repository's text says about its own files, and prints each offence as FILE:LINE: what is wrong.
 
 - Each relative link of a Markdown file leads to a file or folder, and its anchor to a heading of that file.
-- Each path of a page of docs/ that any text file mentions (comments, messages, scripts) is there.
+- Each path of a page of docs/ that any text file mentions (comments, messages, scripts) is there, and so is each path
+  of a source file that a Markdown file has between backticks.
 - docs/SUMMARY.md has every page of docs/, so the book has it too, and no link of a page leads out of the book.
 
 Exit code 1 says that there was an offence. Kept benchmark runs are read as they are: their links count, their prose
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"#{1,6} (.+)")
+SOURCE = re.compile(r"`((?:crates|bench|tools|fuzz)/[\w./-]+)`")
 MENTION = re.compile(r"(?<![\w./-])docs/[\w./-]+\.md")
 
 
@@ -86,8 +88,8 @@ def broken_mentions(file):
     except UnicodeDecodeError:
         return
     for number, line in enumerate(lines, 1):
-        for path in MENTION.findall(line):
-            if not (ROOT / path).is_file():
+        for path in MENTION.findall(line) + (SOURCE.findall(line) if file.suffix == ".md" else []):
+            if not (ROOT / path).exists():
                 yield f"{file.relative_to(ROOT)}:{number}: no file {path}"
 
 

