@@ -20,8 +20,8 @@
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
 //! insufficientAccessRights for every name in it.
 //!
-//! [`GeneralSettings::monitor_readers`]: crate::GeneralSettings::monitor_readers
-//! [`GeneralSettings::password_comparers`]: crate::GeneralSettings::password_comparers
+//! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
+//! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
 use ldap::ResultCode;
 use schema::{Schema, TypeId};

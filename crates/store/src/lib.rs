@@ -59,7 +59,7 @@
 //! - another process opens the store: `InUse` with the owner's process id
 //! - a fold finds the disk full: it is tried again; what is pending stays visible and durable; batches get `DiskFull`
 //!   when no more can be pending
-//! - a segment of the redo log is damaged: `DamagedRedo` when the store is opened; nothing is changed. [`salvage`]
+//! - a segment of the redo log is damaged: `DamagedRedo` when the store is opened; nothing is changed. [`salvage()`]
 //!   reads what is whole
 //! - another process reads the store: it sees durable states only; until it closes, the data file cannot be replaced by
 //!   another; if it dies, the writer frees what it held
