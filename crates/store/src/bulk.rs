@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{self, Room};
-use crate::layout::{self, Map, MapId, MapKind, MapSpec};
+use crate::error::failed;
+use crate::layout;
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
-use crate::open::{self, Directory, MissingMaps, Opening, engine_error, failed};
+use crate::maps::{self, Map, MapId, MapKind, MapSpec};
+use crate::meta;
+use crate::open::{self, Directory, MissingMaps, Opening, engine_error};
 use crate::redo::{self, Identity};
-use crate::replay;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
@@ -99,7 +101,7 @@ impl BulkStore {
         directory: &Path,
         maps: &'static [MapSpec],
         options: &Options,
-    ) -> std::result::Result<BulkStore, OpenError> {
+    ) -> Result<BulkStore, OpenError> {
         let own = Directory::take(directory, maps)?;
         let old_file = disk::hold_data_file(directory, true)?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
@@ -112,13 +114,13 @@ impl BulkStore {
             Opening { data_file: &new_file.path, maps, options, mode: Mode::Making, read_ahead: false };
         let (mut env, _) = opening.open(&room, Arc::new(()))?;
         let begun = (|| {
-            env.open_maps(&layout::meta_map(), true)?;
-            env.open_maps(&layout::other_maps(maps), true)?;
+            env.open_maps(&[Map::META.spec], true)?;
+            env.open_maps(&maps::other_maps(maps), true)?;
             let env = Arc::new(env);
             let mut txn = Txn::begin(&env, TxnKind::Write)?;
             open::put_format(&mut txn)?;
-            replaced.map_or(Ok(()), |replaced| replay::put_replaced(&mut txn, replaced))?;
-            replay::put_map_names(&mut txn, maps)?;
+            replaced.map_or(Ok(()), |replaced| meta::put_replaced(&mut txn, replaced))?;
+            meta::put_map_names(&mut txn, maps)?;
             Ok((env, txn))
         })();
         let (env, txn) = begun.map_err(|failure| engine_error(failure, &new_file.path))?;
@@ -133,7 +135,7 @@ impl BulkStore {
             lock: Arc::new(own.lock),
             old_file,
             replaced,
-            last_keys: (0..layout::map_count(maps)).map(|_| LastKey::default()).collect(),
+            last_keys: (0..maps::map_count(maps)).map(|_| LastKey::default()).collect(),
             next_position: 1,
             pending_bytes: 0,
             broken: None,
@@ -155,7 +157,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
-    pub fn old_view(&self) -> std::result::Result<Option<View>, OpenError> {
+    pub fn old_view(&self) -> Result<Option<View>, OpenError> {
         if self.old_file.is_none() {
             return Ok(None);
         }
@@ -310,7 +312,7 @@ impl BulkStore {
     }
 
     /// After a write of `row_len` bytes: cuts the transaction when it has become large. A failure ends everything.
-    fn written(&mut self, written: std::result::Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
+    fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {
             Ok(()) if self.pending_bytes < CUT_BYTES => return Ok(()),
@@ -342,9 +344,9 @@ impl BulkStore {
 fn identity_of(data_file: &Path, options: &Options, room: &Room) -> Option<Identity> {
     let opening = Opening { data_file, maps: &[], options, mode: Mode::Frozen, read_ahead: false };
     let (mut env, _) = opening.open(room, Arc::new(())).ok()?;
-    env.open_maps(&layout::meta_map(), false).ok()?;
+    env.open_maps(&[Map::META.spec], false).ok()?;
     let txn = Txn::begin(&Arc::new(env), TxnKind::Read).ok()?;
-    Some(replay::RedoFacts::read(&txn).ok()?.owner.identity)
+    Some(meta::RedoFacts::read(&txn).ok()?.owner.identity)
 }
 
 impl LastKey {

@@ -45,6 +45,8 @@ use std::sync::{Arc, OnceLock};
 
 use lmdb_master_sys as ffi;
 
+use crate::StoreError;
+use crate::maps::{MapKind, MapSpec};
 use cursor::Walked;
 pub(crate) use cursor::{Cursor, Row, Step};
 pub use fetch::fetch;
@@ -87,9 +89,14 @@ impl Failure {
         matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")
     }
 
+    /// Whether the system has, for now, none left of what files, threads and transactions are made of.
+    pub(crate) fn is_exhausted(self) -> bool {
+        [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN].contains(&self.code)
+    }
+
     /// The error for what the system had no room for.
-    pub(crate) fn exhausted(self) -> crate::StoreError {
-        crate::StoreError::Exhausted { operation: self.operation, message: self.message() }
+    pub(crate) fn exhausted(self) -> StoreError {
+        StoreError::Exhausted { operation: self.operation, message: self.message() }
     }
 
     /// The engine's or the system's words for the code.
@@ -103,7 +110,18 @@ impl Failure {
     }
 }
 
-type Result<T> = std::result::Result<T, Failure>;
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        match failure.code {
+            Failure::READERS_FULL => StoreError::TooManyViews,
+            Failure::NOT_IN_MEMORY => StoreError::NotInMemory,
+            _ if failure.is_of_beginning() && failure.is_exhausted() => failure.exhausted(),
+            code => StoreError::Engine { operation: failure.operation, code, message: failure.message() },
+        }
+    }
+}
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
 fn check(operation: &'static str, code: i32) -> Result<()> {
     if code == ffi::MDB_SUCCESS { Ok(()) } else { Err(Failure { operation, code }) }
@@ -169,12 +187,6 @@ pub(crate) struct EnvOptions<'a> {
     pub(crate) mode: Mode,
     /// Whether the system may read pages ahead: a gain for whole scans, a loss for everything else.
     pub(crate) read_ahead: bool,
-}
-
-/// A map to open: its name, and whether it holds sorted sets of 8-byte values.
-pub(crate) struct EnvMap {
-    pub(crate) name: &'static str,
-    pub(crate) id_set: bool,
 }
 
 /// A map that is open.
@@ -253,7 +265,7 @@ impl Env {
 
     /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with
     /// another kind.
-    pub(crate) fn open_maps(&mut self, maps: &[EnvMap], create: bool) -> Result<Option<&'static str>> {
+    pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { ffi::MDB_RDONLY };
         let mut txn = ptr::null_mut();
         // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid
@@ -264,7 +276,7 @@ impl Env {
         let outcome = maps.iter().try_fold(None, |mismatch, map| {
             // SAFETY: `txn` is the transaction just begun; nobody else uses it.
             let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
-            self.maps.push(OpenMap { name: map.name, dbi, id_set: map.id_set });
+            self.maps.push(OpenMap { name: map.name, dbi, id_set: map.kind == MapKind::IdSet });
             Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
         });
         match outcome {
@@ -277,6 +289,13 @@ impl Env {
                 other
             }
         }
+    }
+
+    /// Changes the data file in one transaction.
+    pub(crate) fn write(self: &Arc<Env>, change: impl FnOnce(&mut Txn) -> Result<()>) -> Result<()> {
+        let mut txn = Txn::begin(self, TxnKind::Write)?;
+        change(&mut txn)?;
+        txn.commit()
     }
 
     /// Makes everything that was committed durable, in [`Mode::Making`] too.
@@ -327,10 +346,10 @@ impl Env {
 ///
 /// # Safety
 /// `txn` is an open transaction that nobody else uses.
-unsafe fn open_map(txn: *mut ffi::MDB_txn, map: &EnvMap, create: bool) -> Result<(ffi::MDB_dbi, bool)> {
+unsafe fn open_map(txn: *mut ffi::MDB_txn, map: &MapSpec, create: bool) -> Result<(ffi::MDB_dbi, bool)> {
     let name = CString::new(map.name)
         .map_err(|_| Failure { operation: "mdb_dbi_open", code: ffi::MDB_BAD_VALSIZE })?;
-    let kind_flags = if map.id_set { ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED } else { 0 };
+    let kind_flags = if map.kind == MapKind::IdSet { ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED } else { 0 };
     let flags = if create { kind_flags | ffi::MDB_CREATE } else { kind_flags };
     let (mut dbi, mut found_flags) = (0, 0);
     // SAFETY: the contract of this function; `name` ends with a NUL and is copied; `dbi` and `found_flags` are valid

@@ -26,7 +26,7 @@ use foldhash::fast::RandomState;
 
 use crate::Position;
 use crate::layout::KEY_LEN_MAX;
-use crate::scan::Direction;
+use crate::maps::Direction;
 use crate::tree::{Cursor, Tree};
 
 /// What a change is taken to need in memory beside its key and value.

@@ -16,18 +16,20 @@
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
+pub(crate) mod fold;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::courtesy::Courtesy;
-use crate::disk::{self, Room};
-use crate::fold::{self, Pace};
+use crate::disk::Room;
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
-use crate::{Event, Observer, Options, Result, StoreError, open, replay};
+use crate::{Event, Observer, Options, Result, StoreError, meta};
+use fold::Pace;
 
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
 /// changes share a page.
@@ -306,7 +308,7 @@ impl Pending {
     pub(crate) fn remove_redo_log(&self) -> Result<()> {
         let failed = |error| self.room.io_error("remove the redo log", &error);
         self.redo.close().map_err(failed)?;
-        open::write(&self.env, |txn| replay::put_marked(txn, false))?;
+        self.env.write(|txn| meta::put_marked(txn, false))?;
         self.redo.remove_all().map_err(failed)
     }
 
@@ -420,12 +422,10 @@ impl Pending {
     /// every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
     /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
-        let is_exhausted = failure.is_before_commit() && disk::is_exhausted(failure.code);
+        let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
             Ok(_) => true,
-            Err(Failure { code, .. }) => {
-                code == Failure::READERS_FULL || (is_exhausted && disk::is_exhausted(code))
-            }
+            Err(begun) => begun.code == Failure::READERS_FULL || (is_exhausted && begun.is_exhausted()),
         };
         match self.room.full(failure) {
             Some(error) if is_usable => error,

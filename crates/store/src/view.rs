@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::lmdb::{Failure, Txn, TxnKind};
+use crate::meta::RedoFacts;
 use crate::pending::Pending;
 use crate::redo::RedoLog;
-use crate::replay::RedoFacts;
 use crate::shared::{Shared, WrittenBy};
 use crate::{Read, Result};
 

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::OpenError;
-use crate::open::failed;
+use crate::error::failed;
 
 const MAGIC: u32 = 0xBEEF_C0DE;
 /// What is read of a root page.

@@ -6,9 +6,10 @@
 //!
 //! Where ids of the key have changed and that is not in the data file yet, the changes are merged in on the way.
 
+use super::Read;
+use crate::Result;
 use crate::lmdb::{Cursor, Failure, Found};
 use crate::overlay::{IdChangeCursor, SetChanges};
-use crate::{Read, Result};
 
 /// An id as the engine keeps it.
 type IdBytes = [u8; 8];
@@ -193,7 +194,7 @@ impl<'r> FileIds<'r> {
             Some(Err(new_key)) => Some(new_key),
             None => None,
         };
-        let opened = || -> std::result::Result<_, Failure> {
+        let opened = || -> Result<_, Failure> {
             read.txn.look_for(map, key)?;
             let only_one = |id: &'r [u8]| {
                 if let (Some(new_key), Ok(id)) = (&new_key, id.try_into()) {
@@ -305,7 +306,7 @@ impl<'r> FileIds<'r> {
 
 impl<'r> Pages<'r> {
     /// The page with the lowest id that is at least `at_least`; empty if there is none.
-    fn page_with(&mut self, at_least: u64) -> std::result::Result<&'r [IdBytes], Failure> {
+    fn page_with(&mut self, at_least: u64) -> Result<&'r [IdBytes], Failure> {
         if self.cursor.at_value_or_after(self.key, &at_least.to_be_bytes())? {
             self.cursor.block().map(ids_of)
         } else {

@@ -12,10 +12,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::{MissingMaps, Opening, own_process_has, with_maps};
 use crate::disk::{self, Claim, Room};
-use crate::layout::{self, MapSpec};
+use crate::error::failed;
+use crate::layout;
 use crate::lmdb::Mode;
-use crate::open::{self, MissingMaps, Opening, failed};
+use crate::maps::{self, MapSpec};
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Result, Store, View};
 
@@ -34,18 +36,15 @@ impl Store {
     /// `InUse` while a [`BulkStore`](crate::BulkStore) is about to replace the data, or if this process has the store
     /// open already; `Map` if the store lacks one of `maps`; `File` if there is no store; `Format`, `NotAStore`, and
     /// `Store` as [`OpenError`] says.
-    pub fn open_read_only(
-        directory: &Path,
-        maps: &'static [MapSpec],
-    ) -> std::result::Result<ReadOnlyStore, OpenError> {
-        open::check_names(maps)?;
+    pub fn open_read_only(directory: &Path, maps: &'static [MapSpec]) -> Result<ReadOnlyStore, OpenError> {
+        maps::check_names(maps)?;
         let options = Options::default();
         let data_file = directory.join(layout::DATA_FILE);
         let opened = std::fs::File::open(directory).map_err(failed("open", directory))?;
         let held = disk::hold_data_file(directory, false)?;
         let held = held.ok_or_else(|| failed("open", &data_file)(std::io::ErrorKind::NotFound.into()))?;
         let claim = Claim::on(&data_file).map_err(failed("read", &data_file))?;
-        let claim = claim.ok_or_else(|| open::own_process_has(directory))?;
+        let claim = claim.ok_or_else(|| own_process_has(directory))?;
         let room = Room::new(opened, directory, options.reserve_bytes);
         let opening = Opening {
             data_file: &data_file,
@@ -55,7 +54,7 @@ impl Store {
             read_ahead: true,
         };
         let (env, map_bytes) = opening.open(&room, Arc::new((held, claim)))?;
-        let env = open::with_maps(env, &data_file, maps, MissingMaps::Refuse)?;
+        let env = with_maps(env, &data_file, maps, MissingMaps::Refuse)?;
         let written_by = WrittenBy::Others(directory.to_owned());
         let shared = Shared::new(Arc::new(env), maps, &options, map_bytes, data_file, room, written_by);
         Ok(ReadOnlyStore { shared: Arc::new(shared) })

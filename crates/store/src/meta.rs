@@ -1,12 +1,13 @@
 //! What `store.meta` says about the redo log, and turning that log into an overlay: when a store is opened after a
 //! crash, and for every view of a process that does not write.
 
-use crate::changing::unknown_map;
 use crate::layout::{
-    self, FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, Map, MapSpec,
-    REPLACED_KEY, THROUGH_KEY,
+    FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,
+    THROUGH_KEY,
 };
 use crate::lmdb::{Failure, PutKind, Txn};
+use crate::maps::{self, Map, MapSpec};
+use crate::read::changes::unknown_map;
 use crate::redo::{Identity, Owner, Replay};
 use crate::{Read, Result, StoreError};
 
@@ -62,11 +63,11 @@ impl RedoFacts {
 
 /// The names of all maps in the order of their numbers, each with a zero byte behind it.
 fn map_names(maps: &[MapSpec]) -> Vec<u8> {
-    layout::all_names(maps).into_iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()
+    maps::all_names(maps).into_iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()
 }
 
 /// Gives a data file an identity, a new one.
-pub(crate) fn put_identity(txn: &mut Txn) -> std::result::Result<(), Failure> {
+pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
     let mut identity: Identity = [0; 16];
     getrandom::fill(&mut identity).map_err(|error| Failure {
         operation: "getrandom",
@@ -76,12 +77,12 @@ pub(crate) fn put_identity(txn: &mut Txn) -> std::result::Result<(), Failure> {
 }
 
 /// Says whose place the data file takes: segments of that identity may be removed.
-pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> std::result::Result<(), Failure> {
+pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Failure> {
     txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }
 
 /// Demands a mark of the redo log from now on, or none. A program that knows no mark must not touch the log then.
-pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> std::result::Result<(), Failure> {
+pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
     if is_marked {
         txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
         txn.put(Map::META.index, MARKED_KEY, &[1], PutKind::Set).map(drop)
@@ -91,6 +92,6 @@ pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> std::result::Result<
 }
 
 /// Says how the redo log numbers maps from now on.
-pub(crate) fn put_map_names(txn: &mut Txn, maps: &[MapSpec]) -> std::result::Result<(), Failure> {
+pub(crate) fn put_map_names(txn: &mut Txn, maps: &[MapSpec]) -> Result<(), Failure> {
     txn.put(Map::META.index, MAP_NAMES_KEY, &map_names(maps), PutKind::Set).map(drop)
 }

@@ -12,15 +12,19 @@
 //! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of
 //! 64 KiB fit in the memory, some are merged first, which takes the room of those once more.
 
+mod merge;
+mod row_buffer;
+pub(crate) mod run;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::Room;
-use crate::merge::{Merge, Rows};
-use crate::row_buffer::RowBuffer;
-use crate::run::{Run, RunReader, RunWriter, SortFile};
 use crate::{Options, Result, StoreError};
+use merge::{Merge, Rows};
+use row_buffer::RowBuffer;
+use run::{Run, RunReader, RunWriter, SortFile};
 
 const READ_LEN_MIN: usize = 64 << 10;
 const READ_LEN_MAX: usize = 1 << 20;

@@ -3,23 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use crate::ids::IdCursor;
-use crate::layout::{Map, MapKind};
+use super::Read;
+use super::ids::IdCursor;
 use crate::lmdb::{Cursor, Failure, Row, Step};
+use crate::maps::{Direction, KeyRange, Map, MapKind};
 use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
-use crate::{Read, Result, StoreError};
-
-/// A range of keys in memcmp order. Bounds may have any length; an empty one stands below every key.
-pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
-
-/// Which way a scan goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the lowest key up.
-    Forward,
-    /// From the highest key down.
-    Backward,
-}
+use crate::{Result, StoreError};
 
 /// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
 /// one, which every key is held against.
@@ -50,7 +39,7 @@ impl<'r> Walk<'r> {
     }
 
     #[inline]
-    fn next(&mut self) -> std::result::Result<Option<Row<'r>>, Failure> {
+    fn next(&mut self) -> Result<Option<Row<'r>>, Failure> {
         let row = match (self.started, self.direction) {
             (true, Direction::Forward) => self.cursor.step(Step::NextKey)?,
             (true, Direction::Backward) => self.cursor.step(Step::PreviousKey)?,
@@ -62,7 +51,7 @@ impl<'r> Walk<'r> {
         Ok(row.filter(|(key, _)| self.within_far_bound(key)))
     }
 
-    fn lowest(&mut self) -> std::result::Result<Option<Row<'r>>, Failure> {
+    fn lowest(&mut self) -> Result<Option<Row<'r>>, Failure> {
         let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
             return self.cursor.step(Step::First);
         };
@@ -76,7 +65,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    fn highest(&mut self) -> std::result::Result<Option<Row<'r>>, Failure> {
+    fn highest(&mut self) -> Result<Option<Row<'r>>, Failure> {
         let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
             return self.cursor.step(Step::Last);
         };
@@ -118,7 +107,7 @@ enum Found<'r, V> {
 }
 
 impl<'r, V> Merge<'r, V> {
-    fn next(&mut self) -> std::result::Result<Option<Found<'r, V>>, Failure> {
+    fn next(&mut self) -> Result<Option<Found<'r, V>>, Failure> {
         if self.row_due {
             self.row = self.walk.next()?;
             self.row_due = false;
@@ -187,7 +176,7 @@ impl<'r, V> Steps<'r, V> {
     #[inline]
     fn next<T>(
         &mut self,
-        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
         of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
         if let State::Walking(walk) = &mut self.state {
@@ -208,7 +197,7 @@ impl<'r, V> Steps<'r, V> {
     #[inline(never)]
     fn next_merged<T>(
         &mut self,
-        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> std::result::Result<T, Failure>,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
         mut of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
         while let State::Merging(merge) = &mut self.state {

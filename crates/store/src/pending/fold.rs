@@ -10,12 +10,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Position;
-use crate::layout::{FOLDED_KEY, Map, THROUGH_KEY};
+use crate::layout::{FOLDED_KEY, THROUGH_KEY};
 use crate::lmdb::{Env, Failure, PutKind, Step, Txn, TxnKind};
+use crate::maps::Map;
 use crate::overlay::{Key, Layer, RowChange, SetChange};
 use crate::tree::Tree;
 
-type Result<T> = std::result::Result<T, Failure>;
+type Result<T> = crate::Result<T, Failure>;
 
 /// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the
 /// disk keeps the sync of a redo log waiting. Smaller ones cost more: each commit has its two syncs, for which the

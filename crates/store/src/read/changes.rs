@@ -7,16 +7,17 @@
 
 use std::sync::Arc;
 
-use crate::layout::{self, Map, MapKind};
+use super::Read;
 use crate::lmdb::{Failure, Found};
 use crate::log;
+use crate::maps::{self, Map, MapKind};
 use crate::overlay::{Layer, Overlay, SetChanges};
 use crate::redo::Change;
-use crate::{Position, Read, Result, StoreError};
+use crate::{Position, Result, StoreError};
 
 impl Read {
     fn active(&mut self) -> &mut Layer {
-        let map_count = layout::map_count(self.maps) as usize;
+        let map_count = maps::map_count(self.maps) as usize;
         let overlay = self.overlay.get_or_insert_with(|| Arc::new(Overlay::new(map_count)));
         &mut Arc::make_mut(overlay).active
     }
@@ -83,7 +84,7 @@ impl Read {
         {
             return Ok((present, changes.count()));
         }
-        let asked = || -> std::result::Result<_, Failure> {
+        let asked = || -> Result<_, Failure> {
             let in_file = match self.txn.find(map.index, key)? {
                 Some(Found::Nothing) => Some((false, 0)),
                 Some(Found::Value(only)) => Some((only == id_bytes, 1)),
@@ -118,7 +119,7 @@ impl Read {
         if let Some(changes) = changes {
             return Ok(changes.count());
         }
-        let count = || -> std::result::Result<u64, Failure> {
+        let count = || -> Result<u64, Failure> {
             match self.txn.find(map.index, key)? {
                 Some(Found::Nothing) => return Ok(0),
                 Some(Found::Value(_)) => return Ok(1),

@@ -5,9 +5,9 @@
 
 use std::cmp::Ordering;
 
+use super::row_buffer::{RowBuffer, head_of};
+use super::run::RunReader;
 use crate::Result;
-use crate::row_buffer::{RowBuffer, head_of};
-use crate::run::RunReader;
 
 /// Sorted rows.
 pub(crate) enum Rows {
