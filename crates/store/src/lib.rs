@@ -107,7 +107,7 @@ pub use compact::{Compacted, compact};
 pub use courtesy::{Courtesy, take_short_turns};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
-pub use lmdb::{Absent, PageNumber, fetch};
+pub use lmdb::{Absent, PageNumber};
 pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 pub use open::read_only::ReadOnlyStore;
 pub use open::{Facts, Store, has_data_file};

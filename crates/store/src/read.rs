@@ -63,8 +63,8 @@ impl Read {
     /// Says that the value of the number `key` (8 bytes, big-endian) in a plain map will be asked for soon. Costs next
     /// to nothing, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
     #[inline]
-    pub fn expect(&self, map: MapId, key: u64) {
-        self.txn.expect(self.map(map).index, key);
+    pub fn prefetch(&self, map: MapId, key: u64) {
+        self.txn.prefetch(self.map(map).index, key);
     }
 
     /// The rows of a plain map whose keys lie in `range`, as `(key, value)`.

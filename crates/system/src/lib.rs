@@ -1,5 +1,8 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
+mod memory;
+
+pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 

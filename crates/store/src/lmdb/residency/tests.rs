@@ -49,14 +49,16 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// Where the first page of values of a key lies, whatever the kind of the map.
-fn place(view: &View, map: usize, key: &[u8]) -> Option<Range<usize>> {
+/// The pages that the values of a key lie on, the first ones of many, whatever the kind of the map.
+fn pages_of(view: &View, map: usize, key: &[u8]) -> Option<Range<u64>> {
     let mut cursor = view.txn.cursor(map).unwrap();
     let (_, mut value) = cursor.at_key(key).unwrap()?;
     if map == view.map(SETS).index && cursor.value_count().unwrap() > 1 {
         value = cursor.block().unwrap();
     }
-    (!value.is_empty()).then(|| value.as_ptr().addr()..value.as_ptr().addr() + value.len())
+    let first = view.txn.tree(map).unwrap()?.pages.offset_of(value)?;
+    let last = first + value.len().checked_sub(1)? as u64;
+    Some(first / PAGE_LEN as u64..last / PAGE_LEN as u64 + 1)
 }
 
 #[test]
@@ -74,15 +76,14 @@ fn the_way_to_a_value_is_that_of_the_engine() {
                     way.push(page);
                     Some(page) != missing
                 };
-                // SAFETY: the view reads the state of its trees all the time.
-                let absent = unsafe { tree.absent_on_the_way(&key, has) };
+                let absent = absent_on_the_way(tree, &key, has);
                 (absent, way.clone())
             };
             let (absent, way) = go(None);
             assert_eq!(absent, None);
             assert!(way.len() >= 2, "{way:?}: the tree is too low");
-            if let Some(place) = place(&view, map, &key) {
-                assert!(tree.file.pages_of(&place).all(|page| way.contains(&page)), "{number}: {way:?}");
+            if let Some(mut pages) = pages_of(&view, map, &key) {
+                assert!(pages.all(|page| way.contains(&page)), "{number}: {way:?}");
             }
             for page in way {
                 assert_eq!(go(Some(page)).0.map(|absent| absent.start), Some(page), "{number}");

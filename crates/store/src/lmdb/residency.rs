@@ -10,23 +10,21 @@
 //! as any page does. So it is good enough to ask the kernel once and to trust that for a while ([`TRUST`]): those who
 //! are read all the time, the upper pages of each tree first, cost a look into a table.
 //!
-//! The form of the pages is that of [`pages`](super::pages). Whatever is odd ends the way, and is left to LMDB.
+//! A page that is not as the page reader expects ends the way, and is left to LMDB.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
-use std::ptr;
 
-use lmdb_master_sys as ffi;
 use rustix::fs::Advice;
 
-use super::pages::{
-    BRANCH, DEPTH_MAX, FAR, File, PAGE, TREE, TREE_ROOT, child, child_with, far_value_pages, row_count,
+use super::ffi::Mapping;
+use super::page_reader::lookup::MapTree;
+use super::page_reader::page::{
+    BRANCH, DEPTH_MAX, FAR, PAGE_LEN, Pages, TREE, TREE_ROOT, child, child_with, far_value_pages, row_count,
     row_with, word,
 };
-use super::trees::Tree;
-use super::{Failure, Result, Txn, TxnKind, check};
+use super::{Failure, Result, Txn};
 
 /// A page of the data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +88,7 @@ impl Txn {
                 self.0.looks_first.set(false);
             }
         }
-        self.looks_first.set(self.env.has_usual_pages() && self.kind == TxnKind::Read);
+        self.looks_first.set(self.engine.reads_usual_pages());
         let looking = Looking(self);
         let outcome = look();
         drop(looking);
@@ -118,11 +116,10 @@ impl Txn {
     fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
         let Some(tree) = self.tree(map)? else { return Ok(()) };
         let presence = &mut *self.presence().borrow_mut();
-        let mut has = |page| presence.has(tree.file, page);
-        let absent = match self.known_place(map, key) {
-            Some(place) => tree.file.pages_of(&place).find(|page| !has(*page)).map(one),
-            // SAFETY: the tree is of the state that this transaction reads, and the transaction stands as it is.
-            None => unsafe { tree.absent_on_the_way(key, has) },
+        let mut has = |page| presence.has(tree.pages, page);
+        let absent = match self.known_pages(map, key) {
+            Some(mut pages) => pages.find(|page| !has(*page)).map(one),
+            None => absent_on_the_way(tree, key, has),
         };
         let Some(pages) = absent else { return Ok(()) };
         if pages.end - pages.start > VALUE_PAGES_MAX {
@@ -145,17 +142,16 @@ impl Txn {
         }
     }
 
-    /// Where a row lies that is known to do so.
-    fn known_place(&self, map: usize, key: &[u8]) -> Option<Range<usize>> {
+    /// The pages that a row lies on, if that is known.
+    fn known_pages(&self, map: usize, key: &[u8]) -> Option<Range<u64>> {
         let number = u64::from_be_bytes(key.try_into().ok()?);
         let mut known = self.known.as_ref()?.borrow_mut();
         if !known.is_time() {
             return None;
         }
-        // SAFETY: as in `get`; and only the address is used.
-        let value = unsafe { known.row(map, number) }?;
-        let start = value.mv_data.addr();
-        Some(start..start + value.mv_size)
+        let (offset, len) = known.row(map, number)?;
+        let last = offset + len.saturating_sub(1) as u64;
+        Some(offset / PAGE_LEN as u64..last / PAGE_LEN as u64 + 1)
     }
 }
 
@@ -163,10 +159,10 @@ const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_I
 
 impl Presence {
     /// Whether a page is in memory, as far as is known.
-    fn has(&mut self, file: File, page: u64) -> bool {
+    fn has(&mut self, file: Mapping<'_>, page: u64) -> bool {
         let seen = self.seen[page as usize % SEEN];
         let is_known = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
-        if !is_known && !file.is_resident(page) {
+        if !is_known && !file.is_resident(page * PAGE_LEN as u64) {
             self.absent_count += 1;
             return false;
         }
@@ -180,46 +176,30 @@ impl Presence {
     }
 }
 
-impl File {
-    /// Asks the kernel. What it does not know is taken to be there.
-    fn is_resident(self, page: u64) -> bool {
-        let Some(address) = self.address(page) else { return true };
-        let mut answer = 1u8;
-        // SAFETY: the kernel looks at its own tables of these addresses, whatever they are, and writes one octet of
-        // answer for one page.
-        let code = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(address), PAGE, &mut answer) };
-        code != 0 || answer & 1 != 0
-    }
-}
-
-impl Tree {
-    /// The first pages that `has` not, of those between the root and the value of `key`.
-    ///
-    /// # Safety
-    /// The tree is of a state that a transaction reads, which stands as it is until this returns.
-    unsafe fn absent_on_the_way(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
-        let (mut at, mut key) = (self.root, key);
-        for _ in 0..DEPTH_MAX {
-            if !has(at) {
-                return Some(one(at));
+/// The first pages that `has` not, of those between the root and the value of `key`.
+fn absent_on_the_way<'t>(
+    tree: MapTree<impl Pages<'t>>,
+    key: &[u8],
+    mut has: impl FnMut(u64) -> bool,
+) -> Option<Range<u64>> {
+    let (mut number, mut key) = (tree.root, key);
+    for _ in 0..DEPTH_MAX {
+        if !has(number) {
+            return Some(one(number));
+        }
+        match next(tree.pages.page(number)?, key)? {
+            Next::Page(below) => number = below,
+            Next::Tree(root) => {
+                number = root;
+                key = &[];
             }
-            // SAFETY: the contract of this function; the pages named by those of a state belong to it, too.
-            let page = unsafe { self.file.page(at) }?;
-            match next(page, key)? {
-                Next::Page(below) => at = below,
-                Next::Tree(root) => {
-                    at = root;
-                    key = &[];
-                }
-                Next::Value(pages) => {
-                    let mut absent = pages.clone().filter(|page| !has(*page));
-                    let first = absent.next()?;
-                    return Some(first..pages.end);
-                }
+            Next::Value(pages) => {
+                let first = pages.clone().find(|page| !has(*page))?;
+                return Some(first..pages.end);
             }
         }
-        None
     }
+    None
 }
 
 fn one(page: u64) -> Range<u64> {
@@ -257,23 +237,16 @@ impl Txn {
     /// Brings pages in, and returns when they are there. The disk is asked for all of them before the first is waited
     /// for.
     pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
-        let mut descriptor = -1;
-        // SAFETY: the environment is open; `descriptor` is a valid place.
-        check("mdb_env_get_fd", unsafe { ffi::mdb_env_get_fd(self.env.raw.as_ptr(), &mut descriptor) })?;
-        // SAFETY: the descriptor is open as long as the environment is, which the transaction holds.
-        let data_file = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        for page in pages {
-            // What the system declines to read before it must comes with the touch.
-            let length = NonZeroU64::new(PAGE as u64);
+        let data_file = self.env.data_file()?;
+        let offsets = || pages.iter().map(|page| page.0.wrapping_mul(PAGE_LEN as u64));
+        for offset in offsets() {
+            // What the system declines to read before it must comes with the read.
             let _ =
-                rustix::fs::fadvise(data_file, page.0.wrapping_mul(PAGE as u64), length, Advice::WillNeed);
+                rustix::fs::fadvise(data_file, offset, NonZeroU64::new(PAGE_LEN as u64), Advice::WillNeed);
         }
-        let Some(file) = self.env.file()? else { return Ok(()) };
-        for address in pages.iter().filter_map(|page| file.address(page.0)) {
-            // SAFETY: one octet of a page that is in the file and so in the map. It may be changing, if the page has
-            // come into use for something else meanwhile, which is why it is read as what changes by itself, and not
-            // used.
-            let _ = unsafe { ptr::read_volatile(ptr::with_exposed_provenance::<u8>(address)) };
+        for offset in offsets() {
+            // The system reads whole pages, to where the map finds them. Whoever wants the page meets the error.
+            let _ = rustix::io::pread(data_file, &mut [0; 1], offset);
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //!
 //! Two tables, for the two questions of a search by an indexed value. [`KnownIds`] knows the one id under a key, with
 //! the key beside it in one line of memory. [`KnownRows`] knows where rows with numbers for keys lie: a committed page
-//! does not change while a reading transaction stands, so the address is enough, 16 bytes a row whatever its size. On
+//! does not change while a reading transaction stands, so its offset in the file is enough, 16 bytes a row whatever its
+//! size. On
 //! this kind of machine a look-up in the trees of a million entries costs ten lines of memory that are not in the
 //! processor's caches, these one and two.
 //!
@@ -15,25 +16,21 @@
 //! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
 //! asked, once, whether it has moved since.
 
-use std::ptr;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use lmdb_master_sys as ffi;
 
-use super::fetch::LINE;
-use super::moved::{self, Moved};
+use super::key::{KeyWords, hash, key_words};
+use super::moved::Moved;
+use super::packed::Place;
+use super::packed::{pack, unpack};
 use super::table::{Growing, Table, WAYS};
 
 /// Look-ups after everything was forgotten before anything is remembered.
 const PATIENCE: u32 = 4096;
 
-/// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a
-/// processor waits for at a time.
-const FETCHED_MAX: usize = 1_024;
-
 /// What a transaction remembers.
-pub(super) struct Known {
+pub(crate) struct Known {
     ids: KnownIds,
     rows: KnownRows,
     /// What outlives commits; without it nothing does.
@@ -66,7 +63,7 @@ impl Moment {
 
 impl Known {
     /// Tables of up to `bytes_max` bytes together. They begin small and grow with what they are asked.
-    pub(super) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> Known {
+    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> Known {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         Known {
@@ -81,12 +78,12 @@ impl Known {
     }
 
     /// The transaction is reset.
-    pub(super) fn stand_by(&mut self) {
+    pub(crate) fn stand_by(&mut self) {
         self.stands = false;
     }
 
     /// The transaction reads the committed state of this number, which is the one before or a later one.
-    pub(super) fn go_on(&mut self, txn_id: u64) {
+    pub(crate) fn go_on(&mut self, txn_id: u64) {
         self.stands = true;
         if txn_id == self.txn_id {
             return;
@@ -114,7 +111,7 @@ impl Known {
 
     /// Whether it is the time to find and remember anything. To be asked once for each look-up.
     #[inline]
-    pub(super) fn is_time(&mut self) -> bool {
+    pub(crate) fn is_time(&mut self) -> bool {
         if self.asked >= PATIENCE {
             return self.stands && self.moment.stamp > 0;
         }
@@ -124,63 +121,43 @@ impl Known {
 
     /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
     #[inline]
-    pub(super) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
+    pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let Known { ids, moved, moment, .. } = self;
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
     /// Remembers the one id under a key.
-    pub(super) fn remember_id(&mut self, key: &NewKey, id: u64) {
+    pub(crate) fn remember_id(&mut self, key: &NewKey, id: u64) {
         self.ids.remember(self.moment, key, id);
     }
 
-    /// Where the value of `key` lies, if that is known.
-    ///
-    /// # Safety
-    /// [`is_time`](Known::is_time), and the transaction is in the state of which it was last said that it [goes
-    /// on](Known::go_on) with it.
+    /// Where the value of `key` lies, if that is known. Of use only while the transaction is in the state of which it
+    /// was last said that it [goes on](Known::go_on) with it: see [`is_time`](Known::is_time).
     #[inline(always)]
-    pub(super) unsafe fn row(&mut self, map: usize, key: u64) -> Option<ffi::MDB_val> {
+    pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<Place> {
         let Known { rows, moved, moment, .. } = self;
-        // SAFETY: the contract of this function.
-        unsafe { rows.find(*moment, moved.as_deref(), map, key) }
+        rows.find(*moment, moved.as_deref(), map, key)
     }
 
     /// Remembers where the value of `key` lies in the state that is read.
-    pub(super) fn remember_row(&mut self, map: usize, key: u64, value: &[u8]) {
-        self.rows.remember(self.moment, map, key, value);
+    pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: Place) {
+        self.rows.remember(self.moment, map, key, place);
     }
 
     /// Has the processor fetch the place of a row that is about to be asked for.
     #[inline]
-    pub(super) fn fetch_place(&mut self, key: u64) {
-        fetch(self.rows.places.table.place(place_number(0, key)).as_ptr().cast());
-    }
-
-    /// Has the processor fetch the value of `key`, which is about to be read, if it is known where that lies; the
-    /// beginning of a long one.
-    ///
-    /// # Safety
-    /// As of [`row`](Known::row).
-    #[inline]
-    pub(super) unsafe fn fetch_value(&mut self, map: usize, key: u64) {
-        // SAFETY: the contract of this function.
-        if let Some(value) = unsafe { self.row(map, key) } {
-            let (start, len) = (value.mv_data.cast::<i8>().cast_const(), value.mv_size.min(FETCHED_MAX));
-            (0..len).step_by(LINE).for_each(|line| fetch(start.wrapping_add(line)));
-            // A value seldom begins where a line does, so it ends in one more.
-            fetch(start.wrapping_add(len.saturating_sub(1)));
-        }
+    pub(crate) fn prefetch_place(&mut self, key: u64) {
+        system::prefetch(self.rows.places.table.place(place_number(0, key)));
     }
 
     #[cfg(test)]
-    pub(super) fn skip_patience(&mut self) {
+    pub(crate) fn skip_patience(&mut self) {
         self.asked = PATIENCE;
     }
 
     /// From now on asking changes nothing of what is known.
     #[cfg(test)]
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.ids.places.forget_before();
         self.rows.places.forget_before();
     }
@@ -196,9 +173,6 @@ struct KnownIds {
     places: Growing<8>,
     hasher: RandomState,
 }
-
-/// A key as it stands in a place: up to 45 bytes.
-pub(super) type KeyWords = [u64; 6];
 
 /// A key that is not known, as it is to be remembered.
 pub(crate) struct NewKey {
@@ -216,7 +190,7 @@ impl KnownIds {
         key: &[u8],
     ) -> Option<Result<u64, NewKey>> {
         let words = key_words(map, key)?;
-        let key = NewKey { hash: moved::hash(&self.hasher, &words), words };
+        let key = NewKey { hash: hash(&self.hasher, &words), words };
         if let Some(id) = id_in(&mut self.places.table, moment, moved, &key) {
             return Some(Ok(id));
         }
@@ -277,47 +251,20 @@ fn tag(stamp: u32, hash: u64) -> u64 {
     u64::from(stamp) | hash << 32
 }
 
-#[inline]
-pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
-    let mut bytes = [0; size_of::<KeyWords>()];
-    let room = bytes.get_mut(3..3 + key.len())?;
-    room.copy_from_slice(key);
-    bytes[0] = key.len() as u8;
-    bytes[1..3].copy_from_slice(&u16::try_from(map).ok()?.to_ne_bytes());
-    let (words, _) = bytes.as_chunks::<8>();
-    let mut key_words = [0; 6];
-    for (word, bytes) in key_words.iter_mut().zip(words) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    Some(key_words)
-}
-
 /// Where the rows of numbered keys lie.
 ///
-/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the address of the
-/// value and its length. Numbers that follow each other have places that do.
+/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the offset of the
+/// value in the data file and its length. Numbers that follow each other have places that do.
 struct KnownRows {
     places: Growing<2>,
 }
-
-/// Bits of an address, and of a length that fits beside it.
-const ADDRESS_BITS: u32 = 48;
-const VALUE_LEN_MAX: usize = u16::MAX as usize;
 
 /// Maps that are told apart: the lowest bits of what is remembered.
 const MAPS_MAX: usize = 8;
 
 impl KnownRows {
-    /// # Safety
-    /// As of [`Known::row`].
     #[inline(always)]
-    unsafe fn find(
-        &mut self,
-        moment: Moment,
-        moved: Option<&Moved>,
-        map: usize,
-        key: u64,
-    ) -> Option<ffi::MDB_val> {
+    fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<Place> {
         match row_in(&mut self.places.table, moment, moved, map, key) {
             None if self.places.has_before() => self.carry_over(moment, moved, map, key),
             found => found,
@@ -325,31 +272,20 @@ impl KnownRows {
     }
 
     #[inline(never)]
-    fn carry_over(
-        &mut self,
-        moment: Moment,
-        moved: Option<&Moved>,
-        map: usize,
-        key: u64,
-    ) -> Option<ffi::MDB_val> {
-        let value = row_in(self.places.before()?, moment, moved, map, key)?;
-        self.put(moment, map, key, value.mv_data.expose_provenance(), value.mv_size);
-        Some(value)
+    fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<Place> {
+        let place = row_in(self.places.before()?, moment, moved, map, key)?;
+        self.remember(moment, map, key, place);
+        Some(place)
     }
 
-    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: &[u8]) {
-        self.put(moment, map, key, value.as_ptr().expose_provenance(), value.len());
-    }
-
-    fn put(&mut self, moment: Moment, map: usize, key: u64, address: usize, len: usize) {
+    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: Place) {
         // Half of them where one map is asked only.
         self.places.grow_if_full(3);
-        let fits = len <= VALUE_LEN_MAX && address >> ADDRESS_BITS == 0;
         let table = &mut self.places.table;
-        let Some(rest) = rest(table, map, key).filter(|_| fits) else { return };
+        let (Some(rest), Some(packed)) = (rest(table, map, key), pack(value)) else { return };
         let place = table.place(place_number(map, key));
         let was_free = (place[0] as u32) < moment.floor;
-        *place = [rest << 32 | u64::from(moment.stamp), address as u64 | (len as u64) << ADDRESS_BITS];
+        *place = [rest << 32 | u64::from(moment.stamp), packed];
         table.taken += usize::from(was_free);
     }
 }
@@ -362,19 +298,18 @@ fn row_in(
     moved: Option<&Moved>,
     map: usize,
     key: u64,
-) -> Option<ffi::MDB_val> {
+) -> Option<Place> {
     let rest = rest(table, map, key)?;
     let place = table.place(place_number(map, key));
     if place[0] >> 32 != rest {
         return None;
     }
-    let address = (place[1] & ((1 << ADDRESS_BITS) - 1)) as usize;
-    if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(address))) {
+    let value = unpack(place[1]);
+    if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(value.0))) {
         return None;
     }
     place[0] = rest << 32 | u64::from(moment.stamp);
-    let value = ptr::with_exposed_provenance_mut(address);
-    Some(ffi::MDB_val { mv_size: (place[1] >> ADDRESS_BITS) as usize, mv_data: value })
+    Some(value)
 }
 
 /// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
@@ -385,19 +320,6 @@ fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
         return None;
     }
     Some(rest * MAPS_MAX as u64 + map as u64)
-}
-
-/// Asks the processor to have the line at an address at hand soon. Reads nothing, so any address will do.
-#[inline]
-pub(super) fn fetch(address: *const i8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is part of every x86-64 and has no effect but on caches.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// Rows of one number in two maps, as an entry has them, are neighbours.

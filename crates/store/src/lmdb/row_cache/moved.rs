@@ -9,34 +9,28 @@
 //! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a
 //! transaction that comes from before forgets everything, and one that goes beyond knows nothing until it moves again.
 
-use std::hash::{BuildHasher, Hasher};
-use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lmdb_master_sys as ffi;
 
-use super::known_rows::{KeyWords, key_words};
-use super::{Env, PAGE, Result, Txn, TxnKind};
+use super::key::{hash, key_words};
 
-/// LMDB's handle of the map of free pages. Under its number each transaction has there how many pages it gave up and
-/// which, as numbers of eight bytes.
-const FREE_PAGES: ffi::MDB_dbi = 0;
+const PAGE_LEN: u64 = 4096;
 
-/// Bytes of such a number.
+/// Bytes of the number of a page.
 const NUMBER_LEN: usize = 8;
 
 /// Places of each table, of four bytes.
 const PLACES: usize = 1 << 20;
 
 /// What commits have moved.
-pub(super) struct Moved {
+pub(crate) struct Moved {
     /// The newest commit when this began: its stamp is 1, and all others follow. 0 stands for what was before.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
-    pub(super) hasher: RandomState,
+    pub(crate) hasher: RandomState,
     /// What all commits behind this one and up to `until` have moved is known.
     since: AtomicU64,
     until: AtomicU64,
@@ -46,7 +40,7 @@ pub(super) struct Moved {
 
 impl Moved {
     /// Of the commits that come behind `txn_id`.
-    pub(super) fn new(txn_id: u64) -> Moved {
+    pub(crate) fn new(txn_id: u64) -> Moved {
         let table = || std::iter::repeat_with(AtomicU32::default).take(PLACES).collect();
         Moved {
             first_txn: txn_id,
@@ -60,50 +54,35 @@ impl Moved {
     }
 
     /// The stamp of a commit; 0 for one that has none.
-    pub(super) fn stamp(&self, txn_id: u64) -> u32 {
+    pub(crate) fn stamp(&self, txn_id: u64) -> u32 {
         let stamp = (txn_id + 1).checked_sub(self.first_txn);
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
     }
 
     /// Whether it is known what the commits behind `from` and up to `to` have moved; `None` while that of the last ones
     /// has not been taken down yet. To be asked by who reads the state of `to` already.
-    pub(super) fn knows(&self, from: u64, to: u64) -> Option<bool> {
+    pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
         // In the order opposite to that of `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
         is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
     }
 
     /// The set of a key changes with the commit `txn_id`. To be called before that.
-    pub(super) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
+    pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
         // Others are not remembered.
         if let Some(words) = key_words(map, key) {
             self.keys[key_place(hash(&self.hasher, &words))].store(self.stamp(txn_id), Ordering::Relaxed);
         }
     }
 
-    /// Takes down the commit `txn_id` of the environment, which is over and has said of all keys what it changed.
-    pub(super) fn take_down(&self, env: &Arc<Env>, txn_id: u64) -> Result<()> {
-        let txn = Txn::begin(env, TxnKind::Read)?;
-        // One that changed nothing is none: its number will be that of another. And what a later one has done to this
-        // one's list is unknown.
-        if txn.id() != txn_id {
-            return Ok(());
-        }
-        let key = ffi::MDB_val { mv_size: NUMBER_LEN, mv_data: ptr::from_ref(&txn_id).cast_mut().cast() };
-        let freed =
-            txn.cursor_of(FREE_PAGES)?.row(ffi::MDB_SET_KEY, key)?.map_or(&[][..], |(_, freed)| freed);
-        self.note(txn_id, freed, first_page_near(freed));
-        Ok(())
-    }
-
-    /// Takes down that a commit gave up pages: their numbers, behind their count. In memory they lie one after the
-    /// other behind `first_page`.
-    fn note(&self, txn_id: u64, freed: &[u8], first_page: u64) {
+    /// Takes down that the commit `txn_id` gave up pages: their count, and the number of each. All keys that it changed
+    /// were told before.
+    pub(crate) fn note(&self, txn_id: u64, freed: &[u8]) {
         let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.stamp(txn_id);
         for number in freed.chunks_exact(NUMBER_LEN).skip(1) {
             let number = number.try_into().map_or(0, u64::from_ne_bytes);
-            self.pages[page_place(first_page.wrapping_add(number))].store(stamp, Ordering::Relaxed);
+            self.pages[page_place(number)].store(stamp, Ordering::Relaxed);
         }
         if self.until.load(Ordering::Relaxed) + 1 != txn_id {
             self.since.store(txn_id.saturating_sub(1), Ordering::Release);
@@ -111,38 +90,17 @@ impl Moved {
         self.until.store(txn_id, Ordering::Release);
     }
 
-    /// The stamp of the last commit by which a row at this address may have moved.
+    /// The stamp of the last commit by which a row at this offset of the data file may have moved.
     #[inline]
-    pub(super) fn row_moved(&self, address: usize) -> u32 {
-        self.pages[page_place((address / PAGE) as u64)].load(Ordering::Relaxed)
+    pub(crate) fn row_moved(&self, offset: u64) -> u32 {
+        self.pages[page_place(offset / PAGE_LEN)].load(Ordering::Relaxed)
     }
 
     /// The stamp of the last commit by which the set of a key with this hash may have changed.
     #[inline]
-    pub(super) fn key_changed(&self, hash: u64) -> u32 {
+    pub(crate) fn key_changed(&self, hash: u64) -> u32 {
         self.keys[key_place(hash)].load(Ordering::Relaxed)
     }
-}
-
-/// The number, in memory, of the first page of the map that this value of a reading transaction's lies in; anything for
-/// no value.
-fn first_page_near(value: &[u8]) -> u64 {
-    if value.is_empty() {
-        return 0;
-    }
-    let start = value.as_ptr().expose_provenance() & !(PAGE - 1);
-    // SAFETY: as in `Cursor::page_of`, a page begins there, that of the row or the first of those that have its value;
-    // each begins with its number in the file. The transaction is borrowed by the value.
-    let number = unsafe { ptr::with_exposed_provenance::<u64>(start).read() };
-    ((start / PAGE) as u64).wrapping_sub(number)
-}
-
-/// What a key is found under.
-#[inline]
-pub(super) fn hash(hasher: &RandomState, words: &KeyWords) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    words.iter().for_each(|word| hasher.write_u64(*word));
-    hasher.finish()
 }
 
 #[inline]
@@ -159,7 +117,7 @@ fn key_place(hash: u64) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Env, PutKind, Txn, TxnKind};
+    use super::super::super::{Env, PutKind, Txn, TxnKind, take_down_moved};
     use super::*;
     use crate::scratch::{ROWS, SETS, Scratch};
 
@@ -330,7 +288,7 @@ mod tests {
         late.commit().unwrap();
         move_on(&mut txn);
         assert_eq!(known_rows(&txn, &tree).len(), 0);
-        moved.take_down(&tree.env, id).unwrap();
+        take_down_moved(&moved, &tree.env, id).unwrap();
         move_on(&mut txn);
         let known = known_rows(&txn, &tree);
         assert!(!known.contains(&3) && known.contains(&1_000));
@@ -343,9 +301,9 @@ mod tests {
         assert_eq!(moved.stamp(7 + (1 << 32)), 0, "nothing more is remembered");
         let knows = |from, to| moved.knows(from, to);
         assert_eq!([knows(7, 7), knows(6, 7), knows(7, 8)], [Some(true), Some(false), None]);
-        moved.note(8, &[], 0);
+        moved.note(8, &[]);
         assert_eq!([knows(7, 8), knows(6, 8)], [Some(true), Some(false)]);
-        moved.note(10, &[], 0);
+        moved.note(10, &[]);
         assert_eq!([knows(9, 10), knows(8, 10)], [Some(true), Some(false)]);
     }
 }

@@ -1,20 +1,18 @@
-//! The rows of a leaf page, read where they lie.
+//! [`LeafRows`]: the rows of a leaf page, read where they lie.
 //!
-//! Going from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise. What LMDB's
-//! cursor gave is looked for in the page first, so that a page that is not as [`pages`](super::pages) describes it is
-//! left to LMDB.
+//! To go from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise.
 //!
-//! A row with flags is *odd*: its value lies elsewhere, or in a map of sets it has several. Odd rows are left to LMDB,
-//! one by one. In a map of sets one without flags has one value.
-//!
-//! Nothing here is unsafe: all bounds are checked, and whatever does not fit ends the rows.
+//! A row with flags has its value elsewhere or, in a map of sets, has several: LMDB is asked for it. In a map of sets
+//! one without flags has one value.
 
-use super::Row;
-use super::pages::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
+use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
+
+/// A key and a value.
+type Row<'t> = (&'t [u8], &'t [u8]);
 
 /// Rows of a page, from some row on.
 #[derive(Clone, Copy)]
-pub(super) struct Leaf<'t> {
+pub(crate) struct LeafRows<'t> {
     page: &'t [u8],
     /// The rows that were passed: the number of the next one.
     next: usize,
@@ -23,29 +21,29 @@ pub(super) struct Leaf<'t> {
     last: Option<&'t [u8]>,
 }
 
-impl<'t> Leaf<'t> {
+impl<'t> LeafRows<'t> {
     /// No rows.
-    pub(super) const NONE: Leaf<'t> = Leaf { page: &[], next: 0, count: 0, last: None };
+    pub(crate) const NONE: LeafRows<'t> = LeafRows { page: &[], next: 0, count: 0, last: None };
 
     /// The rows behind the one whose key this is, a part of the page.
     #[inline]
-    pub(super) fn behind(page: &'t [u8], key: &[u8]) -> Leaf<'t> {
+    pub(crate) fn behind(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
         let count = row_count(page, LEAF).unwrap_or(0);
         match (0..count).find(|place| number(page, LIST + 2 * place) == Some(at)) {
-            Some(place) => Leaf { page, next: place + 1, count, last: None },
-            None => Leaf::NONE,
+            Some(place) => LeafRows { page, next: place + 1, count, last: None },
+            None => LeafRows::NONE,
         }
     }
 
     /// All rows of a page; `last` is the key of the one before them.
-    pub(super) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> Leaf<'t> {
-        Leaf { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
+    pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
+        LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
 
-    /// The next row; `None` at the end of the page, and before an odd row.
+    /// The next row; `None` at the end of the page, and before a row with flags.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Row<'t>> {
+    pub(crate) fn next(&mut self) -> Option<Row<'t>> {
         if self.next >= self.count {
             return None;
         }
@@ -56,17 +54,17 @@ impl<'t> Leaf<'t> {
     }
 
     /// Whether there is no page.
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.count == 0
     }
 
     /// The page whose last row was given out, or is the one behind which this began.
-    pub(super) fn finished_page(&self) -> Option<&'t [u8]> {
+    pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
 
-    /// The key of the last row that [`next`](Leaf::next) gave.
-    pub(super) fn last(&self) -> Option<&'t [u8]> {
+    /// The key of the last row that [`next`](LeafRows::next) gave.
+    pub(crate) fn last(&self) -> Option<&'t [u8]> {
         self.last
     }
 
@@ -80,7 +78,7 @@ impl<'t> Leaf<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pages::{FLAGS, LIST_END};
+    use super::super::page::{FLAGS, LIST_END};
     use super::*;
 
     /// A page as LMDB fills it: the list upwards, rows from the end down.
@@ -109,7 +107,7 @@ mod tests {
     }
 
     fn rest<'t>(page: &'t [u8], key: &[u8]) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
-        let mut leaf = Leaf::behind(page, key);
+        let mut leaf = LeafRows::behind(page, key);
         let rows = std::iter::from_fn(|| leaf.next()).collect();
         (rows, leaf.last())
     }

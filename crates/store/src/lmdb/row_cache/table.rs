@@ -11,12 +11,12 @@ use std::thread;
 use crate::courtesy::take_short_turns;
 
 /// Places of a table at which a key can be.
-pub(super) const WAYS: usize = 4;
+pub(crate) const WAYS: usize = 4;
 
 /// Places of the smallest table.
 const PLACES_MIN: usize = 1 << 10;
 
-/// Bytes of a table from which on huge pages are worth asking for, and a thread that does it.
+/// Bytes of a table from which on a thread of its own makes it.
 const LARGE: usize = 4 << 20;
 
 /// How nice that thread is: whoever asks has a table to go on with.
@@ -27,13 +27,13 @@ const LOOKS_PER_PLACE: usize = 2;
 
 /// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All
 /// zeroes at first.
-pub(super) struct Table<const WORDS: usize> {
+pub(crate) struct Table<const WORDS: usize> {
     words: Vec<u64>,
     /// The first word that begins a line of memory, so that no place lies in two of them.
     start: usize,
     place_count: usize,
     /// Places taken since everything was forgotten.
-    pub(super) taken: usize,
+    pub(crate) taken: usize,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
@@ -41,37 +41,23 @@ impl<const WORDS: usize> Table<WORDS> {
     const LINE: usize = 8;
 
     /// So many places, rounded down to a power of two.
-    pub(super) fn new(place_count: usize) -> Table<WORDS> {
+    pub(crate) fn new(place_count: usize) -> Table<WORDS> {
         let place_count = 1 << place_count.max(1).ilog2();
-        let words = vec![0; place_count * WORDS + Self::LINE];
+        let mut words = vec![0; place_count * WORDS + Self::LINE];
         let start = words.as_ptr().align_offset(Self::LINE * 8).min(Self::LINE);
-        let mut table = Table { words, start, place_count, taken: 0 };
-        table.ask_for_huge_pages();
-        table
+        system::ask_for_huge_pages(&mut words);
+        Table { words, start, place_count, taken: 0 }
     }
 
-    pub(super) fn place_count(&self) -> usize {
+    pub(crate) fn place_count(&self) -> usize {
         self.place_count
     }
 
     #[inline]
-    pub(super) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
+    pub(crate) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
         let start = self.start + (number & (self.place_count - 1)) * WORDS;
         let place = &mut self.words[start..start + WORDS];
         place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
-    }
-
-    /// Look-ups go all over the table: with pages of 4 KiB the processor would look up an address besides for each. No
-    /// harm if the system declines.
-    fn ask_for_huge_pages(&mut self) {
-        const PAGE: usize = 4096;
-        let table = self.words.as_mut_ptr_range();
-        let start = table.start.map_addr(|address| address.next_multiple_of(PAGE));
-        let len = table.end.addr().saturating_sub(start.addr()) & !(PAGE - 1);
-        if len >= LARGE {
-            // SAFETY: the range is whole pages of the vector's own memory, and the advice changes no content.
-            let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
-        }
     }
 
     /// Has the system give all of the memory, which it otherwise does page by page when that is first used. Others go
@@ -88,8 +74,8 @@ impl<const WORDS: usize> Table<WORDS> {
 }
 
 /// A table that gets larger when more than a part of its places is taken, up to a bound.
-pub(super) struct Growing<const WORDS: usize> {
-    pub(super) table: Table<WORDS>,
+pub(crate) struct Growing<const WORDS: usize> {
+    pub(crate) table: Table<WORDS>,
     /// The one before, while it has what this one lacks.
     before: Option<Before<WORDS>>,
     /// A larger one that is being made.
@@ -104,26 +90,26 @@ struct Before<const WORDS: usize> {
 
 impl<const WORDS: usize> Growing<WORDS> {
     /// Of up to so many bytes.
-    pub(super) fn new(bytes_max: usize) -> Growing<WORDS> {
+    pub(crate) fn new(bytes_max: usize) -> Growing<WORDS> {
         let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
         let table = Table::new(PLACES_MIN.min(place_count_max));
         Growing { table, before: None, coming: None, place_count_max }
     }
 
     /// Everything is forgotten: nothing that is there counts.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.table.taken = 0;
         self.before = None;
     }
 
     /// Whether there is a table before this one.
     #[inline]
-    pub(super) fn has_before(&self) -> bool {
+    pub(crate) fn has_before(&self) -> bool {
         self.before.is_some()
     }
 
     /// The table before, to look there for what this one has not. It is kept until that was done often enough.
-    pub(super) fn before(&mut self) -> Option<&mut Table<WORDS>> {
+    pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
         let looks_left = self.before.as_ref()?.looks_left.checked_sub(1);
         if looks_left.is_none() {
             self.before = None;
@@ -135,7 +121,7 @@ impl<const WORDS: usize> Growing<WORDS> {
 
     /// Makes room if more than so many eighths of the places are taken.
     #[inline]
-    pub(super) fn grow_if_full(&mut self, eighths: usize) {
+    pub(crate) fn grow_if_full(&mut self, eighths: usize) {
         let Table { taken, place_count, .. } = self.table;
         if taken > place_count / 8 * eighths && place_count < self.place_count_max {
             self.grow();
@@ -171,7 +157,7 @@ impl<const WORDS: usize> Growing<WORDS> {
     }
 
     #[cfg(test)]
-    pub(super) fn forget_before(&mut self) {
+    pub(crate) fn forget_before(&mut self) {
         self.before = None;
     }
 

@@ -1,17 +1,18 @@
-//! [`Tree`]: look-ups in the tree of a map, without LMDB.
+//! [`MapTree`]: look-ups in the tree of a map.
 //!
 //! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by
-//! calls. Going down the pages is all that is needed where nothing is remembered about the row.
+//! calls. All that is needed is to go down the pages.
 
-use super::pages::{BRANCH, DEPTH_MAX, FAR, File, Key, Node, child, child_with, row_count, row_with, word};
-use super::{Result, Txn, TxnKind};
-use crate::layout::KEY_LEN_MAX;
+use super::page::{
+    BRANCH, DEPTH_MAX, FAR, Key, Node, Pages, child, child_with, far_value, row_count, row_with, word,
+};
 
-/// The tree of a map in the state that a reading transaction reads.
+/// The tree of a map.
 #[derive(Clone, Copy)]
-pub(super) struct Tree {
-    pub(super) file: File,
-    pub(super) root: u64,
+pub(crate) struct MapTree<P> {
+    pub(crate) pages: P,
+    /// The number of its root page.
+    pub(crate) root: u64,
 }
 
 /// What a look-up has found.
@@ -24,64 +25,22 @@ pub(crate) enum Found<'t> {
     Set,
 }
 
-impl Txn {
-    /// What is under a key; `None` where LMDB has to be asked.
+impl<'t, P: Pages<'t>> MapTree<P> {
+    /// What is under a key; `None` if a page on the way is not as expected.
     #[inline]
-    pub(crate) fn find(&self, map: usize, key: &[u8]) -> Result<Option<Found<'_>>> {
-        if key.is_empty() || key.len() > KEY_LEN_MAX {
-            return Ok(None);
-        }
-        let Some(tree) = self.tree(map)? else { return Ok(None) };
-        // SAFETY: the tree is of the state that is read, which stands as long as `self` is borrowed.
-        Ok(unsafe { tree.find(key) })
-    }
-
-    /// The tree of a map; `None` of an empty one, and where pages are not read without LMDB.
-    #[inline]
-    pub(super) fn tree(&self, map: usize) -> Result<Option<Tree>> {
-        let known = self.trees.borrow().get(map).copied().flatten();
-        known.map_or_else(|| self.look_up_tree(map), Ok)
-    }
-
-    #[inline(never)]
-    fn look_up_tree(&self, map: usize) -> Result<Option<Tree>> {
-        if self.kind != TxnKind::Read || !self.env.has_usual_pages() {
-            return Ok(None);
-        }
-        let root = self.root_of(self.env.maps[map].name)?;
-        let tree = root.zip(self.env.file()?).map(|(root, file)| Tree { file, root });
-        let trees = &mut *self.trees.borrow_mut();
-        trees.resize(trees.len().max(map + 1), None);
-        trees[map] = Some(tree);
-        Ok(tree)
-    }
-}
-
-impl Tree {
-    /// What is under a key; `None` if anything on the way is odd.
-    ///
-    /// # Safety
-    /// A transaction reads the state that the tree is of, and stands as it is for `'t`.
-    #[inline]
-    pub(super) unsafe fn find<'t>(self, key: &[u8]) -> Option<Found<'t>> {
-        // SAFETY: the contract of this function.
-        unsafe {
-            match key.try_into() {
-                Ok(number) => self.find_key(u64::from_be_bytes(number)),
-                Err(_) => self.find_key(key),
-            }
+    pub(crate) fn find(self, key: &[u8]) -> Option<Found<'t>> {
+        match key.try_into() {
+            Ok(number) => self.find_key(u64::from_be_bytes(number)),
+            Err(_) => self.find_key(key),
         }
     }
 
-    /// # Safety
-    /// As of [`find`](Tree::find).
-    unsafe fn find_key<'t>(self, key: impl Key) -> Option<Found<'t>> {
-        let mut at = self.root;
+    fn find_key(self, key: impl Key) -> Option<Found<'t>> {
+        let mut number = self.root;
         for _ in 0..DEPTH_MAX {
-            // SAFETY: the contract of this function; the pages named by those of a state belong to it, too.
-            let page = unsafe { self.file.page(at) }.filter(|page| word(page, 0) == Some(at))?;
+            let page = self.pages.page(number).filter(|page| word(page, 0) == Some(number))?;
             if row_count(page, BRANCH).is_some() {
-                at = child(page, child_with(page, key)?)?;
+                number = child(page, child_with(page, key)?)?;
                 continue;
             }
             let Some(Node { words: [low, high, flags], rest, .. }) = row_with(page, key)? else {
@@ -90,8 +49,7 @@ impl Tree {
             let len = low | high << 16;
             return match flags {
                 0 => rest.get(..len).map(Found::Value),
-                // SAFETY: as above.
-                FAR => unsafe { self.file.far_value(word(rest, 0)?, len) }.map(Found::Value),
+                FAR => far_value(self.pages, word(rest, 0)?, len).map(Found::Value),
                 _ => Some(Found::Set),
             };
         }
@@ -101,9 +59,10 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pages::{FLAGS, LIST, LIST_END, PAGE};
+    use super::super::super::{Txn, TxnKind};
+    use super::super::page::{FLAGS, LIST, LIST_END, PAGE_LEN};
     use super::*;
-    use crate::layout::DATA_FILE;
+    use crate::layout::{DATA_FILE, KEY_LEN_MAX};
     use crate::scratch::{ROWS, SETS, Scratch};
 
     const NUMBERS: u64 = 3_000;
@@ -216,14 +175,11 @@ mod tests {
         let (store, _writer) = scratch.open();
         let rows = store.view().unwrap().map(ROWS).index;
         let txn = Txn::begin(&store.shared().env, TxnKind::Read).unwrap();
-        let Tree { file, root } = txn.tree(rows).unwrap().unwrap();
+        let MapTree { pages, root } = txn.tree(rows).unwrap().unwrap();
         let good = std::fs::read(scratch.path().join(DATA_FILE)).unwrap();
-        assert!(file.page_count as usize * PAGE <= good.len());
+        assert!(pages.len() <= good.len());
         let find = |image: &[u8], key: &[u8]| {
-            let (start, page_count) = (image.as_ptr().expose_provenance(), (image.len() / PAGE) as u64);
-            let tree = Tree { file: File { start, page_count }, root };
-            // SAFETY: nobody changes the image while this is looked at.
-            unsafe { tree.find(key) }.map(|found| match found {
+            MapTree { pages: image, root }.find(key).map(|found| match found {
                 Found::Value(value) => Some(value.to_vec()),
                 _ => None,
             })
@@ -236,7 +192,7 @@ mod tests {
             image[at..at + bytes.len()].copy_from_slice(bytes);
             image
         };
-        let root_at = root as usize * PAGE;
+        let root_at = root as usize * PAGE_LEN;
         // Not its own number; neither branch nor leaf; a list beyond the page; places beyond it; cut short.
         for (at, bytes) in [
             (0, [1, 0]),

@@ -1,17 +1,17 @@
-//! [`Way`]: the leaves of a map in their order, by the branches above them.
+//! [`LeafWalk`]: the leaves of a map in their order, by the branches above them.
 //!
 //! LMDB's cursor goes from leaf to leaf with a call and a look at the page that it comes to. The branch above says
-//! where all of them lie, so whoever goes through many can have the processor fetch the next ones while it reads this
-//! one: a tree that was changed has its leaves anywhere in the file.
+//! where all of them lie, so the processor can fetch the next ones while this one is read: a tree that was changed has
+//! its leaves anywhere in the file.
 
-use std::ptr;
+use system::CACHE_LINE_LEN;
 
-use super::fetch::LINE;
-use super::known_rows::fetch;
-use super::pages::{BRANCH, DEPTH_MAX, File, LEAF, LIST, PAGE, child, child_with, number, row_count, word};
-use super::trees::Tree;
+use super::lookup::MapTree;
+use super::page::{
+    BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
+};
 
-/// Lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where
+/// Cache lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where
 /// the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
 const ROW_LINES: usize = 4;
 
@@ -25,49 +25,46 @@ const HEADS_AHEAD: usize = 8;
 /// Rows fetched at once at the end of the leaf that is read.
 const REST_MAX: usize = 8;
 
-/// A leaf, and the way to it.
-pub(super) struct Way<'t> {
-    file: File,
-    /// The branches from the root down, each with the place of its child on the way.
+/// A leaf, and the branches above it.
+pub(crate) struct LeafWalk<'t, P> {
+    pages: P,
+    /// The branches from the root down, each with the index of the child that is gone down to.
     branches: Vec<(&'t [u8], usize)>,
     leaf: &'t [u8],
     /// The children of the lowest branch whose heads were fetched are below this one.
     heads_fetched: usize,
-    ahead: Ahead<'t>,
+    ahead: RowsAhead<'t>,
 }
 
-impl<'t> Way<'t> {
-    /// The way to the leaf that has a key, or would; `None` if anything on it is odd.
-    ///
-    /// # Safety
-    /// The tree is of the state that a transaction reads, which stands as it is for `'t`.
-    pub(super) unsafe fn to_key(tree: Tree, key: &[u8]) -> Option<Way<'t>> {
-        let Tree { file, root } = tree;
-        let mut way =
-            Way { file, branches: Vec::with_capacity(4), leaf: &[], heads_fetched: 0, ahead: Ahead::NONE };
-        way.descend(root, |branch| child_with(branch, key))?;
-        Some(way)
+impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
+    /// Goes to the leaf that has a key, or would; `None` if a page on the way is not as expected.
+    pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafWalk<'t, P>> {
+        let MapTree { pages, root } = tree;
+        let branches = Vec::with_capacity(4);
+        let mut walk = LeafWalk { pages, branches, leaf: &[], heads_fetched: 0, ahead: RowsAhead::NONE };
+        walk.descend(root, |branch| child_with(branch, key))?;
+        Some(walk)
     }
 
-    /// The page at which the way ends.
+    /// The leaf.
     #[inline]
-    pub(super) fn leaf(&self) -> &'t [u8] {
+    pub(crate) fn leaf(&self) -> &'t [u8] {
         self.leaf
     }
 
-    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if anything is odd, and then the way is of
-    /// no more use.
-    pub(super) fn advance(&mut self) -> Option<bool> {
+    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if a page is not as expected, which ends the
+    /// walk.
+    pub(crate) fn advance(&mut self) -> Option<bool> {
         // The leaf that was read may have had fewer rows.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
-        self.ahead = Ahead::NONE;
+        self.ahead = RowsAhead::NONE;
         while let Some((branch, place)) = self.branches.last_mut() {
             if *place + 1 < row_count(branch, BRANCH)? {
                 *place += 1;
                 let below = child(branch, *place)?;
                 self.descend(below, |_| Some(0))?;
                 self.fetch_heads();
-                self.ahead = Ahead::of(self.leaf_behind(LEAVES_AHEAD).unwrap_or_default());
+                self.ahead = RowsAhead::of(self.leaf_behind(LEAVES_AHEAD).unwrap_or_default());
                 return Some(true);
             }
             self.branches.pop();
@@ -77,7 +74,7 @@ impl<'t> Way<'t> {
 
     /// Has the processor fetch a row of a leaf that comes soon. To be called for each row that is passed.
     #[inline]
-    pub(super) fn fetch_ahead(&mut self) {
+    pub(crate) fn fetch_ahead(&mut self) {
         self.ahead.fetch_row();
     }
 
@@ -86,7 +83,7 @@ impl<'t> Way<'t> {
         let (branch, place) = self.branches.last()?;
         let page = child(branch, place + count)
             .filter(|_| place + count < row_count(branch, BRANCH).unwrap_or(0))?;
-        self.page(page)
+        self.pages.page(page)
     }
 
     /// Has the processor fetch the heads of the leaves that come next, and where they lie in memory: that takes it
@@ -98,8 +95,8 @@ impl<'t> Way<'t> {
         }
         let end = (place + 2 * HEADS_AHEAD).min(row_count(branch, BRANCH).unwrap_or(0));
         for place in self.heads_fetched.max(place + 1)..end {
-            if let Some(address) = child(branch, place).and_then(|page| self.file.address(page)) {
-                fetch(ptr::with_exposed_provenance(address));
+            if let Some(page) = child(branch, place).and_then(|number| self.pages.page(number)) {
+                system::prefetch(&page[..1]);
             }
         }
         self.heads_fetched = place + 2 * HEADS_AHEAD;
@@ -109,7 +106,7 @@ impl<'t> Way<'t> {
     fn descend(&mut self, from: u64, choose: impl Fn(&'t [u8]) -> Option<usize>) -> Option<()> {
         let mut at = from;
         while self.branches.len() < DEPTH_MAX {
-            let page = self.page(at).filter(|page| word(page, 0) == Some(at))?;
+            let page = self.pages.page(at).filter(|page| word(page, 0) == Some(at))?;
             if row_count(page, LEAF).is_some() {
                 self.leaf = page;
                 return Some(());
@@ -121,16 +118,10 @@ impl<'t> Way<'t> {
         }
         None
     }
-
-    #[inline]
-    fn page(&self, number: u64) -> Option<&'t [u8]> {
-        // SAFETY: the contract of `to_key`; the pages named by those of a state belong to it, too.
-        unsafe { self.file.page(number) }
-    }
 }
 
 /// The rows of a leaf that comes soon, which the processor fetches meanwhile.
-struct Ahead<'t> {
+struct RowsAhead<'t> {
     page: &'t [u8],
     next: usize,
     count: usize,
@@ -138,13 +129,13 @@ struct Ahead<'t> {
     lines: usize,
 }
 
-impl<'t> Ahead<'t> {
-    const NONE: Ahead<'t> = Ahead { page: &[], next: 0, count: 0, lines: 0 };
+impl<'t> RowsAhead<'t> {
+    const NONE: RowsAhead<'t> = RowsAhead { page: &[], next: 0, count: 0, lines: 0 };
 
-    fn of(page: &'t [u8]) -> Ahead<'t> {
+    fn of(page: &'t [u8]) -> RowsAhead<'t> {
         let count = row_count(page, LEAF).unwrap_or(0);
-        let lines = ROW_LINES.min(1 + PAGE / LINE / count.max(1));
-        Ahead { page, next: 0, count, lines }
+        let lines = ROW_LINES.min(1 + PAGE_LEN / CACHE_LINE_LEN / count.max(1));
+        RowsAhead { page, next: 0, count, lines }
     }
 
     /// Has the processor fetch one row more, if there is one.
@@ -153,8 +144,8 @@ impl<'t> Ahead<'t> {
         if self.next < self.count {
             let at = number(self.page, LIST + 2 * self.next).unwrap_or(0);
             self.next += 1;
-            let start = self.page.as_ptr().wrapping_add(at);
-            (0..self.lines).for_each(|line| fetch(start.wrapping_add(line * LINE).cast()));
+            let end = (at + self.lines * CACHE_LINE_LEN).min(self.page.len());
+            system::prefetch(self.page.get(at..end).unwrap_or_default());
         }
     }
 }
@@ -163,8 +154,8 @@ impl<'t> Ahead<'t> {
 mod tests {
     use std::ops::Range;
 
-    use super::super::pages::{FLAGS, LIST_END};
-    use super::super::{Cursor, Step, Txn, TxnKind};
+    use super::super::super::{Cursor, Step, Txn, TxnKind};
+    use super::super::page::{FLAGS, LIST_END};
     use super::*;
     use crate::layout::DATA_FILE;
     use crate::scratch::{ROWS, SETS, Scratch};
@@ -197,7 +188,7 @@ mod tests {
         scratch
     }
 
-    /// The rows from a key on, and whether the way was known at the end.
+    /// The rows from a key on, and whether a walk was under way at the end.
     fn rows(mut cursor: Cursor<'_>, from: &[u8]) -> (Vec<Vec<u8>>, bool) {
         let mut rows = Vec::new();
         let mut row = cursor.at_or_after(from).unwrap();
@@ -209,31 +200,30 @@ mod tests {
         assert!(cursor.step(Step::NextKey).unwrap().is_none(), "the end stays the end");
         let last = cursor.step(Step::Last).unwrap().map(|(key, value)| [key, value].concat());
         assert_eq!(last.as_ref(), rows.last());
-        (rows, cursor.knows_way())
+        (rows, cursor.has_walk())
     }
 
     #[test]
-    fn a_walk_by_the_way_comes_by_the_rows_that_the_engine_comes_by() {
+    fn a_walk_comes_by_the_rows_that_the_engine_comes_by() {
         let scratch = filled();
         let (store, _writer) = scratch.open();
         let view = store.view().unwrap();
         for map in [ROWS, SETS].map(|map| view.map(map).index) {
             for from in (0..ROW_COUNT).step_by(61) {
                 let from = from.to_be_bytes();
-                let mut plain = view.txn.cursor(map).unwrap();
-                plain.walked = None;
-                let (expected, knows_way) = rows(plain, &from);
-                assert!(!knows_way && !expected.is_empty());
-                let (walked, knows_way) = rows(view.txn.cursor(map).unwrap(), &from);
+                let plain = view.txn.cursor(map).unwrap().plain();
+                let (expected, has_walk) = rows(plain, &from);
+                assert!(!has_walk && !expected.is_empty());
+                let (walked, has_walk) = rows(view.txn.cursor(map).unwrap(), &from);
                 assert_eq!(walked.len(), expected.len());
                 assert!(walked == expected);
-                assert!(knows_way || expected.len() < 60, "{} rows without a way", expected.len());
+                assert!(has_walk || expected.len() < 60, "{} rows without a walk", expected.len());
             }
         }
     }
 
     #[test]
-    fn a_way_turns_anywhere() {
+    fn a_walk_turns_anywhere() {
         let scratch = filled();
         let (store, _writer) = scratch.open();
         let view = store.view().unwrap();
@@ -257,20 +247,18 @@ mod tests {
 
     /// The leaves of a map in an image of the data file, as places; `None` behind the last one that could be reached.
     fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
-        let file =
-            File { start: image.as_ptr().expose_provenance(), page_count: (image.len() / PAGE) as u64 };
-        // SAFETY: nobody changes the image while this runs, and the way ends before this does.
-        let Some(mut way) = (unsafe { Way::to_key(Tree { file, root }, key) }) else { return vec![None] };
+        let tree = MapTree { pages: image, root };
+        let Some(mut walk) = LeafWalk::to_key(tree, key) else { return vec![None] };
         let mut leaves = Vec::new();
         loop {
-            let at = way.leaf().as_ptr().addr() - image.as_ptr().addr();
+            let at = walk.leaf().as_ptr().addr() - image.as_ptr().addr();
             leaves.push(Some(at));
-            assert!(at.is_multiple_of(PAGE) && at < image.len());
-            (0..200).for_each(|_| way.fetch_ahead());
-            let foreseen = way.leaf_behind(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
-            match way.advance() {
+            assert!(at.is_multiple_of(PAGE_LEN) && at < image.len());
+            (0..200).for_each(|_| walk.fetch_ahead());
+            let foreseen = walk.leaf_behind(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
+            match walk.advance() {
                 Some(true) => assert!(
-                    foreseen.is_none_or(|at| at == way.leaf().as_ptr().addr() - image.as_ptr().addr())
+                    foreseen.is_none_or(|at| at == walk.leaf().as_ptr().addr() - image.as_ptr().addr())
                 ),
                 Some(false) => return leaves,
                 None => {
@@ -282,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_ends_a_way() {
+    fn an_unexpected_page_ends_a_walk() {
         let scratch = filled();
         let (store, _writer) = scratch.open();
         let (env, map) = (store.shared().env.clone(), store.view().unwrap().map(ROWS).index);
@@ -292,7 +280,7 @@ mod tests {
         let good = leaves(&image, root, &[]);
         assert!(good.len() > 300 && good.iter().all(Option::is_some), "{}", good.len());
         assert_eq!(leaves(&image, root, &u64::MAX.to_be_bytes()), good[good.len() - 1..]);
-        let page_of = |page: u64| page as usize * PAGE..(page as usize + 1) * PAGE;
+        let page_of = |page: u64| page as usize * PAGE_LEN..(page as usize + 1) * PAGE_LEN;
         let below = child(&image[page_of(root)], 1).unwrap();
         let changed = |page: u64, at: Range<usize>, byte: u8| {
             let mut image = image.clone();
@@ -302,7 +290,7 @@ mod tests {
         // Not its own number; neither branch nor leaf; a list that goes beyond the page; places and numbers of pages
         // beyond the end.
         for (at, byte) in
-            [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE, 0xff)]
+            [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE_LEN, 0xff)]
         {
             assert_eq!(changed(root, at.clone(), byte), [None]);
             let led_astray = changed(below, at, byte);
@@ -310,6 +298,6 @@ mod tests {
             assert_eq!(last, &None);
             assert!(!before.is_empty() && good.starts_with(before));
         }
-        assert_eq!(leaves(&image[..root as usize * PAGE], root, &[]), [None]);
+        assert_eq!(leaves(&image[..root as usize * PAGE_LEN], root, &[]), [None]);
     }
 }
