@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """Data larger than memory: how much of a disk a server gets out of it, and what readers of resident entries feel.
 
-1,000,000 people on Pando and slapd, each in a control group that has a third of Pando's data file as memory, page cache included;
-the server on core 0, the load on core 1. In turn:
+1,000,000 people on Pando and slapd, each in a control group that has a third of Pando's data file as memory, page cache
+included; the server on core 0, the load on core 1. In turn:
   probe   fio reads 4 KiB blocks of the data file at random, past the page cache, 32 at a time
-  cold    64 clients search, keys uniform over everybody, all attributes: nearly every answer needs pages that are not there
+  cold    64 clients search, keys uniform over everybody, all attributes: nearly every answer needs pages that are not
+          there
   hot     8 clients compare entries among the first 500, which stay in memory
   both    cold and hot at the same time
 
-Wanted (docs/performance.md): pages that Pando has read a second at least 60% of the probe's; p99 of the hot at most 3 times that without
-the cold. ./dev bench cold installs what is needed. Takes root, and control groups that may be written.
+Wanted (docs/performance.md): pages that Pando has read a second at least 60% of the probe's; p99 of the hot at most 3
+times that without the cold. ./dev bench cold installs what is needed. Takes root, and control groups that may be
+written.
 """
 
 import argparse
@@ -92,7 +94,9 @@ def probe(file, seconds):
 def run(server, name, jobs, arguments):
     file, output = arguments.folder / f"{name}.toml", arguments.folder / f"{name}.json"
     jobs = jobs.replace("SHARE", str(500 / arguments.entries))
-    return servers.run_load(server, f"Data larger than memory: {name}", jobs, file, f"{arguments.seconds}s", "5s", output)
+    return servers.run_load(
+        server, f"Data larger than memory: {name}", jobs, file, f"{arguments.seconds}s", "5s", output
+    )
 
 
 def measure(kind, data, arguments):

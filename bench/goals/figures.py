@@ -31,7 +31,8 @@ def of_workload(result):
     wrong = sum(total.get("errors", 0) + total.get("wrong_answers", 0) for total in totals)
     if result.get("unsupported"):
         raise Unclean(result["unsupported"])
-    if wrong or result.get("connections_closed") or result.get("unanswered") or not result["complete"] or result.get("failures"):
+    unfinished = result.get("unanswered") or not result["complete"]
+    if wrong or unfinished or result.get("connections_closed") or result.get("failures"):
         raise Unclean(f"{wrong} errors and wrong answers; {'; '.join(said[:3])}")
     if not any(total["operations"] for total in totals):
         raise Unclean("no operation was answered")

@@ -18,6 +18,8 @@ from servers import KINDS, PASSWORD, Data, Failed, versions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE = "dc=example,dc=com"
+# What makes one row fail and lets the others go on.
+FAILURES = (Failed, figures.Unclean, OSError, KeyError, ValueError, ZeroDivisionError, subprocess.SubprocessError)
 
 
 def say(text):
@@ -39,7 +41,7 @@ def data_sets(entries, group_entries):
 
 
 def seed(row, number):
-    """The same for all servers in a round, another for every row: random values of one row must not be found by another."""
+    """The same for all servers in a round, another for every row: no row must find the random values of another."""
     return zlib.crc32(row.name.encode()) + number
 
 
@@ -80,11 +82,12 @@ class Bench:
         return server
 
     def prime(self, server):
-        """Reads all over the data, so that what is measured does not pay for cold memory: that of a new server, or of one that was held for so
-        long that the system has put its memory to other use."""
+        """Reads all over the data, so that what is measured does not pay for cold memory: that of a new server, or of
+        one that was held for so long that the system has put its memory to other use."""
         workload = {PAGES: "page.toml", SALFORD: "salford-s1"}.get(server.data.name, "people-search-all")
         output = os.path.join(self.raw, "prime.json")
-        command = self.run_command(server, workload, output, 0) + ["--duration", f"{3 * self.warmup}s", "--outstanding", "16"]
+        command = self.run_command(server, workload, output, 0)
+        command += ["--duration", f"{3 * self.warmup}s", "--outstanding", "16"]
         self.command(command, "prime.log", accepted=(0, 7))
 
     def end_servers(self, keep=()):
@@ -103,13 +106,16 @@ class Bench:
         if workload.endswith(".toml"):
             with open(os.path.join(HERE, workload)) as file:
                 return file.read()
-        return subprocess.run([self.pando, "bench", "list", workload], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [self.pando, "bench", "list", workload], capture_output=True, text=True, check=True
+        ).stdout
 
     def run_command(self, server, workload, output, seed):
         which = ["--workload", os.path.join(HERE, workload)] if workload.endswith(".toml") else [workload]
-        command = [self.pando, "bench", "run", *which, "--target", server.uri, "-D", server.admin, "-y", self.password_file]
+        command = [self.pando, "bench", "run", *which, "--target", server.uri, "-D", server.admin]
+        command += ["-y", self.password_file, "--load-cpus", self.load_cpu, "--no-limit", "-o", output]
         command += ["--entries", str(server.data.entries), "--seed", str(seed), "--warmup", f"{self.warmup}s"]
-        return command + ["--server-pid", str(server.process.pid), "--load-cpus", self.load_cpu, "--no-limit", "-o", output]
+        return command + ["--server-pid", str(server.process.pid)]
 
     def run_once(self, row, name, run, number):
         """One round of one run: its figures, and those of the floor."""
@@ -138,7 +144,8 @@ class Bench:
             figures.of_workload(figures.read(beside[1])["workloads"][0])
         if run.floor:
             found["floor"] = figures.of_workload(result["limits"][0])
-        say(f"{row.name}, round {number}: {name} {found[name].rate:,.0f}/s, {found[name].cpu:.2f} us CPU, p99 {found[name].p99:,.0f} us")
+        rate, cpu, p99 = found[name].rate, found[name].cpu, found[name].p99
+        say(f"{row.name}, round {number}: {name} {rate:,.0f}/s, {cpu:.2f} us CPU, p99 {p99:,.0f} us")
         return found
 
     def begin_beside(self, row, name, run, server, number, seconds):
@@ -147,7 +154,9 @@ class Bench:
         command = self.run_command(server, run.beside, output, seed(row, number) + 1000)
         command[command.index("--warmup") + 1] = "0s"
         command += ["--duration", f"{self.warmup + seconds + 1}s"]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         time.sleep(0.5)
         return process, output
 
@@ -173,25 +182,29 @@ class Bench:
                 self.end_servers(keep=[(run.server, run.data) for run in row.runs.values()])
                 medians = self.in_rounds(row)
             return outcome(row, medians)
-        except (Failed, figures.Unclean, OSError, KeyError, ValueError, ZeroDivisionError, subprocess.SubprocessError) as error:
+        except FAILURES as error:
             if not isinstance(error, (Failed, figures.Unclean)):
                 traceback.print_exc()
             say(f"{row.name}: {error}")
-            return [{"row": row.name, "title": row.title, "goal": goal.text, "verdict": "FAILED", "why": str(error)} for goal in row.goals]
+            line = {"row": row.name, "title": row.title, "verdict": "FAILED", "why": str(error)}
+            return [{**line, "goal": goal.text} for goal in row.goals]
 
 
 def outcome(row, medians):
     lines = []
     plain = {name: vars(value) if hasattr(value, "__dict__") else value for name, value in medians.items()}
     for goal in row.goals:
-        line = {"row": row.name, "title": row.title, "goal": goal.text, "sign": goal.sign, "wanted": goal.wanted, "medians": plain}
+        line = {"row": row.name, "title": row.title, "goal": goal.text, "sign": goal.sign}
+        line |= {"wanted": goal.wanted, "medians": plain}
         try:
             value = goal.value(medians)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            lines.append({**line, "verdict": "FAILED", "why": f"not everything was measured: {error!r}; {medians.get('note', '')}"})
+            why = f"not everything was measured: {error!r}; {medians.get('note', '')}"
+            lines.append({**line, "verdict": "FAILED", "why": why})
             continue
         is_reached = value <= goal.wanted if goal.sign == "<=" else value >= goal.wanted
-        lines.append({**line, "value": value, "shown": goal.shown.format(value), "verdict": "reached" if is_reached else "MISSED"})
+        verdict = "reached" if is_reached else "MISSED"
+        lines.append({**line, "value": value, "shown": goal.shown.format(value), "verdict": verdict})
     return lines
 
 
@@ -208,12 +221,17 @@ def figures_shown(line):
 
 
 def table(lines):
-    text = ["| work | goal | measured | | figures (server CPU an operation, operations a second) |", "|---|---|---|---|---|"]
+    text = [
+        "| work | goal | measured | | figures (server CPU an operation, operations a second) |",
+        "|---|---|---|---|---|",
+    ]
     previous = None
     for line in lines:
         title = line["title"] if line["row"] != previous else ""
         shown = figures_shown(line) if line["row"] != previous or "why" in line else ""
-        text.append(f"| {title} | {line['goal']} | {line.get('shown', '-')} | {line['verdict']} | {shown.replace('|', '/')} |")
+        text.append(
+            f"| {title} | {line['goal']} | {line.get('shown', '-')} | {line['verdict']} | {shown.replace('|', '/')} |"
+        )
         previous = line["row"]
     return "\n".join(text) + "\n"
 
@@ -221,13 +239,17 @@ def table(lines):
 def head(bench):
     own, slapd = versions(bench.pando)
     with open("/proc/cpuinfo") as file:
-        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        model = next(
+            (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+        )
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     return (
-        f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, {model}, Linux {platform.release()}; {own} ({commit}), {slapd}\n"
+        f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} processors, {model}, Linux {platform.release()};"
+        f" {own} ({commit}), {slapd}\n"
         f"`{' '.join(sys.argv)}`\n\n"
-        f"{bench.entries:,} entries, {bench.group_entries:,} users in ten groups, {bench.small_entries:,} small entries; server on processor"
-        f" {bench.server_cpu}, load on {bench.load_cpu}; {bench.rounds} rounds of {bench.seconds} s in turn after {bench.warmup} s of warm-up, medians;"
+        f"{bench.entries:,} entries, {bench.group_entries:,} users in ten groups, "
+        f"{bench.small_entries:,} small entries; server on processor {bench.server_cpu}, load on {bench.load_cpu};"
+        f" {bench.rounds} rounds of {bench.seconds} s in turn after {bench.warmup} s of warm-up, medians;"
         " keys uniform over all entries; all are asked as their administrator; every change is synced.\n\n"
     )
 
@@ -236,10 +258,17 @@ def parse():
     known = {row.name: row for row in ROWS}
     rows = lambda text: [row for row in ROWS if row.name in picked(text.split(","), known)]
     parser = argparse.ArgumentParser(prog="bench/goals.sh", description="Measures the table of goals.")
-    parser.add_argument("--rows", type=rows, default=list(ROWS), help="names with commas between; a star at the end takes all that begin so")
+    parser.add_argument(
+        "--rows",
+        type=rows,
+        default=list(ROWS),
+        help="names with commas between; a star at the end takes all that begin so",
+    )
     parser.add_argument("--list", action="store_true", help="print the rows' names and end")
     parser.add_argument("--entries", type=int, default=1_000_000, help="a multiple of 1,000")
-    parser.add_argument("--group-entries", type=int, default=1_000_000, help="users in the ten groups; 10000000 for groups of a million")
+    parser.add_argument(
+        "--group-entries", type=int, default=1_000_000, help="users in the ten groups; 10000000 for groups of a million"
+    )
     parser.add_argument("--small-entries", type=int, default=10_000_000, help="of the import of small ones")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=2)

@@ -129,7 +129,10 @@ ROWS = [
     Row(
         "bind-new",
         "bind on a new connection each",
-        (cpu_of_slapd(2), Goal("CPU / null responder's, at most 1.3", lambda m: m["pando"].cpu / m["null"].cpu, "<=", 1.3)),
+        (
+            cpu_of_slapd(2),
+            Goal("CPU / null responder's, at most 1.3", lambda m: m["pando"].cpu / m["null"].cpu, "<=", 1.3),
+        ),
         {**both("people-bind-new-connection"), "null": Run("null", "people-bind-new-connection", unchecked=True)},
     ),
     modify_row(1, 1.5),
@@ -179,7 +182,12 @@ ROWS = [
         "group-modify",
         "group modify, 10 clients",
         (
-            Goal("rate / that with 1,000 members a group, at least 0.95", lambda m: m["many"].rate / m["few"].rate, ">=", 0.95),
+            Goal(
+                "rate / that with 1,000 members a group, at least 0.95",
+                lambda m: m["many"].rate / m["few"].rate,
+                ">=",
+                0.95,
+            ),
             Goal("operations a second, at least 5,000", lambda m: m["many"].rate, ">=", 5_000, "{:,.0f}"),
         ),
         {"many": Run("pando", "group-modify.toml", GROUPS), "few": Run("pando", "group-modify.toml", FEW)},

@@ -26,7 +26,8 @@ class Data:
     entries: int
     suffix: str
     indexes: tuple  # "attribute:kind,kind"
-    password: str  # of everybody in it, hashed with {SSHA} before any loader sees it; none where the template has its own
+    # Of everybody in it, hashed with {SSHA} before any loader sees it; none where the template has its own.
+    password: str
     constants: tuple = ()  # of the template, "name=value"
 
     def generate(self, pando):
@@ -72,8 +73,8 @@ def piped(producer, consumer, log):
 
 
 class Process:
-    """A program that listens on a free port, on a processor, with what it says in a file of its folder. What it is called is its `name`,
-    and `command` how it is started."""
+    """A program that listens on a free port, on a processor, with what it says in a file of its folder. What it is
+    called is its `name`, and `command` how it is started."""
 
     def __init__(self, pando, folder, cpu):
         self.pando, self.folder, self.cpu = pando, folder, cpu
@@ -143,12 +144,16 @@ class Server(Process):
             file.write(self.data.description())
         return seconds
 
-
     def read_data(self):
         """Has the system read all of its files, which are then in memory if they fit."""
         for folder, _, names in os.walk(os.path.join(self.folder, "data")):
             for name in names:
-                subprocess.run(["cat", os.path.join(folder, name)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                subprocess.run(
+                    ["cat", os.path.join(folder, name)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
 
 
 class Pando(Server):
@@ -165,10 +170,12 @@ class Pando(Server):
         with open(self.log, "ab") as log:
             if subprocess.run([self.pando, "apply", "--data", data, settings], stdout=log, stderr=log).returncode:
                 raise Failed(f"pando apply failed: see {self.log}")
-        piped(self.data.generate(self.pando), [self.pando, "import", "--data", data, "--suffix", self.data.suffix, "-"], self.log)
+        load = [self.pando, "import", "--data", data, "--suffix", self.data.suffix, "-"]
+        piped(self.data.generate(self.pando), load, self.log)
 
     def command(self):
-        return [self.pando, "serve", "--data", os.path.join(self.folder, "data"), "--admin-dn", self.admin, "--listen", self.uri]
+        data = os.path.join(self.folder, "data")
+        return [self.pando, "serve", "--data", data, "--admin-dn", self.admin, "--listen", self.uri]
 
 
 class Slapd(Server):
@@ -179,7 +186,8 @@ class Slapd(Server):
     def fill(self):
         words = {"equality": "eq", "substring": "sub", "presence": "pres"}
         lines = [f"include /etc/ldap/schema/{name}.schema" for name in SCHEMA]
-        lines += ["modulepath /usr/lib/ldap", "moduleload back_mdb", "loglevel 0", "threads 16", f"tool-threads {os.cpu_count()}"]
+        lines += ["modulepath /usr/lib/ldap", "moduleload back_mdb", "loglevel 0"]
+        lines += ["threads 16", f"tool-threads {os.cpu_count()}"]
         lines += ["sizelimit unlimited", "timelimit unlimited", "password-hash {SSHA}", "database mdb"]
         lines += [f'suffix "{self.data.suffix}"', f'rootdn "{self.admin}"', f"rootpw {PASSWORD}"]
         lines += [f"directory {self.folder}/data", f"maxsize {64 << 30}", "index objectClass eq"]

@@ -15,7 +15,8 @@ from servers import Failed
 PRODUCTS = {"Pando": "pando", "OpenLDAP": "slapd", "OpenDJ": "opendj", "389": "ds389"}
 # What else than uid all servers index while adding and deleting.
 WRITE_INDEXES = ["sn", "mail", "cn:equality,substring,presence"]
-# A sync of the probe that takes this long is a spike of the disk: two such, the one in hand and its own, a modify may have to wait for.
+# A sync of the probe that takes this long is a spike of the disk: two such, the one in hand and its own, a modify may
+# have to wait for.
 SPIKE_SECONDS = 0.005
 
 
@@ -54,7 +55,7 @@ class SyncProbe:
 
 
 def writes(bench, row):
-    """All chosen rows of durable writes in one comparison, which is run for the first of them and kept for the others."""
+    """All chosen rows of durable writes in one comparison: run for the first of them, kept for the others."""
     if not hasattr(bench, "written"):
         try:
             bench.written = compare_writes(bench)
@@ -66,7 +67,9 @@ def writes(bench, row):
     result, probe = bench.written
     found = {}
     for workload in result["workloads"]:
-        server = next((name for product, name in PRODUCTS.items() if workload["server"]["product"].startswith(product)), None)
+        server = next(
+            (name for product, name in PRODUCTS.items() if workload["server"]["product"].startswith(product)), None
+        )
         if workload["workload"] != row.name or server is None:
             continue
         found.setdefault(server, []).append(workload)
@@ -76,11 +79,16 @@ def writes(bench, row):
     for workload in found["pando"]:
         began = figures.started(workload)
         all_seconds += len(workload["seconds"])
-        clean_seconds += [s for s in workload["seconds"] if probe.is_clean(began + s["second"], began + s["second"] + 1)]
-    medians = {name: figures.median([figures.of_workload(workload) for workload in runs]) for name, runs in found.items()}
+        clean_seconds += [
+            s for s in workload["seconds"] if probe.is_clean(began + s["second"], began + s["second"] + 1)
+        ]
+    medians = {
+        name: figures.median([figures.of_workload(workload) for workload in runs]) for name, runs in found.items()
+    }
     if row.name.startswith("modify"):
         medians["p99.9"] = figures.percentile(clean_seconds, 99.9)
-        medians["note"] = f"{all_seconds - len(clean_seconds)} of {all_seconds} seconds of Pando left out of p99.9 for spikes of the disk"
+        left_out = f"{all_seconds - len(clean_seconds)} of {all_seconds} seconds of Pando"
+        medians["note"] = f"{left_out} left out of p99.9 for spikes of the disk"
     return medians
 
 
@@ -156,7 +164,8 @@ def index_online(bench, row):
     output = os.path.join(bench.raw, f"{row.name}.json")
     data = ["--data", os.path.join(server.folder, "data")]
     index = [bench.pando, "index"]
-    command = bench.run_command(server, "people-search", output, 1) + ["--rate", "20000", "--duration", f"{seconds}s", "--keep-histograms"]
+    command = bench.run_command(server, "people-search", output, 1)
+    command += ["--rate", "20000", "--duration", f"{seconds}s", "--keep-histograms"]
     load = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(bench.warmup + before + 1)
@@ -169,7 +178,9 @@ def index_online(bench, row):
     result = figures.read(output)["workloads"][0]
     figures.of_workload(result)
     start = figures.started(result)
-    of = lambda since, until: [s for s in result["seconds"] if start + s["second"] < until and start + s["second"] + 1 > since]
+    of = lambda since, until: [
+        s for s in result["seconds"] if start + s["second"] < until and start + s["second"] + 1 > since
+    ]
     during, quiet = of(began, ended), of(start, began - 1)
     return {
         "seconds": ended - began,

@@ -37,7 +37,8 @@ impl Token {
         let text = text.trim();
         if !(TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
             return Err(format!(
-                "a token has {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} characters, this one {}; make one with: openssl rand -hex 24",
+                "a token has {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} characters, this one {}; make one with: openssl \
+                 rand -hex 24",
                 text.len()
             ));
         }

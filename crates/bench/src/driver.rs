@@ -507,7 +507,10 @@ fn follow(
     let mut told = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
-        match incoming.recv_timeout(Duration::from_millis(20)) {
+        // The processes are looked at when measuring begins and ends, not somewhat later: cost and answers are of the
+        // same time.
+        let until_due = Duration::from_nanos(observer.next_due(schedule).saturating_sub(now()));
+        match incoming.recv_timeout(until_due.min(Duration::from_millis(20))) {
             Ok(second) => seconds.add(second),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,

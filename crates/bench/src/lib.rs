@@ -10,6 +10,7 @@
 pub mod agents;
 pub mod cgroup;
 pub mod cpu;
+pub mod disk;
 pub mod driver;
 pub mod peers;
 pub mod report;

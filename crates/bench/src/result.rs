@@ -29,7 +29,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The form of result files that this program writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The most octets of a result file that are read: an 8 h run of ten servers has some tens of megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -183,7 +183,11 @@ impl RunResult {
         if !(1..=FORMAT).contains(&format) {
             return Err(ResultError::Format { path: path.to_owned(), found: format });
         }
-        serde_json::from_slice(text).map_err(content_error)
+        let mut result: RunResult = serde_json::from_slice(text).map_err(content_error)?;
+        if format < 2 {
+            result.workloads.iter_mut().chain(&mut result.limits).for_each(WorkloadResult::withdraw_disk);
+        }
+        Ok(result)
     }
 
     /// Writes the result as indented JSON.

@@ -76,3 +76,37 @@ fn every_answer_is_counted() {
         totals.operations
     );
 }
+
+/// A document states its mix in requests, so what puts things back, such as the second rename, is one of them.
+#[test]
+fn every_mix_is_measured_as_its_weights_say() {
+    let mut mixes = 0;
+    for name in bench::workload::shipped_names() {
+        let workload = shipped(name).unwrap();
+        let [job] = workload.jobs.as_slice() else { continue };
+        if job.operations.len() < 2 {
+            continue;
+        }
+        mixes += 1;
+        let (_responder, targets) = responder(Faults::default());
+        let options = Options { clients: None, entries: Some(1000), ..options() };
+        let result = driver::run(&workload, &targets, &options).unwrap();
+        assert!(result.is_clean(), "{name}: {result:?}");
+        let total: u32 = job.operations.iter().map(|operation| operation.weight).sum();
+        let mut wanted = std::collections::BTreeMap::<OperationKind, f64>::new();
+        for operation in &job.operations {
+            *wanted.entry(operation.kind()).or_default() += f64::from(operation.weight) / f64::from(total);
+        }
+        let count = result.operations_total() as f64;
+        for (kind, share) in wanted {
+            let measured = result.operations.get(&kind).map_or(0, |totals| totals.operations) as f64 / count;
+            // Draws are random: five standard deviations, and what a client has under way at the end.
+            let allowed = 5.0 * (share * (1.0 - share) / count).sqrt() + 20.0 / count;
+            assert!(
+                (measured - share).abs() <= allowed,
+                "{name}, {kind}: {measured:.4} instead of {share:.4}"
+            );
+        }
+    }
+    assert!(mixes >= 3, "{mixes}");
+}

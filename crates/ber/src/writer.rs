@@ -38,19 +38,32 @@ pub const fn integer_len(value: i64) -> usize {
 pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     debug_assert!(content_len <= crate::CONTENT_LEN_MAX, "content of {content_len} octets");
     if content_len < 0x80 {
-        out.extend_from_slice(&[tag.0, content_len as u8]);
+        out.extend_from_slice(&[tag.0, low_octet(content_len)]);
         return;
     }
-    let octets = (content_len as u32).to_be_bytes();
+    let octets = length_octets(content_len);
     let length_octet_count = header_len(content_len) - 2;
-    out.extend_from_slice(&[tag.0, 0x80 | length_octet_count as u8]);
+    out.extend_from_slice(&[tag.0, 0x80 | low_octet(length_octet_count)]);
     out.extend_from_slice(octets.get(octets.len() - length_octet_count..).unwrap_or_default());
+}
+
+/// A length of up to four octets.
+#[inline]
+const fn length_octets(content_len: usize) -> [u8; 4] {
+    let [.., a, b, c, d] = content_len.to_be_bytes();
+    [a, b, c, d]
+}
+
+#[inline]
+const fn low_octet(number: usize) -> u8 {
+    let [.., low] = number.to_be_bytes();
+    low
 }
 
 /// Writes another length into the header that `element` begins with. It takes as many octets as the one that is there.
 #[inline]
 pub fn set_content_len(element: &mut [u8], content_len: usize) {
-    let octets = (content_len as u32).to_be_bytes();
+    let octets = length_octets(content_len);
     let length_octet_count = header_len(content_len) - 2;
     // A short length stands where a long one says how many octets it has.
     let start = if length_octet_count == 0 { 1 } else { 2 };
@@ -116,16 +129,16 @@ impl<'a> Writer<'a> {
     pub fn end(&mut self, mark: Mark) {
         let content_len = self.out.len() - mark.content_start;
         let length_start = mark.content_start - 1;
-        let octets = (content_len as u32).to_be_bytes();
+        let octets = length_octets(content_len);
         let length_octet_count = header_len(content_len) - 2;
         if length_octet_count == 0 {
             if let Some(octet) = self.out.get_mut(length_start) {
-                *octet = content_len as u8;
+                *octet = low_octet(content_len);
             }
             return;
         }
         let significant = octets.iter().copied().skip(octets.len() - length_octet_count);
-        let length = std::iter::once(0x80 | length_octet_count as u8).chain(significant);
+        let length = std::iter::once(0x80 | low_octet(length_octet_count)).chain(significant);
         self.out.splice(length_start..mark.content_start, length);
     }
 

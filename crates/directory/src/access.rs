@@ -20,16 +20,22 @@
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
 //! insufficientAccessRights for every name in it.
 //!
-//! [`GeneralSettings::monitor_readers`]: crate::GeneralSettings::monitor_readers
-//! [`GeneralSettings::password_comparers`]: crate::GeneralSettings::password_comparers
+//! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
+//! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
+
+mod external;
 
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
+use crate::catalog::{is_secret, is_user_password};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::settings::Settings;
-use crate::tree::{Found, NormalName, State, parse_dn};
+use crate::model::settings::Settings;
+use crate::tree::{Found, State};
+pub(crate) use external::EXTERNAL;
+pub use external::ExternalIdentity;
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,12 +79,6 @@ impl Requester {
         matches!(self, Requester::Administrator { .. })
     }
 }
-
-/// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
-/// (RFC 3112), and pwdHistory, which holds former passwords.
-const SECRET_TYPES: [&str; 3] = [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20"];
-/// OID of userPassword.
-pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
 
 /// What a requester may do under the settings. Made once an operation, asked often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,22 +257,4 @@ fn unauthenticated() -> OperationError {
 
 fn denied(diagnostic: impl Into<String>) -> OperationError {
     OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, diagnostic)
-}
-
-/// Whether a type is userPassword, whose values are verified rather than compared.
-pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
-    schema.type_by_id(type_id).oid == USER_PASSWORD
-}
-
-/// Whether values of a type are for the administrator alone.
-pub(crate) fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
-    let mut at = Some(type_id);
-    while let Some(type_id) = at {
-        let attribute_type = schema.type_by_id(type_id);
-        if SECRET_TYPES.contains(&attribute_type.oid.as_str()) {
-            return true;
-        }
-        at = attribute_type.sup;
-    }
-    false
 }

@@ -4,6 +4,13 @@
 //! newer catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes
 //! come and go: a snapshot whose rows have them in another state takes that from the rows.
 
+mod allocations;
+mod given_attribute;
+mod normal_value;
+mod schema_texts;
+mod secret;
+mod virtual_attribute;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,21 +19,28 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
-use crate::database::OpenError;
-use crate::index::definition::IndexRow;
-use crate::index::{AttributeIndex, IndexKinds};
+use crate::model::allocation::rules_of;
+pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::attribute_head::AttributeHead;
 use crate::model::attribute_numbers::AttributeNumbers;
-use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::codec::Decoder;
 use crate::model::csn::Csn;
 use crate::model::entry::EntryRow;
+use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexRow};
+use crate::model::name::render_dn;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::model::schema_times::SchemaTimes;
-use crate::settings::check::schema_of;
-use crate::settings::{StoredSettings, SuffixNumber};
-use crate::tree::operational::VirtualAttribute;
-use crate::tree::virtual_entries::VirtualEntry;
+use crate::model::settings::{StoredSettings, SuffixNumber};
+use crate::model::virtual_entries::VirtualEntry;
+pub(crate) use allocations::Allocations;
+pub use given_attribute::{check_modifiable, read_description};
+pub use normal_value::normal_value;
+pub(crate) use normal_value::put_normal_value;
+pub(crate) use schema_texts::schema_of;
+pub(crate) use secret::{USER_PASSWORD, is_secret, is_user_password};
+pub use virtual_attribute::VirtualAttribute;
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
 /// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
@@ -217,68 +231,6 @@ pub(crate) const META_SUFFIX: u8 = b'S';
 pub(crate) const META_INDEX: u8 = b'I';
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
 
-/// An attribute in a record and in `meta`: names instead of schema numbers, and what its normal forms depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributeAllocation {
-    /// The number given.
-    pub id: AttrId,
-    /// OID of the type.
-    pub oid: String,
-    /// Options, lower case, sorted, joined by `;`.
-    pub options: String,
-    /// Syntax and rules on which stored normal forms depend: they may not change while values exist.
-    pub rules: String,
-}
-
-impl AttributeAllocation {
-    /// What is recorded of `description` when it gets the number `id`.
-    pub fn of(id: AttrId, description: &AttributeDescription, schema: &Schema) -> AttributeAllocation {
-        let attribute_type = schema.type_by_id(description.type_id);
-        AttributeAllocation {
-            id,
-            oid: attribute_type.oid.clone(),
-            options: description.options.to_string(),
-            rules: rules_of(attribute_type, schema),
-        }
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.id.0));
-        put_bytes(out, self.oid.as_bytes());
-        put_bytes(out, self.options.as_bytes());
-        put_bytes(out, self.rules.as_bytes());
-    }
-
-    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<AttributeAllocation> {
-        Some(AttributeAllocation {
-            id: AttrId(decoder.number()?),
-            oid: decoder.string()?,
-            options: decoder.string()?,
-            rules: decoder.string()?,
-        })
-    }
-}
-
-/// A class set in a record and in `meta`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassSetAllocation {
-    /// The number given.
-    pub id: ClassSetId,
-    /// OIDs of the classes, ascending.
-    pub oids: Vec<String>,
-}
-
-impl ClassSetAllocation {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.id.0));
-        put_list(out, &self.oids, |out, oid| put_bytes(out, oid.as_bytes()));
-    }
-
-    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<ClassSetAllocation> {
-        Some(ClassSetAllocation { id: ClassSetId(decoder.number()?), oids: decoder.list(Decoder::string)? })
-    }
-}
-
 fn octet_string(text: &str) -> Box<[u8]> {
     let mut out = Vec::with_capacity(ber::element_len(text.len()));
     ber::put_element(&mut out, ber::Tag::OCTET_STRING, text.as_bytes());
@@ -288,17 +240,6 @@ fn octet_string(text: &str) -> Box<[u8]> {
 /// Whether values of the type are links to entries.
 pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     LINK_TYPES.contains(&attribute_type.oid.as_str())
-}
-
-/// The syntax and rules of a type as one text, compared at every open.
-fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
-    let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
-    format!(
-        "{} {} {}",
-        schema.syntax_by_id(attribute_type.syntax).oid,
-        rule(attribute_type.equality),
-        rule(attribute_type.ordering)
-    )
 }
 
 impl Catalog {
@@ -402,7 +343,7 @@ impl Catalog {
         let name = description.returned_name(&self.schema).into_owned();
         let encoded_name = octet_string(&name);
         let is_operational = attribute_type.is_operational();
-        let is_secret = crate::access::is_secret(&self.schema, type_id);
+        let is_secret = is_secret(&self.schema, type_id);
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
         // By any other rule, or none, two spellings of a name may be two values, and have to stay two.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
@@ -536,7 +477,7 @@ impl Catalog {
         }
         let mut key = Vec::new();
         self.schema.normalize_dn(&dn, &mut key).map_err(|error| bad(error.to_string()))?;
-        let rendered = crate::tree::render_dn(&self.schema, &dn);
+        let rendered = render_dn(&self.schema, &dn);
         Ok(Suffix { dn: rendered, key, rdn_count: dn.len(), number: 0 })
     }
 

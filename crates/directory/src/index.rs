@@ -6,14 +6,12 @@
 //! are indexed under the type. An index gives candidates, the entry decides: it changes what a search costs, never what
 //! it returns.
 //!
-//! - [`definition`]: kinds, parts, phases, and how they are kept
 //! - [`keys`]: the rows of a value
 //! - [`maintenance`]: making and removing the rows of all entries, a slice at a time
 //!
 //! Links have no index of this sort: `linked` and `dangling` answer for them, always. Nor have object classes: every
 //! entry is in the posting of its class set.
 
-pub mod definition;
 pub mod keys;
 pub mod maintenance;
 #[cfg(test)]
@@ -23,43 +21,27 @@ use schema::{MatchingRule, RuleUse, Schema};
 use store::Batch;
 
 use crate::catalog::AttributeDef;
+pub use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexPart, IndexParts, Phase};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
+use crate::tree::entry_rows::ChangedEntry;
 use crate::tree::stored_values;
-use crate::write::apply::Writing;
-pub use definition::{AttributeIndex, IndexKinds, IndexPart, IndexParts, Phase};
 use keys::{RowKey, rows_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The normal form of a value: equal for values that the equality rule makes equal. The bytes themselves where the type
-/// has no rule.
-pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(value.len() + 8);
-    put_normal_value(schema, def, value, &mut key);
-    key
-}
-
-/// Appends the [normal form](normal_value) of a value.
-pub(crate) fn put_normal_value(schema: &Schema, def: &AttributeDef, value: &[u8], out: &mut Vec<u8>) {
-    let is_made = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
-    if !is_made {
-        out.extend_from_slice(value);
-    }
-}
-
 /// Moves the index rows of one attribute from the values removed to the values added.
 ///
-/// The entry in `writing` is as it is after the change.
+/// The entry in `changed` is as it is after the change.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
-    writing: &Writing<'_>,
+    changed: &ChangedEntry<'_>,
     attribute: AttrId,
     removed: &[&[u8]],
     added: &[&[u8]],
 ) -> Result<()> {
-    let def = writing.catalog.attribute(attribute);
-    let schema = &writing.catalog.schema;
+    let def = changed.catalog.attribute(attribute);
+    let schema = &changed.catalog.schema;
     let parts = def.index.kept_parts();
     let (mut gone, mut come) = (Vec::new(), Vec::new());
     removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut gone));
@@ -71,22 +53,22 @@ pub(crate) fn update(
     // No two values of an attribute have the same normal form, so only one with other options can have the key of a
     // value that comes.
     let is_alone =
-        || writing.entry.ids().all(|id| id == def.id || writing.catalog.attribute(id).base != def.base);
+        || changed.entry.ids().all(|id| id == def.id || changed.catalog.attribute(id).base != def.base);
     let is_alone = !come.is_empty() && is_alone();
     for row in &come {
         let (part, key) = row;
         if is_alone && *part == IndexPart::Values && gone.binary_search(row).is_err() {
-            batch.insert_new_id(part.map(), key, writing.id.0)?;
+            batch.insert_new_id(part.map(), key, changed.id.0)?;
         } else {
-            batch.insert_id(part.map(), key, writing.id.0)?;
+            batch.insert_id(part.map(), key, changed.id.0)?;
         }
     }
     gone.retain(|row| come.binary_search(row).is_err());
     if !gone.is_empty() {
-        keep_what_others_have(batch, writing, def, parts, &mut gone)?;
+        keep_what_others_have(batch, changed, def, parts, &mut gone)?;
     }
     for (part, key) in &gone {
-        batch.remove_id(part.map(), key, writing.id.0)?;
+        batch.remove_id(part.map(), key, changed.id.0)?;
     }
     Ok(())
 }
@@ -94,13 +76,13 @@ pub(crate) fn update(
 /// Takes the rows out of `gone` that another value of the type has, with these options or others.
 fn keep_what_others_have(
     batch: &Batch<'_>,
-    writing: &Writing<'_>,
+    changed: &ChangedEntry<'_>,
     def: &AttributeDef,
     parts: IndexParts,
     gone: &mut Vec<RowKey>,
 ) -> Result<()> {
-    let catalog = writing.catalog;
-    for other in writing.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
+    let catalog = changed.catalog;
+    for other in changed.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
         // An attribute has no two values with the same normal form: the rest of its own values need no look for that.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
         if !gone.iter().any(is_shared) {
@@ -108,7 +90,7 @@ fn keep_what_others_have(
         }
         let other_def = catalog.attribute(other);
         let mut rows = Vec::new();
-        stored_values::any(batch, writing.id, writing.entry, other, &mut |value| {
+        stored_values::any(batch, changed.id, changed.entry, other, &mut |value| {
             rows.clear();
             rows_of(&catalog.schema, other_def, parts, value, &mut rows);
             rows.sort_unstable();
@@ -162,7 +144,7 @@ pub fn check_kinds(
     if attribute_type.oid == "2.5.4.0" {
         return Err(format!("{name} is always indexed"));
     }
-    if crate::tree::operational::VirtualAttribute::of(attribute_type).is_some() {
+    if crate::catalog::VirtualAttribute::of(attribute_type).is_some() {
         return Err(format!("{name} is made when it is asked for and needs no index"));
     }
     let refuse = |kind: IndexKinds, possible: bool, what: &str| {

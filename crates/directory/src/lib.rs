@@ -30,6 +30,7 @@ mod model;
 pub mod password;
 mod read;
 pub mod settings;
+mod snapshot;
 pub mod tree;
 mod write;
 // The integration tests use what the unit tests do not.
@@ -38,13 +39,14 @@ mod write;
 mod testing;
 
 pub use access::Requester;
-pub use database::{
-    Directory, OpenError, OpenOptions, ReadOnlyDirectory, Snapshot, Stamp, WriteBatch, Writer,
-};
+pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer};
 pub use maintenance::{check, export, import, ldif_check, ldif_diff, salvage};
+pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
-pub use model::{csn, entry, limits, outcome, record, rows};
+pub use model::stamp::Stamp;
+pub use model::{csn, entry, index_definition, limits, name, outcome, record, rows, virtual_entries};
 pub use read::{bind, compare, controls, read_ahead, search};
 pub use settings::{DirectorySettings, NodeSettings, Settings};
-pub use tree::{operational, stored_values, target, virtual_entries};
+pub use snapshot::{Directory, Snapshot};
+pub use tree::{operational, stored_values, target};
 pub use write::{apply, decide, passwords};

@@ -15,18 +15,18 @@ use ldap::Dn;
 use schema::Schema;
 use store::{Batch, Direction, Read};
 
-use crate::catalog::{AttributeDef, Catalog};
-use crate::index::normal_value;
+use crate::catalog::{AttributeDef, Catalog, normal_value};
 use crate::model::entry::{EncodedAttribute, StoredEntry};
 use crate::model::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Delete, Value, ValueChangeKind};
 use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
 };
+use crate::tree::entry_rows::{ChangedEntry, load, load_older, save};
 use crate::tree::stored_values::table_values;
-use crate::tree::{Found, NormalName, child, damaged_row, dn_of, find, node};
-use crate::write::apply::{Writing, load, load_older, save};
+use crate::tree::{Found, child, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -61,29 +61,29 @@ fn link_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
 /// Changes the values of one link attribute.
 pub(crate) fn change(
     batch: &mut Batch<'_>,
-    writing: &mut Writing<'_>,
+    changed: &mut ChangedEntry<'_>,
     attribute: AttrId,
     kind: ValueChangeKind,
     values: &[Value],
 ) -> Result<()> {
-    let def = writing.catalog.attribute(attribute);
-    let schema = &writing.catalog.schema;
+    let def = changed.catalog.attribute(attribute);
+    let schema = &changed.catalog.schema;
     if kind == ValueChangeKind::Replace {
-        remove_all(batch, schema, writing.id, def)?;
+        remove_all(batch, schema, changed.id, def)?;
     }
     for value in values {
         match (value, kind) {
             (Value::Link(target), ValueChangeKind::Remove) => {
-                remove_link(batch, writing.id, attribute, *target)?
+                remove_link(batch, changed.id, attribute, *target)?
             }
-            (Value::Link(target), _) => add_link(batch, writing.id, attribute, *target)?,
+            (Value::Link(target), _) => add_link(batch, changed.id, attribute, *target)?,
             (Value::Bytes(text), ValueChangeKind::Remove) => {
-                remove_text(batch, schema, writing.id, def, text)?
+                remove_text(batch, schema, changed.id, def, text)?
             }
-            (Value::Bytes(text), _) => add_text(batch, schema, writing.id, def, text)?,
+            (Value::Bytes(text), _) => add_text(batch, schema, changed.id, def, text)?,
         }
     }
-    mark(batch, writing.id, writing.entry, attribute)
+    mark(batch, changed.id, changed.entry, attribute)
 }
 
 /// Keeps the entry row's mark of the attribute in step with its number of values.
@@ -198,7 +198,7 @@ pub(crate) fn attach(
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
-    let normal_rdn = crate::write::apply::normal_rdn(catalog, row.parent, rdn)?;
+    let normal_rdn = crate::tree::entry_rows::normal_rdn(catalog, row.parent, rdn)?;
     Ok(child(batch, row.parent, &normal_rdn)?.is_some_and(|(owner, _)| owner == id))
 }
 

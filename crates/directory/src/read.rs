@@ -3,5 +3,7 @@
 pub mod bind;
 pub mod compare;
 pub mod controls;
+pub(crate) mod own_entries;
+pub(crate) mod page_request;
 pub mod read_ahead;
 pub mod search;

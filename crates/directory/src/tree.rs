@@ -4,25 +4,22 @@
 //! Neither follows aliases or referrals: it says where it stopped, and the operations decide (see `search/base.rs` and
 //! `target.rs`).
 
-pub(crate) mod known_names;
-pub(crate) mod name_cache;
-pub(crate) mod names_clock;
+pub(crate) mod entry_rows;
 pub mod operational;
 pub(crate) mod referral;
 pub mod stored_values;
 pub mod target;
-pub mod virtual_entries;
 
-use ldap::{Dn, Rdn, ResultCode, escape_value};
-use schema::{NameError, Schema};
+use ldap::Dn;
+use schema::Schema;
 use store::Read;
 
 use crate::catalog::Catalog;
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
-use crate::model::quoted::Quoted;
 use crate::model::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
-use crate::settings::Settings;
+use crate::model::settings::Settings;
 
 /// What every operation reads: the rows at one position, what their numbers mean, and the settings.
 #[derive(Clone, Copy)]
@@ -33,71 +30,6 @@ pub struct State<'a> {
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
-}
-
-/// A DN in normal form, root first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NormalName {
-    /// Normal RDNs one after another. The key of a superior is a prefix.
-    pub key: Vec<u8>,
-    /// Where each RDN ends in `key`, root first.
-    pub ends: Vec<usize>,
-    /// Why the RDN after those in `key` has no normal form. Such a name can be looked for, but never exists.
-    pub failure: Option<NameError>,
-}
-
-impl NormalName {
-    /// Bytes of memory that it holds besides itself.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.key.capacity() + self.ends.capacity() * size_of::<usize>()
-    }
-
-    /// The normal form of `dn`.
-    pub fn of(dn: &Dn<'_>, schema: &Schema) -> NormalName {
-        let mut name = NormalName { key: Vec::with_capacity(64), ends: Vec::with_capacity(8), failure: None };
-        for rdn in dn.rdns().rev() {
-            name.push(&rdn, schema);
-            if name.failure.is_some() {
-                break;
-            }
-        }
-        name
-    }
-
-    /// The normal form of the name that `rdn` makes below this one.
-    pub(crate) fn below(&self, rdn: &Rdn<'_, '_>, schema: &Schema) -> NormalName {
-        let mut name = NormalName {
-            key: Vec::with_capacity(self.key.len() + 64),
-            ends: Vec::with_capacity(self.ends.len() + 1),
-            failure: self.failure.clone(),
-        };
-        name.key.extend_from_slice(&self.key);
-        name.ends.extend_from_slice(&self.ends);
-        if name.failure.is_none() {
-            name.push(rdn, schema);
-        }
-        name
-    }
-
-    fn push(&mut self, rdn: &Rdn<'_, '_>, schema: &Schema) {
-        if let Err(error) = schema.normalize_rdn(rdn, &mut self.key) {
-            self.failure = Some(error);
-            self.key.truncate(self.ends.last().copied().unwrap_or(0));
-        } else {
-            self.ends.push(self.key.len());
-        }
-    }
-
-    /// Number of RDNs.
-    pub fn depth(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Normal form of the RDN at `place`, 0 being nearest to the root.
-    pub fn rdn(&self, place: usize) -> &[u8] {
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        &self.key[start..self.ends[place]]
-    }
 }
 
 /// Where a name leads.
@@ -111,19 +43,6 @@ pub enum Found {
         /// exists.
         nearest: Option<(EntryId, NodeFlags, usize)>,
     },
-}
-
-/// Parses a DN given by a client.
-///
-/// # Errors
-/// invalidDNSyntax (RFC 4511 section 4.1.3).
-pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
-    Dn::parse(text).map_err(|error| {
-        OperationError::refused(
-            ResultCode::INVALID_DN_SYNTAX,
-            format!("{} is not a distinguished name: {error}", Quoted(text)),
-        )
-    })
 }
 
 impl State<'_> {
@@ -248,29 +167,4 @@ pub fn normal_dn_of(read: &Read, schema: &Schema, id: EntryId) -> Result<Option<
 
 pub(crate) fn damaged_row(map: &str, id: EntryId) -> OperationError {
     OperationError::Damaged(format!("row {} of {map}", id.0))
-}
-
-/// Renders a DN: names in the schema's spelling, values escaped as RFC 4514 section 2.4 has it.
-pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
-    let mut out = String::new();
-    for rdn in dn.rdns() {
-        if !out.is_empty() {
-            out.push(',');
-        }
-        render_rdn(schema, &rdn, &mut out);
-    }
-    out
-}
-
-/// Appends an RDN: names in the schema's spelling, values escaped, parts in the order given.
-pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
-    for (place, ava) in rdn.avas.iter().enumerate() {
-        if place > 0 {
-            out.push('+');
-        }
-        let known = schema.attribute_type(ava.attribute);
-        out.push_str(known.map_or(ava.attribute, |attribute_type| attribute_type.name()));
-        out.push('=');
-        escape_value(&ava.value, out);
-    }
 }

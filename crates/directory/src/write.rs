@@ -3,6 +3,7 @@
 pub(crate) mod add;
 pub mod apply;
 pub mod decide;
+pub(crate) mod deciding;
 pub(crate) mod delete;
 pub(crate) mod given_values;
 pub(crate) mod modify;
@@ -10,5 +11,6 @@ pub(crate) mod modify_dn;
 pub(crate) mod new_entry;
 pub mod passwords;
 pub(crate) mod schema_check;
+pub(crate) mod values;
 pub(crate) mod whole_entry;
 pub(crate) mod working_entry;

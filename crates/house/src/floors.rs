@@ -119,7 +119,7 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge]) -> Vec<String> {
     offences
 }
 
-/// Sets of modules each of which reaches all others of its set. Tens of modules: reachability by plain walking is enough.
+/// Sets of modules each of which reaches all others of its set. Tens of modules: plain walking is enough.
 fn circles<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>) -> Vec<BTreeSet<&'a str>> {
     let reaches: BTreeMap<&str, BTreeSet<&str>> =
         used.keys().map(|from| (*from, reachable(used, from))).collect();

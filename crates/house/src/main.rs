@@ -1,13 +1,20 @@
-//! Checks of the source that no kept tool does. `house floors` holds the modules of each crate against `floors.toml`.
+//! Checks of the source that no kept tool does: `house floors` holds the modules of each crate against `floors.toml`,
+//! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays.
 //!
-//! An offence is a line on standard output, and makes the exit code 1. The last argument may be another checkout.
+//! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
+//! checkout.
 
+mod columns;
+mod corpora;
+mod files;
 mod floors;
 mod modules;
 mod uses;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+use files::Files;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,9 +23,11 @@ fn main() -> ExitCode {
     let offences = match words[..] {
         ["floors"] => floors::check(&here),
         ["floors", root] => floors::check(Path::new(root)),
+        ["columns"] => Files::list(&here).and_then(|files| columns::check(&files)),
+        ["corpora"] => Files::list(&here).and_then(|files| corpora::check(&files)),
         ["uses", name] => floors::list_uses(&here, name),
         _ => {
-            eprintln!("usage: house floors [CHECKOUT] | uses CRATE");
+            eprintln!("usage: house floors [CHECKOUT] | columns | corpora | uses CRATE");
             return ExitCode::from(2);
         }
     };

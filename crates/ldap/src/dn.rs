@@ -251,6 +251,10 @@ enum Class {
     Special,
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "every octet has its place, and constants are computed by the compiler"
+)]
 const CLASSES: [Class; 256] = {
     let mut classes = [Class::Plain; 256];
     classes[b' ' as usize] = Class::Space;
@@ -264,6 +268,14 @@ const CLASSES: [Class; 256] = {
     classes[0] = Class::Special;
     classes
 };
+
+impl Class {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "every octet has its place")]
+    fn of(octet: u8) -> Class {
+        CLASSES[usize::from(octet)]
+    }
+}
 
 struct Parser<'a> {
     text: &'a str,
@@ -346,10 +358,10 @@ impl<'a> Parser<'a> {
     fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let start = self.position;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
-        let is_plain = |octet: &u8| matches!(CLASSES[usize::from(*octet)], Class::Plain | Class::Space);
+        let is_plain = |octet: &u8| matches!(Class::of(*octet), Class::Plain | Class::Space);
         let len = rest.iter().position(|octet| !is_plain(octet)).unwrap_or(rest.len());
         self.position += len;
-        match rest.get(len).map(|octet| (*octet, CLASSES[usize::from(*octet)])) {
+        match rest.get(len).map(|octet| (*octet, Class::of(*octet))) {
             Some((_, Class::Escape)) => self.escaped_value(start),
             Some((octet, Class::Special)) => self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
             _ => {
@@ -367,7 +379,7 @@ impl<'a> Parser<'a> {
         let mut significant_len = value.len();
         let mut end = self.position;
         while let Some(octet) = self.peek() {
-            match CLASSES[usize::from(octet)] {
+            match Class::of(octet) {
                 Class::Separator => break,
                 Class::Special => return self.error(DnErrorKind::UnescapedSpecial(char::from(octet))),
                 Class::Escape => value.push(self.escape()?),

@@ -54,14 +54,16 @@ fn plain_text(value: &[u8]) -> Option<&str> {
 pub(crate) fn push_hex_escape(octet: u8, out: &mut String) {
     const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
     out.push('\\');
-    out.push(char::from(DIGITS[usize::from(octet >> 4)]));
-    out.push(char::from(DIGITS[usize::from(octet & 0xf)]));
+    for digit in [octet >> 4, octet & 0xf] {
+        #[expect(clippy::indexing_slicing, reason = "four bits have 16 values")]
+        out.push(char::from(DIGITS[usize::from(digit)]));
+    }
 }
 
 /// The octet that the two hexadecimal digits at the start of `bytes` stand for.
 pub(crate) fn hex_pair(bytes: &[u8]) -> Option<u8> {
     let digit = |index: usize| bytes.get(index).and_then(|octet| char::from(*octet).to_digit(16));
-    Some((digit(0)? << 4 | digit(1)?) as u8)
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
 }
 
 #[cfg(test)]

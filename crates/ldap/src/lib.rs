@@ -12,6 +12,8 @@
 //! What this crate does not know: sockets, the schema (a DN here is a series of names and values that may not exist,
 //! and two spellings of a name are two names), and what any operation means.
 #![forbid(unsafe_code)]
+// What a peer sends reaches all of this: no cast may lose bits, no index may panic.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod attributes;
 mod control;

@@ -233,10 +233,11 @@ impl<'a> BindRequest<'a> {
     pub(crate) const SASL: Tag = Tag::context_constructed(3);
 
     fn decode(mut reader: Reader<'a>) -> Body<BindRequest<'a>> {
-        let version = reader.integer().component("BindRequest.version")?;
-        if !(1..=127).contains(&version) {
-            return Err(BodyError::new("BindRequest.version", DecodeErrorKind::OutOfRange(version)));
-        }
+        let number = reader.integer().component("BindRequest.version")?;
+        let version = i32::try_from(number)
+            .ok()
+            .filter(|version| (1..=127).contains(version))
+            .ok_or_else(|| BodyError::new("BindRequest.version", DecodeErrorKind::OutOfRange(number)))?;
         let name = string(&mut reader).component("BindRequest.name")?;
         let (tag, content) = reader.any().component("BindRequest.authentication")?;
         let authentication = match tag {
@@ -252,7 +253,7 @@ impl<'a> BindRequest<'a> {
             tag => Authentication::Unrecognized(tag),
         };
         reader.skip_rest().component("BindRequest")?;
-        Ok(BindRequest { version: version as i32, name, authentication })
+        Ok(BindRequest { version, name, authentication })
     }
 }
 

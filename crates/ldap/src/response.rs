@@ -310,7 +310,8 @@ pub fn correct_search_entry(
         let mut place = start;
         for (len, behind) in [(message_len, id_len), (content_len, dn_len), (attributes_len, 0)] {
             if let Some(octets) = out.get_mut(place + 2..place + 4) {
-                octets.copy_from_slice(&(len as u16).to_be_bytes());
+                let [.., high, low] = len.to_be_bytes();
+                octets.copy_from_slice(&[high, low]);
             }
             place += 4 + behind;
         }
@@ -370,9 +371,10 @@ pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8
     out.reserve(header_len(content_len) + content_len);
     if content_len < 0x80 {
         // Most attributes: both lengths are one octet.
-        out.extend_from_slice(&[Tag::SEQUENCE.0, content_len as u8]);
+        let ([.., content_len], [.., values_len]) = (content_len.to_be_bytes(), values.len().to_be_bytes());
+        out.extend_from_slice(&[Tag::SEQUENCE.0, content_len]);
         out.extend_from_slice(description);
-        out.extend_from_slice(&[Tag::SET.0, values.len() as u8]);
+        out.extend_from_slice(&[Tag::SET.0, values_len]);
     } else {
         put_header(out, Tag::SEQUENCE, content_len);
         out.extend_from_slice(description);
@@ -418,7 +420,7 @@ pub(crate) fn put_envelope(
     let message_len = envelope_len(id, content_len, controls_len);
     out.reserve(header_len(message_len) + message_len);
     if message_len < 0x80 {
-        return put_short_envelope(out, id, tag, message_len as u8, content_len as u8);
+        return put_short_envelope(out, id, tag, message_len, content_len);
     }
     put_header(out, Tag::SEQUENCE, message_len);
     put_integer(out, Tag::INTEGER, i64::from(id.0));
@@ -427,8 +429,9 @@ pub(crate) fn put_envelope(
 
 /// The same where both lengths take one octet, as in results of nothing but a DN.
 #[inline]
-fn put_short_envelope(out: &mut Vec<u8>, id: MessageId, tag: Tag, message_len: u8, content_len: u8) {
+fn put_short_envelope(out: &mut Vec<u8>, id: MessageId, tag: Tag, message_len: usize, content_len: usize) {
     let (sequence, integer) = (Tag::SEQUENCE.0, Tag::INTEGER.0);
+    let ([.., message_len], [.., content_len]) = (message_len.to_be_bytes(), content_len.to_be_bytes());
     let [a, b, c, d] = id.0.to_be_bytes();
     match integer_len(i64::from(id.0)) {
         1 => out.extend_from_slice(&[sequence, message_len, integer, 1, d, tag.0, content_len]),

@@ -177,11 +177,12 @@ Look after it: each of these has examples in `pando help`
   pando verify --data /tmp/pando";
 
 const SERVE_HELP: &str = "\
-Command line wins over environment, environment over node file, node file over default. What is the same on all nodes of a
-directory (indexes, schema, limits ...) is changed by `pando apply`.
+Command line wins over environment, environment over node file, node file over default. What is the same on all
+nodes of a directory (indexes, schema, limits ...) is changed by `pando apply`.
 SIGTERM finishes what is under way and ends; SIGHUP reads the node file again and says what needs a restart.
 
-When it serves it says so in one line on standard output, with the real ports and, last, the socket in the data directory:
+When it serves it says so in one line on standard output, with the real ports and, last, the socket in the data
+directory:
   pando: ready on ldap://127.0.0.1:1389 ldapi://%2Fvar%2Flib%2Fpando%2Fpando.sock
 
 Examples:

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use client::{Connection, LdifExport, LdifExportError, LdifExported, export_ldif};
+use directory::catalog::VirtualAttribute;
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
-use directory::operational::VirtualAttribute;
 use directory::{OperationError, ReadOnlyDirectory};
 use ldap::{FilterBuf, ServerUrl};
 use schema::{AttributeUsage, Schema};

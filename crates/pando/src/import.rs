@@ -142,10 +142,10 @@ fn summary(imported: &Imported) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-Entries may come in any order: below before above, groups before members. All of the new data is written beside the old and
-takes its place at the very end, so an import that is interrupted has changed nothing. An entry that cannot be taken goes to
-the rejects file with the reason and its line; the rest is loaded. entryUUID, createTimestamp and the like are kept where
-the file has them.
+Entries may come in any order: below before above, groups before members. All of the new data is written beside the
+old and takes its place at the very end, so an import that is interrupted has changed nothing. An entry that cannot
+be taken goes to the rejects file with the reason and its line; the rest is loaded. entryUUID, createTimestamp and
+the like are kept where the file has them.
 
 Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif

@@ -227,8 +227,9 @@ Examples:
   pando ldif diff yesterday.ldif today.ldif";
 
 const CHECK_HELP: &str = "\
-Each record is read as an import or a server would read it: the text itself, names, attributes, values by their syntax, the
-rules of object classes. What only a directory can say is not checked: superiors, and entries of one name.
+Each record is read as an import or a server would read it: the text itself, names, attributes, values by their
+syntax, the rules of object classes. What only a directory can say is not checked: superiors, and entries of one
+name.
 
 Example:
   pando ldif check --schema /etc/pando/example.schema people.ldif
@@ -248,9 +249,9 @@ Exit codes:
   2  the command line is wrong, or the file is not there";
 
 const DIFF_HELP: &str = "\
-Both files hold entries, in any order. Names and values are compared by the schema's rules; attributes that only the server
-writes, such as entryUUID, are left out. A rename shows as a deletion and an addition. Additions and modifications come
-first, superiors before what is below; deletions last.
+Both files hold entries, in any order. Names and values are compared by the schema's rules; attributes that only the
+server writes, such as entryUUID, are left out. A rename shows as a deletion and an addition. Additions and
+modifications come first, superiors before what is below; deletions last.
 
 Example:
   pando ldif diff yesterday.ldif.zst today.ldif.zst > changes.ldif

@@ -64,8 +64,8 @@ fn tell_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
     }
     if let Some(group) = salvaged.in_doubt() {
         println!(
-            "in doubt: group {group} of the redo log is not whole: it was being written when the process or the power ended, \
-             and then nobody was told that it is done, or it is damaged"
+            "in doubt: group {group} of the redo log is not whole: it was being written when the process or the power \
+             ended, and then nobody was told that it is done, or it is damaged"
         );
     }
     let (mut told, mut without_change, mut first) = (0_u64, 0_u64, None);

@@ -132,8 +132,8 @@ fn say_applied(changes: &Changes) -> ExitCode {
 }
 
 pub(crate) const PLAN_HELP: &str = "\
-Changes nothing. Says each difference between the file and the directory, and what it costs. A directory that is not there
-yet is one to be made. Works beside a running server.
+Changes nothing. Says each difference between the file and the directory, and what it costs. A directory that is not
+there yet is one to be made. Works beside a running server.
 
 Examples:
   pando export --config --data /var/lib/pando -o settings.toml
@@ -145,12 +145,12 @@ Exit codes:
   4  the data directory cannot be read";
 
 pub(crate) const APPLY_HELP: &str = "\
-A settings file states everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits, access.
-What it leaves out has its default, and an index that it does not name is not kept; `pando export --config` writes one to
-start from. All of it is put in force, or nothing is. A directory that is not there is made, so indexes are chosen before
-the first import. A directory that is being served is changed by its server, through the socket in it, while it goes on
-serving. A command that is interrupted goes on making indexes where it was when it, or the server, is started again.
-docs/configure.md has every key.
+A settings file states everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits,
+access. What it leaves out has its default, and an index that it does not name is not kept; `pando export --config`
+writes one to start from. All of it is put in force, or nothing is. A directory that is not there is made, so
+indexes are chosen before the first import. A directory that is being served is changed by its server, through the
+socket in it, while it goes on serving. A command that is interrupted goes on making indexes where it was when it,
+or the server, is started again. docs/configure.md has every key.
 
 Examples:
   pando apply --data /var/lib/pando settings.toml

@@ -77,17 +77,17 @@ fn repair(config: Config) -> Result<ExitCode, ServeError> {
 }
 
 pub(crate) const HELP: &str = "\
-Every row is compared with every entry, both ways, every checksum looked at, and every finding printed: what is wrong
-and where. Works while the directory is being served, on one moment of it. Memory stays below half a gigabyte; what does not
-fit is sorted in temporary files beside the data.
+Every row is compared with every entry, both ways, every checksum looked at, and every finding printed: what is
+wrong and where. Works while the directory is being served, on one moment of it. Memory stays below half a gigabyte;
+what does not fit is sorted in temporary files beside the data.
 
-With --repair, on a directory that is not being served, what follows from the entries is made anew: names, class postings,
-indexes, links backwards, counts. What was mended is printed, and what cannot be: a damaged entry itself.
+With --repair, on a directory that is not being served, what follows from the entries is made anew: names, class
+postings, indexes, links backwards, counts. What was mended is printed, and what cannot be: a damaged entry itself.
 
-With --salvage, on a directory that does not open because its redo log is damaged or a part of it is missing: the entries as
-they were before the first gap are written as LDIF, for `pando import` into a new directory, and what is lost is printed:
-the groups that cannot be read, and of each change behind them that can be read position, time, kind and name. The data
-directory stays as it is.
+With --salvage, on a directory that does not open because its redo log is damaged or a part of it is missing: the
+entries as they were before the first gap are written as LDIF, for `pando import` into a new directory, and what is
+lost is printed: the groups that cannot be read, and of each change behind them that can be read position, time,
+kind and name. The data directory stays as it is.
 
 Examples:
   pando verify --data /var/lib/pando
@@ -96,8 +96,8 @@ Examples:
 
 Exit codes:
   0  nothing found, everything mended, or (with --salvage) nothing lost
-  1  findings (with --repair: that cannot be mended), the redo log is damaged or lacks changes, something is lost, or the
-     check failed
+  1  findings (with --repair: that cannot be mended), the redo log is damaged or lacks changes, something is lost, or
+     the check failed
   2  the command line or a setting is wrong, or the file to be written is there already
   3  with --repair and --salvage: another process has the data directory
   4  there is no data, or it cannot be read at all";

@@ -16,8 +16,9 @@ fn numbers_may_have_leading_zero_octets() {
     let mut connection = pando.connect();
     // An anonymous bind, version 3, and a search of the root DSE; all numbers in four octets.
     let bind = b"\x30\x10\x02\x04\0\0\0\x01\x60\x08\x02\x02\0\x03\x04\0\x80\0";
-    let search = b"\x30\x34\x02\x04\0\0\0\x02\x63\x2c\x04\0\x0a\x04\0\0\0\0\x0a\x04\0\0\0\0\x02\x04\0\0\0\x05\x02\x04\0\0\0\x05\
-                   \x01\x01\0\x87\x0bobjectClass\x30\0";
+    let search =
+        b"\x30\x34\x02\x04\0\0\0\x02\x63\x2c\x04\0\x0a\x04\0\0\0\0\x0a\x04\0\0\0\0\x02\x04\0\0\0\x05\
+                   \x02\x04\0\0\0\x05\x01\x01\0\x87\x0bobjectClass\x30\0";
     connection.send_bytes(bind).unwrap();
     assert!(connection.reply(MessageId(1)).unwrap().outcome.is_success());
     connection.send_bytes(search).unwrap();

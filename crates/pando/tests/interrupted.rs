@@ -74,7 +74,8 @@ fn an_import_that_sorts_on_the_disk() {
     for number in 0..GROUPS {
         let other = GROUPS - 1 - number;
         text += &format!(
-            "dn: cn={number},{SUFFIX}\nobjectClass: groupOfNames\nmember: cn={other},{SUFFIX}\ndescription: {filling}\n\n"
+            "dn: cn={number},{SUFFIX}\nobjectClass: groupOfNames\nmember: cn={other},{SUFFIX}\n\
+             description: {filling}\n\n"
         );
     }
     let (raw, first) = (scratch.join("raw"), scratch.write("raw.ldif", text));
@@ -112,7 +113,8 @@ fn settings_that_are_applied() {
     let (data, _) = sample(&scratch);
     let text = format!(
         "suffixes = [\"{SUFFIX}\", \"o=partners\"]\n[limits]\nsize_limit = 77\n[indexes]\nuid = \"equality\"\n\
-         cn = [\"equality\", \"ordering\", \"substring\", \"approximate\"]\nsn = [\"substring\"]\nmail = [\"substring\"]\n"
+         cn = [\"equality\", \"ordering\", \"substring\", \"approximate\"]\nsn = [\"substring\"]\n\
+         mail = [\"substring\"]\n"
     );
     let file = scratch.write("settings.toml", text);
     let mut apply = Interruption::of(&scratch, Some(&data), true, &["apply", file.to_str().unwrap()]);

@@ -99,7 +99,8 @@ fn a_workload_asks_for_tls_by_itself() {
     add_people(&mut Connection::open(slapd.address()).unwrap().start_tls(&tls, "127.0.0.1").unwrap());
     let workload = Workload::parse(
         "compare.toml",
-        "title = 'c'\n[data]\nrdn = 'uid'\ndn = 'uid=user.{n},ou=people,dc=example,dc=com'\nfirst = 0\n[needs]\ntls = true\n\
+        "title = 'c'\n[data]\nrdn = 'uid'\ndn = 'uid=user.{n},ou=people,dc=example,dc=com'\nfirst = 0\n[needs]\n\
+         tls = true\n\
          [[job]]\nclients = 2\n[[job.operation]]\nkind = 'compare'\ndn = 'uid=user.{n},ou=people,dc=example,dc=com'\n\
          attribute = 'uid'\nvalue = 'user.{n}'\n",
     )

@@ -35,7 +35,8 @@ const STAND_INS: [(&str, &str); 9] = [
         "curl",
         r#"echo "curl ${@: -1}" >>"$SAID"
            [ "$INTERNET" = yes ] || exit 6
-           echo 'mkdir -p $HOME/.cargo/bin; for it in rustup rustc cargo; do cp $STAND_INS/$it $HOME/.cargo/bin; done'"#,
+           echo 'mkdir -p $HOME/.cargo/bin'
+           echo 'for it in rustup rustc cargo; do cp $STAND_INS/$it $HOME/.cargo/bin; done'"#,
     ),
     ("rustup", r#"echo "rustup $1 $2" >>"$SAID"; if [ "$1" = toolchain ]; then : >"$HOME/toolchain"; fi"#),
     ("rustc", r#"if [ -e "$HOME/toolchain" ]; then echo 'rustc 999.0.0 (new)'; else exit 1; fi"#),

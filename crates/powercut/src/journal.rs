@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! "PWRCUT1\n", then for each file, all numbers u64 in the machine's byte order:
-//!   path length, path, size when last synced, sector count, and for each sector: its index, its 512 bytes when last synced
+//!   path length, path, size when last synced, sector count,
+//!   and for each sector: its index, its 512 bytes when last synced
 //! ```
 
 use std::fs::{self, File, OpenOptions};

@@ -145,20 +145,21 @@ impl<'a> Table<'a> {
 
     fn add(&mut self, located: &'a Located, oids: &mut Oids) -> Result<(), SchemaError> {
         let definition = &located.definition;
-        let earlier = self.names.find(&definition.oid).map(|index| self.list[index as usize]);
+        let earlier = self.names.find(&definition.oid).and_then(|index| self.list.get(index));
         if earlier.is_some_and(|earlier| earlier.definition.is_repeated_by(definition)) {
             return Ok(());
         }
         if let Some(other) = oids.insert(definition.oid.to_ascii_lowercase(), located.place()) {
             return Err(located.error(SchemaErrorKind::DuplicateOid { oid: definition.oid.clone(), other }));
         }
-        let index = self.list.len() as u32;
+        let index = self.list.len();
         self.names.insert(&definition.oid, index);
         for name in definition.many("NAME") {
             match self.names.insert(name, index) {
                 Some(other) if other != index => {
-                    let other = self.list[other as usize];
-                    let other = format!("{} {}", other.definition.oid, other.place());
+                    let other = self.list.get(other).map_or_else(String::new, |other| {
+                        format!("{} {}", other.definition.oid, other.place())
+                    });
                     return Err(located.error(SchemaErrorKind::DuplicateName { name: name.clone(), other }));
                 }
                 _ => {}
@@ -169,13 +170,17 @@ impl<'a> Table<'a> {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.names.find(name).map(|index| index as usize)
+        self.names.find(name)
     }
 
     /// Indexes ordered so that superiors come before what derives from them.
     ///
     /// # Errors
     /// A definition that derives from itself.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each definition has its place in all lists, and superiors are places"
+    )]
     fn by_inheritance(&self, superiors: &[Vec<usize>]) -> Result<Vec<usize>, SchemaError> {
         let mut done = vec![false; self.list.len()];
         let mut order = Vec::with_capacity(self.list.len());
@@ -195,6 +200,10 @@ impl<'a> Table<'a> {
     }
 
     /// Follows superiors that are not done until one comes round again.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each definition has its place in all lists, and superiors are places"
+    )]
     fn cycle(&self, superiors: &[Vec<usize>], done: &[bool]) -> SchemaError {
         let mut at = done.iter().position(|done| !done).unwrap_or(0);
         let mut seen = Vec::new();
@@ -222,7 +231,7 @@ impl Syntaxes {
     }
 
     fn push(&mut self, syntax: Syntax) {
-        self.names.insert(&syntax.oid, self.list.len() as u32);
+        self.names.insert(&syntax.oid, self.list.len());
         self.list.push(syntax);
     }
 
@@ -236,17 +245,20 @@ impl Syntaxes {
         let Some(original) = original else {
             return Err(located.error(SchemaErrorKind::UnknownSyntax(definition.oid.clone())));
         };
-        let Some(index) = self.names.find(original) else {
+        let Some(known) = self.names.find(original).and_then(|index| self.list.get(index)) else {
             return Err(located.error(SchemaErrorKind::UnknownSyntax(original.clone())));
         };
         let description = definition.one("DESC").unwrap_or(&definition.oid);
-        let original = &self.list[index as usize];
-        let syntax = Syntax::substitute(&definition.oid, description, original, definition.render());
+        let syntax = Syntax::substitute(&definition.oid, description, known, definition.render());
         self.push(syntax);
         Ok(())
     }
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "each definition has its place in all lists, and superiors are places"
+)]
 fn resolve_types(table: &Table<'_>, syntaxes: &Syntaxes) -> Result<Vec<AttributeType>, SchemaError> {
     let mut superiors = Vec::with_capacity(table.list.len());
     for located in &table.list {
@@ -259,10 +271,16 @@ fn resolve_types(table: &Table<'_>, syntaxes: &Syntaxes) -> Result<Vec<Attribute
     for index in table.by_inheritance(&superiors)? {
         let superior = superiors[index].first().and_then(|&superior| resolved[superior].as_ref());
         let located = table.list[index];
-        let attribute_type = resolve_type(TypeId(index as u32), &located.definition, superior, syntaxes);
+        let attribute_type = resolve_type(TypeId(number(index)), &located.definition, superior, syntaxes);
         resolved[index] = Some(attribute_type.map_err(|kind| located.error(kind))?);
     }
     Ok(resolved.into_iter().flatten().collect())
+}
+
+/// A place in a list of definitions as a number.
+#[expect(clippy::cast_possible_truncation, reason = "memory ends before 2^32 definitions")]
+fn number(place: usize) -> u32 {
+    place as u32
 }
 
 fn resolve_type(
@@ -282,7 +300,8 @@ fn resolve_type(
     };
     let names = definition.many("NAME").to_vec();
     let name = names.first().unwrap_or(&definition.oid);
-    let binary_transfer = syntaxes.list[usize::from(syntax.0)].binary_transfer;
+    let binary_transfer =
+        syntaxes.list.get(usize::from(syntax.0)).is_some_and(|syntax| syntax.binary_transfer);
     let returned_name = if binary_transfer { format!("{name};binary") } else { name.clone() };
     let mut type_key = Vec::new();
     name_key::write_type(&definition.oid, &mut type_key);
@@ -340,8 +359,9 @@ fn syntax_of(text: &str, syntaxes: &Syntaxes) -> Result<(SyntaxId, Option<u32>),
         Some((oid, bound)) => (oid, bound.trim_end_matches('}').parse().ok()),
         None => (text, None),
     };
-    match syntaxes.names.find(oid) {
-        Some(index) => Ok((SyntaxId(index as u16), bound)),
+    // Of more syntaxes than there are ids, the last are unknown.
+    match syntaxes.names.find(oid).and_then(|index| u16::try_from(index).ok()) {
+        Some(index) => Ok((SyntaxId(index), bound)),
         None => Err(SchemaErrorKind::UnknownSyntax(oid.to_owned())),
     }
 }
@@ -370,6 +390,10 @@ fn usage_of(text: Option<&str>) -> Result<AttributeUsage, SchemaErrorKind> {
     .ok_or_else(|| SchemaErrorKind::BadUsage(text.to_owned()))
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "each definition has its place in all lists, and superiors are places"
+)]
 fn resolve_classes(classes: &Table<'_>, types: &Table<'_>) -> Result<Vec<ObjectClassDef>, SchemaError> {
     let top = classes.find("top");
     let mut superiors = Vec::with_capacity(classes.list.len());
@@ -390,7 +414,7 @@ fn resolve_classes(classes: &Table<'_>, types: &Table<'_>) -> Result<Vec<ObjectC
         let located = classes.list[index];
         let above: Vec<&ObjectClassDef> =
             superiors[index].iter().filter_map(|&superior| resolved[superior].as_ref()).collect();
-        let class = resolve_class(ClassId(index as u32), &located.definition, &above, types);
+        let class = resolve_class(ClassId(number(index)), &located.definition, &above, types);
         resolved[index] = Some(class.map_err(|kind| located.error(kind))?);
     }
     Ok(resolved.into_iter().flatten().collect())
@@ -416,7 +440,7 @@ fn resolve_class(
     }
     let attributes = |term| {
         let find = |name: &String| match types.find(name) {
-            Some(index) => Ok(TypeId(index as u32)),
+            Some(index) => Ok(TypeId(number(index))),
             None => Err(SchemaErrorKind::UnknownAttribute { term, name: name.clone() }),
         };
         definition.many(term).iter().map(find).collect::<Result<Vec<_>, _>>()

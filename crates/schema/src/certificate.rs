@@ -92,12 +92,13 @@ fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fa
 pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
     // Some authorities pad; DER says the shortest form counts (X.690 section 8.3.2).
     let mut shortest = serial;
-    while let [0, next, ..] | [0xff, next, ..] = shortest
-        && (next & 0x80 != 0) == (shortest[0] == 0xff)
+    while let [first @ (0 | 0xff), behind @ ..] = shortest
+        && behind.first().is_some_and(|next| (next & 0x80 != 0) == (*first == 0xff))
     {
-        shortest = &shortest[1..];
+        shortest = behind;
     }
-    out.push(shortest.len() as u8);
+    let [.., size] = shortest.len().to_be_bytes();
+    out.push(size);
     out.extend_from_slice(shortest);
 }
 
@@ -109,23 +110,20 @@ pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), 
     }
     let mut little_endian: Vec<u8> = vec![0];
     for digit in digits {
-        let mut carry = u32::from(digit - b'0');
+        let mut carry = digit - b'0';
         for byte in &mut little_endian {
-            let product = u32::from(*byte) * 10 + carry;
-            *byte = product as u8;
-            carry = product >> 8;
+            let [high, low] = (u16::from(*byte) * 10 + u16::from(carry)).to_be_bytes();
+            (*byte, carry) = (low, high);
         }
         if carry > 0 {
-            little_endian.push(carry as u8);
+            little_endian.push(carry);
         }
     }
     little_endian.push(0);
     if negative {
-        let mut carry = 1;
+        let mut carry = true;
         for byte in &mut little_endian {
-            let sum = u32::from(!*byte) + carry;
-            *byte = sum as u8;
-            carry = sum >> 8;
+            (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
         }
     }
     little_endian.reverse();
@@ -170,12 +168,14 @@ fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
             content.iter().map(|&byte| char::from(byte)).collect::<String>().into()
         }
         BMP => {
-            let units = content.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+            let units = content.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair));
             char::decode_utf16(units).map(|unit| unit.unwrap_or('\u{FFFD}')).collect::<String>().into()
         }
         UNIVERSAL => content
-            .chunks_exact(4)
-            .map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u32::from_be_bytes(*word))
             .map(|code| char::from_u32(code).unwrap_or('\u{FFFD}'))
             .collect::<String>()
             .into(),
@@ -278,11 +278,22 @@ fn write_half(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    out.extend_from_slice(&[number, 0, 0, 0, 0]);
+    out.push(number);
+    put_sized(out, write)
+}
+
+/// Appends what `write` appends, behind its size in four octets.
+pub(crate) fn put_sized(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let start = out.len();
+    out.extend_from_slice(&[0; 4]);
     write(out)?;
-    let size = ((out.len() - start) as u32).to_be_bytes();
-    out[start - 4..start].copy_from_slice(&size);
+    let [.., a, b, c, d] = (out.len() - start - 4).to_be_bytes();
+    if let Some(size) = out.get_mut(start..start + 4) {
+        size.copy_from_slice(&[a, b, c, d]);
+    }
     Ok(())
 }
 

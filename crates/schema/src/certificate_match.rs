@@ -17,7 +17,7 @@
 use ber::{BerError, Reader, Tag};
 
 use crate::certificate::{
-    BAD_OID, list_parts, name_of_der, not_der, pair_halves, write_decimal_serial, write_serial,
+    BAD_OID, list_parts, name_of_der, not_der, pair_halves, put_sized, write_decimal_serial, write_serial,
 };
 use crate::form::text;
 use crate::name_key::value_key;
@@ -84,15 +84,6 @@ fn body(certificate: &[u8]) -> Result<Body<'_>, BerError> {
     Ok(Body { serial, issuer, validity, subject, public_key, extensions })
 }
 
-fn put_part(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    write(out)?;
-    let size = ((out.len() - start - 4) as u32).to_be_bytes();
-    out[start..start + 4].copy_from_slice(&size);
-    Ok(())
-}
-
 fn take_part<'k>(key: &mut &'k [u8]) -> Option<&'k [u8]> {
     let (size, rest) = key.split_first_chunk::<4>()?;
     let (part, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
@@ -108,8 +99,8 @@ pub(crate) fn certificate_key(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let parts = body(value).map_err(not_der)?;
-    put_part(out, |out| name_of_der(schema, parts.issuer, depth, out))?;
-    put_part(out, |out| name_of_der(schema, parts.subject, depth, out))?;
+    put_sized(out, |out| name_of_der(schema, parts.issuer, depth, out))?;
+    put_sized(out, |out| name_of_der(schema, parts.subject, depth, out))?;
     out.extend_from_slice(value);
     Ok(())
 }
@@ -117,7 +108,7 @@ pub(crate) fn certificate_key(
 /// Appends what certificatePairMatch looks at.
 pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     for half in pair_halves(value)? {
-        put_part(out, |out| half.map_or(Ok(()), |half| certificate_key(schema, half, depth, out)))?;
+        put_sized(out, |out| half.map_or(Ok(()), |half| certificate_key(schema, half, depth, out)))?;
     }
     Ok(())
 }
@@ -125,7 +116,7 @@ pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
 /// Appends what certificateListMatch looks at.
 pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (issuer, ..) = list_parts(value)?;
-    put_part(out, |out| name_of_der(schema, issuer, depth, out))?;
+    put_sized(out, |out| name_of_der(schema, issuer, depth, out))?;
     out.extend_from_slice(value);
     Ok(())
 }
@@ -190,16 +181,16 @@ impl ComponentAssertion {
 
     /// Reads a CertificatePairAssertion (section A.4).
     pub(crate) fn pair(schema: &Schema, value: &[u8]) -> Result<ComponentAssertion, Fault> {
-        let mut halves = [None, None];
+        let (mut issued_to, mut issued_by) = (None, None);
         for (name, half) in gser::sequence(text(value)?)? {
             let place = match name {
-                "issuedToThisCAAssertion" => 0,
-                "issuedByThisCAAssertion" => 1,
+                "issuedToThisCAAssertion" => &mut issued_to,
+                "issuedByThisCAAssertion" => &mut issued_by,
                 _ => return Err(UNKNOWN),
             };
-            halves[place] = Some(certificate_parts(schema, half)?);
+            *place = Some(certificate_parts(schema, half)?);
         }
-        Ok(ComponentAssertion::Pair(halves))
+        Ok(ComponentAssertion::Pair([issued_to, issued_by]))
     }
 
     /// Reads a CertificateListAssertion (section A.6).

@@ -441,7 +441,7 @@ impl<'a> Parser<'a> {
     /// The strings of an extension; there may be none.
     fn strings(&mut self) -> Parsed<Vec<String>> {
         self.skip_space();
-        match self.text[self.offset..].chars().next() {
+        match self.rest().chars().next() {
             Some('(') => {
                 self.next()?;
                 self.until_close("a quoted string")
@@ -509,34 +509,38 @@ impl<'a> Parser<'a> {
         Mistake { offset, kind: SchemaErrorKind::Unexpected { what, found } }
     }
 
+    /// What is not read yet. The offset stands behind a token, where a character begins.
+    fn rest(&self) -> &'a str {
+        self.text.get(self.offset..).unwrap_or_default()
+    }
+
     fn skip_space(&mut self) {
-        let rest = &self.text[self.offset..];
+        let rest = self.rest();
         self.offset += rest.len() - rest.trim_ascii_start().len();
     }
 
     fn next(&mut self) -> Parsed<Token<'a>> {
         self.skip_space();
-        let rest = &self.text[self.offset..];
+        let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Ok(Token::End) };
         let (token, size) = match first {
             '(' => (Token::Open, 1),
             ')' => (Token::Close, 1),
             '$' => (Token::Dollar, 1),
             '\'' => {
-                let Some(end) = rest[1..].find('\'') else {
+                let Some((quoted, _)) = rest.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) else {
                     let kind = SchemaErrorKind::Unexpected {
                         what: "a closing quote",
                         found: "the end of the definition".to_owned(),
                     };
                     return Err(Mistake { offset: self.offset, kind });
                 };
-                (Token::Quoted(unquote(&rest[1..=end])), end + 2)
+                (Token::Quoted(unquote(quoted)), quoted.len() + 2)
             }
             _ => {
-                let end = rest
-                    .find(|character: char| character.is_ascii_whitespace() || "()$'".contains(character));
-                let end = end.unwrap_or(rest.len());
-                (Token::Bare(&rest[..end]), end)
+                let ends = |character: char| character.is_ascii_whitespace() || "()$'".contains(character);
+                let word = rest.split(ends).next().unwrap_or_default();
+                (Token::Bare(word), word.len())
             }
         };
         self.offset += size;

@@ -62,7 +62,8 @@ fn is_language_range(option: &str) -> bool {
 
 fn satisfies(option: &str, wanted: &str) -> bool {
     option == wanted
-        || is_language_range(wanted) && (option.starts_with(wanted) || option == &wanted[..wanted.len() - 1])
+        || is_language_range(wanted)
+            && (option.starts_with(wanted) || wanted.strip_suffix('-') == Some(option))
 }
 
 impl Schema {
@@ -74,7 +75,7 @@ impl Schema {
     /// without binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 call the last two alike unrecognized.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
-            Some(place) => (&description[..place], Some(&description[place + 1..])),
+            Some(place) => (description.get(..place).unwrap_or_default(), description.get(place + 1..)),
             None => (description, None),
         };
         let attribute_type = self.attribute_type(name).ok_or_else(|| unknown_type(description, name))?;

@@ -181,7 +181,9 @@ pub enum SchemaErrorKind {
     BadName(String),
     /// Not a usage.
     #[error(
-        "{text:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation", text = Excerpt(.0))]
+        "{text:?} is not a usage: userApplications, directoryOperation, distributedOperation or dSAOperation",
+        text = Excerpt(.0)
+    )]
     BadUsage(String),
     /// Not a length in braces behind a syntax, or not a rule id.
     #[error("{text:?} is not a number", text = Excerpt(.0))]

@@ -1,7 +1,7 @@
 //! Normal forms: the ways in which values become keys. Several matching rules share each.
 
 use crate::prepare::{Preparation, Spaces};
-use crate::syntax_text::{bit_string, hex_digits, unescape_line};
+use crate::syntax_text::{bit_string, hex_digits, only, unescape_line};
 use crate::{Fault, Schema, certificate, certificate_match, integer, name_key, oid, time};
 
 /// Characters a text rule's values are limited to; other values make the rule Undefined.
@@ -165,15 +165,11 @@ pub(crate) fn text(value: &[u8]) -> Result<&str, Fault> {
 
 /// Refuses values beyond the rule's alphabet.
 pub(crate) fn check_alphabet(alphabet: Alphabet, value: &[u8]) -> Result<(), Fault> {
-    let wrong = match alphabet {
-        Alphabet::Unicode => None,
-        Alphabet::Ascii if value.is_ascii() => None,
-        Alphabet::Ascii => value.iter().position(|byte| !byte.is_ascii()),
-        Alphabet::Digits => value.iter().position(|&byte| byte != b' ' && !byte.is_ascii_digit()),
-    };
-    match wrong {
-        None => Ok(()),
-        Some(offset) => Err(Fault::NotAllowed { offset, character: char::from(value[offset]) }),
+    match alphabet {
+        Alphabet::Unicode => Ok(()),
+        Alphabet::Ascii if value.is_ascii() => Ok(()),
+        Alphabet::Ascii => only(value, 0, |byte| byte.is_ascii()),
+        Alphabet::Digits => only(value, 0, |byte| byte == b' ' || byte.is_ascii_digit()),
     }
 }
 
@@ -208,7 +204,7 @@ pub(crate) fn uuid_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     if value.len() != 36 {
         return Err(Fault::Expected { offset: value.len().min(36), what: "36 characters" });
     }
-    if let Some(&offset) = HYPHENS.iter().find(|&&offset| value[offset] != b'-') {
+    if let Some(&offset) = HYPHENS.iter().find(|&&offset| value.get(offset) != Some(&b'-')) {
         return Err(Fault::Expected { offset, what: "'-'" });
     }
     for (start, end) in [(0, 8), (9, 13), (14, 18), (19, 23), (24, 36)] {
@@ -230,9 +226,9 @@ fn name_and_uid_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>
 /// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and, without the `#`, the bit string if there
 /// is one. A `#` that is not followed by a bit string belongs to the DN.
 pub fn split_name_and_uid(value: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let hash = value.iter().rposition(|&byte| byte == b'#');
-    match hash {
-        Some(hash) if bit_string(&value[hash + 1..]).is_ok() => (&value[..hash], Some(&value[hash + 1..])),
+    let mut parts = value.rsplitn(2, |&byte| byte == b'#');
+    match (parts.next(), parts.next()) {
+        (Some(uid), Some(name)) if bit_string(uid).is_ok() => (name, Some(uid)),
         _ => (value, None),
     }
 }
@@ -269,9 +265,7 @@ fn first_component(value: &[u8]) -> Result<&[u8], Fault> {
         return Err(Fault::Expected { offset: value.len() - inner.len(), what: "'('" });
     };
     let inner = inner.trim_ascii_start();
-    let end =
-        inner.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b')').unwrap_or(inner.len());
-    Ok(&inner[..end])
+    Ok(inner.split(|byte| byte.is_ascii_whitespace() || *byte == b')').next().unwrap_or_default())
 }
 
 /// Splits `scheme $ information $ value` and trims the spaces around the separators.

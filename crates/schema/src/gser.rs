@@ -37,13 +37,13 @@ fn split_components(inner: &str) -> Vec<&str> {
             b'{' => depth += 1,
             b'}' => depth = depth.saturating_sub(1),
             b',' if depth == 0 => {
-                components.push(&inner[start..offset]);
+                components.push(inner.get(start..offset).unwrap_or_default());
                 start = offset + 1;
             }
             _ => {}
         }
     }
-    components.push(&inner[start..]);
+    components.push(inner.get(start..).unwrap_or_default());
     components
 }
 

@@ -12,6 +12,7 @@
 //! | negative | the key of the magnitude, every bit inverted |
 
 use crate::Fault;
+use crate::syntax_text::only;
 
 /// Checks an integer and splits it into sign and digits.
 pub(crate) fn parse(value: &[u8]) -> Result<(bool, &[u8]), Fault> {
@@ -23,10 +24,7 @@ pub(crate) fn parse(value: &[u8]) -> Result<(bool, &[u8]), Fault> {
     if value.is_empty() {
         return Err(Fault::Empty);
     }
-    if let Some(offset) = digits.iter().position(|byte| !byte.is_ascii_digit()) {
-        let offset = sign_size + offset;
-        return Err(Fault::NotAllowed { offset, character: char::from(value[offset]) });
-    }
+    only(digits, sign_size, |byte| byte.is_ascii_digit())?;
     match digits {
         [] => Err(Fault::Expected { offset: sign_size, what: "a digit" }),
         [b'0'] if !negative => Ok((false, &[])),
@@ -45,14 +43,15 @@ pub(crate) fn key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         Ok(short) if short < 0x70 => out.push(0x80 + short),
         _ => {
             out.push(0xf0);
-            out.extend_from_slice(&(size as u32).to_be_bytes());
+            let [.., a, b, c, d] = size.to_be_bytes();
+            out.extend_from_slice(&[a, b, c, d]);
         }
     }
-    let (first, pairs) = digits.split_at(digits.len() % 2);
+    let (first, pairs) = digits.as_rchunks::<2>();
     out.extend(first.iter().map(|digit| digit - b'0'));
-    out.extend(pairs.chunks_exact(2).map(|pair| (pair[0] - b'0') * 10 + (pair[1] - b'0')));
+    out.extend(pairs.iter().map(|[tens, ones]| (tens - b'0') * 10 + (ones - b'0')));
     if negative {
-        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
     }
     Ok(())
 }

@@ -164,11 +164,14 @@ pub(crate) fn lenient_ava_key(
 /// Appends the key of a type by its OID, or by its text when it has none.
 pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
     let start = out.len();
-    out.push(0);
+    out.push(TEXT_TYPE);
     if oid::encode_oid(oid::without_oid_prefix(name_or_oid), out) {
-        out[start] = (out.len() - start - 1) as u8;
+        // At most OID_KEY_SIZE_MAX.
+        let [.., size] = (out.len() - start - 1).to_be_bytes();
+        if let Some(head) = out.get_mut(start) {
+            *head = size;
+        }
     } else {
-        out[start] = TEXT_TYPE;
         out.extend(name_or_oid.bytes().map(|byte| byte.to_ascii_lowercase()));
         out.push(b'=');
     }
@@ -181,7 +184,7 @@ pub(crate) fn oid_of_type(type_key: &[u8]) -> Option<&[u8]> {
 
 /// Replaces the octets that delimit keys in what was appended from `start` on. Text never has them.
 fn escape_from(start: usize, out: &mut Vec<u8>) {
-    if out[start..].iter().all(|&byte| byte > ESCAPE) {
+    if out.iter().skip(start).all(|&byte| byte > ESCAPE) {
         return;
     }
     let value = out.split_off(start);

@@ -4,17 +4,17 @@
 //! buffer: hashing sets bit 5 of every byte, which makes the two cases of a letter alike (and some punctuation too,
 //! which only costs a comparison), and comparing ignores ASCII case. The table is filled once, by the schema builder.
 
-/// Names to `u32` indexes. Open addressing with linear probing, never more than half full.
+/// Names to indexes. Open addressing with linear probing, never more than half full.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct NameTable {
     /// Index into `entries` plus one; 0 is free. The length is a power of two.
     slots: Vec<u32>,
-    entries: Vec<(Box<str>, u32)>,
+    entries: Vec<(Box<str>, usize)>,
 }
 
 impl NameTable {
     /// Adds a name. Returns what it already stands for, unchanged, if it is present.
-    pub(crate) fn insert(&mut self, name: &str, index: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, name: &str, index: usize) -> Option<usize> {
         if let Some(present) = self.find(name) {
             return Some(present);
         }
@@ -29,11 +29,12 @@ impl NameTable {
 
     /// What this name stands for, whatever its case.
     #[inline]
-    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
-        let mut slot = hash(name.as_bytes()) as usize & mask;
+        let mut slot = hash(name.as_bytes()) & mask;
         loop {
-            let (text, index) = &self.entries[(self.slots[slot] as usize).checked_sub(1)?];
+            let entry = (*self.slots.get(slot)? as usize).checked_sub(1)?;
+            let (text, index) = self.entries.get(entry)?;
             // Most clients spell names as the schema does.
             if **text == *name || text.eq_ignore_ascii_case(name) {
                 return Some(*index);
@@ -49,9 +50,14 @@ impl NameTable {
         }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the mask keeps a slot below the number of slots, a power of two"
+    )]
+    #[expect(clippy::cast_possible_truncation, reason = "memory ends before 2^32 names")]
     fn place(&mut self, entry: usize) {
         let mask = self.slots.len() - 1;
-        let mut slot = hash(self.entries[entry].0.as_bytes()) as usize & mask;
+        let mut slot = hash(self.entries[entry].0.as_bytes()) & mask;
         while self.slots[slot] != 0 {
             slot = (slot + 1) & mask;
         }
@@ -60,7 +66,8 @@ impl NameTable {
 }
 
 /// Case-blind multiplicative hash. Collisions made on purpose gain nothing: only the schema's own names are stored.
-fn hash(bytes: &[u8]) -> u64 {
+#[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
+fn hash(bytes: &[u8]) -> usize {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     const FOLD: u64 = 0x2020_2020_2020_2020;
     let mut state = bytes.len() as u64;
@@ -71,7 +78,7 @@ fn hash(bytes: &[u8]) -> u64 {
     }
     let tail = chunks.remainder().iter().fold(0u64, |word, &byte| word << 8 | u64::from(byte | 0x20));
     state = (state.rotate_left(5) ^ tail).wrapping_mul(FACTOR);
-    state ^ state >> 32
+    (state ^ state >> 32) as usize
 }
 
 #[cfg(test)]

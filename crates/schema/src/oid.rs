@@ -22,8 +22,13 @@ pub(crate) fn is_descriptor(text: &str) -> bool {
 
 /// `oid.1.2.3` (RFC 2253 section 2.3, still sent by old clients) to `1.2.3`; other text as it is.
 pub(crate) fn without_oid_prefix(text: &str) -> &str {
-    match text.as_bytes() {
-        [b'o' | b'O', b'i' | b'I', b'd' | b'D', b'.', digit, ..] if digit.is_ascii_digit() => &text[4..],
+    match text.split_at_checked(4) {
+        Some((prefix, oid))
+            if prefix.eq_ignore_ascii_case("oid.")
+                && oid.starts_with(|first: char| first.is_ascii_digit()) =>
+        {
+            oid
+        }
         _ => text,
     }
 }
@@ -57,7 +62,8 @@ fn encode_arcs(text: &str, out: &mut Vec<u8>) -> Option<()> {
 fn encode_arc(arc: u128, out: &mut Vec<u8>) {
     let groups = (128 - arc.leading_zeros()).div_ceil(7).max(1);
     for group in (0..groups).rev() {
-        let bits = (arc >> (group * 7)) as u8 & 0x7f;
+        let [.., low] = (arc >> (group * 7)).to_be_bytes();
+        let bits = low & 0x7f;
         out.push(if group == 0 { bits } else { bits | 0x80 });
     }
 }

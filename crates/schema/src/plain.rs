@@ -19,6 +19,8 @@ const SHORT_LEN_MAX: usize = 32;
 const USUAL: &[u8] = b" eatoinsrlhdcumpgfybwvk0123456789.,-@_jxqz";
 
 /// The more unusual a character is, the more.
+#[expect(clippy::indexing_slicing, reason = "every octet has its place, and the compiler computes this")]
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer usual characters than octets")]
 static RARITY: [u8; 256] = {
     let mut rarity = [USUAL.len() as u8; 256];
     let mut place = 0;
@@ -90,7 +92,9 @@ impl Sign {
             None => {
                 // No sign is a zero.
                 let mut block = [0; BLOCK];
-                block[..value.len()].copy_from_slice(value);
+                if let Some(place) = block.get_mut(..value.len()) {
+                    place.copy_from_slice(value);
+                }
                 self.add(&block, &mut against);
             }
         }
@@ -101,14 +105,14 @@ impl Sign {
     /// once.
     #[inline]
     fn add(self, block: &[u8; BLOCK], against: &mut [u8; BLOCK]) {
-        for place in 0..BLOCK {
-            let byte = block[place];
-            against[place] |= byte | if byte | self.case_bit == self.byte { 0xff } else { 0 };
+        for (against, byte) in against.iter_mut().zip(block) {
+            *against |= byte | if byte | self.case_bit == self.byte { 0xff } else { 0 };
         }
     }
 }
 
 fn rarity(byte: u8) -> u8 {
+    #[expect(clippy::indexing_slicing, reason = "every octet has its place")]
     RARITY[usize::from(byte)]
 }
 
@@ -189,7 +193,7 @@ impl PlainMatching {
         }
         Some(any.iter().all(|piece| match self.find_end(piece, rest) {
             Some(end) => {
-                rest = &rest[end..];
+                rest = rest.get(end..).unwrap_or_default();
                 true
             }
             None => false,
@@ -213,14 +217,11 @@ impl PlainMatching {
 
 impl Needle {
     pub(crate) fn new(text: &[u8]) -> Needle {
-        let rarest = (0..text.len()).max_by_key(|place| rarity(text[*place])).unwrap_or(0);
+        // Looked for in short ones only.
+        let short = text.get(..SHORT_LEN_MAX).unwrap_or(text);
+        let rarest = (0..).zip(short).max_by_key(|(_, byte)| rarity(**byte)).map_or(0, |(place, _)| place);
         let is_long = text.len() > SHORT_LEN_MAX;
-        Needle {
-            text: text.into(),
-            // Looked for in short ones only.
-            rarest: if is_long { 0 } else { rarest as u32 },
-            long: is_long.then(|| Box::new(Finder::new(text).into_owned())),
-        }
+        Needle { text: text.into(), rarest, long: is_long.then(|| Box::new(Finder::new(text).into_owned())) }
     }
 
     pub(crate) fn text(&self) -> &[u8] {
@@ -267,7 +268,7 @@ impl Needle {
         while let Some(places) = text.get(from..room) {
             let start = from + find_rarest(places)? - rarest;
             let end = start + self.text.len();
-            if is_same(&text[start..end]) {
+            if text.get(start..end).is_some_and(&is_same) {
                 return Some(end);
             }
             from = start + rarest + 1;

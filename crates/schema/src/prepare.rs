@@ -86,7 +86,7 @@ impl Preparation {
                 if matches!(first, b' ' | 0x09..=0x0D) {
                     sink.space();
                 }
-                rest = &rest[1..];
+                rest = behind.get(1..).unwrap_or_default();
             } else {
                 sink.word(word, self.fold);
                 rest = behind;
@@ -152,8 +152,8 @@ fn is_word(bytes: &[u8]) -> bool {
 
 /// Whether ASCII text has only single spaces, none at its ends, and no control characters: the usual case.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
-    let ([b'!'..=b'~', ..], [.., b'!'..=b'~']) = (bytes, bytes) else { return false };
-    let pairs = bytes.iter().zip(&bytes[1..]);
+    let ([b'!'..=b'~', behind @ ..], [.., b'!'..=b'~']) = (bytes, bytes) else { return false };
+    let pairs = bytes.iter().zip(behind);
     !pairs.fold(false, |odd, (&one, &next)| odd | (one | next == b' ') | (one < b' ') | (one == 0x7f))
 }
 
@@ -221,7 +221,7 @@ impl<'a> Sink<'a> {
         let start = self.out.len();
         self.out.extend_from_slice(word);
         if fold {
-            self.out[start..].make_ascii_lowercase();
+            self.out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
         }
     }
 
@@ -289,11 +289,8 @@ pub(crate) fn expand_inner_spaces(key: &[u8], out: &mut Vec<u8>) {
 }
 
 fn begins_with_mark(bytes: &[u8]) -> bool {
-    let head = &bytes[..bytes.len().min(4)];
-    let text = match std::str::from_utf8(head) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or(""),
-    };
+    let head = bytes.get(..4).unwrap_or(bytes);
+    let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     text.chars().next().is_some_and(is_combining_mark)
 }
 

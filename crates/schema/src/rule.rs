@@ -42,20 +42,21 @@ impl MatchingRule {
         let names = NAMES.get_or_init(|| {
             let mut names = NameTable::default();
             for (index, rule) in RULES.iter().enumerate() {
-                names.insert(rule.oid, index as u32);
-                names.insert(rule.name, index as u32);
+                names.insert(rule.oid, index);
+                names.insert(rule.name, index);
             }
             names
         });
-        names.find(name_or_oid).map(|index| MatchingRule(index as u8))
+        u8::try_from(names.find(name_or_oid)?).ok().map(MatchingRule)
     }
 
     /// All rules, in the order of their OIDs' registration.
     pub fn all() -> impl Iterator<Item = MatchingRule> {
-        (0..RULES.len() as u8).map(MatchingRule)
+        (0..=u8::MAX).take(RULES.len()).map(MatchingRule)
     }
 
     fn info(self) -> &'static RuleInfo {
+        #[expect(clippy::indexing_slicing, reason = "rules are made of positions in the table")]
         &RULES[usize::from(self.0)]
     }
 
@@ -272,8 +273,8 @@ impl RuleAssertion {
 /// Whether `word` occurs in `text` with no letter or digit beside it.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(start, found)| {
-        let before = text[..start].chars().next_back();
-        let behind = text[start + found.len()..].chars().next();
+        let before = text.get(..start).and_then(|before| before.chars().next_back());
+        let behind = text.get(start + found.len()..).and_then(|behind| behind.chars().next());
         !before.is_some_and(char::is_alphanumeric) && !behind.is_some_and(char::is_alphanumeric)
     })
 }

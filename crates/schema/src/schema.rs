@@ -37,6 +37,7 @@ impl Schema {
         Arc::clone(SHIPPED.get_or_init(build))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "an id is a position in the list of types")]
     pub(crate) fn assemble(
         attribute_types: Vec<AttributeType>,
         type_names: NameTable,
@@ -68,7 +69,7 @@ impl Schema {
     #[inline]
     pub fn attribute_type(&self, name_or_oid: &str) -> Option<&AttributeType> {
         let index = self.type_names.find(oid::without_oid_prefix(name_or_oid))?;
-        self.attribute_types.get(index as usize)
+        self.attribute_types.get(index)
     }
 
     /// The attribute type with this id.
@@ -76,6 +77,7 @@ impl Schema {
     /// # Panics
     /// When the id comes from another schema and is out of range.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn type_by_id(&self, id: TypeId) -> &AttributeType {
         &self.attribute_types[id.0 as usize]
     }
@@ -90,6 +92,7 @@ impl Schema {
     /// # Panics
     /// When the id comes from another schema and is out of range.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn subtypes(&self, id: TypeId) -> &[TypeId] {
         &self.subtypes[id.0 as usize]
     }
@@ -104,7 +107,7 @@ impl Schema {
     #[inline]
     pub fn object_class(&self, name_or_oid: &str) -> Option<&ObjectClassDef> {
         let index = self.class_names.find(oid::without_oid_prefix(name_or_oid))?;
-        self.object_classes.get(index as usize)
+        self.object_classes.get(index)
     }
 
     /// The object class with this id.
@@ -112,6 +115,7 @@ impl Schema {
     /// # Panics
     /// When the id comes from another schema and is out of range.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn class_by_id(&self, id: ClassId) -> &ObjectClassDef {
         &self.object_classes[id.0 as usize]
     }
@@ -139,6 +143,7 @@ impl Schema {
     ///
     /// # Panics
     /// When the id comes from another schema and is out of range.
+    #[expect(clippy::indexing_slicing, reason = "documented: an id of this schema is a position in its list")]
     pub fn syntax_by_id(&self, id: SyntaxId) -> &Syntax {
         &self.syntaxes[usize::from(id.0)]
     }

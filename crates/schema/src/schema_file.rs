@@ -68,7 +68,7 @@ fn statements(text: &str) -> Vec<Statement> {
         }
         match statements.last_mut() {
             Some(statement) if line.starts_with([' ', '\t']) => {
-                let line = if statement.ldif { &line[1..] } else { line };
+                let line = if statement.ldif { line.get(1..).unwrap_or_default() } else { line };
                 statement.lines.push((statement.text.len(), index + 1));
                 statement.text.push_str(line);
             }

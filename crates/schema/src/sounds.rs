@@ -33,11 +33,11 @@ fn code_of(word: &str) -> String {
     if folded.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return soundex(folded.as_bytes());
     }
-    let mut end = folded.len().min(WORD_SIZE_MAX);
-    while !folded.is_char_boundary(end) {
-        end -= 1;
-    }
-    folded[..end].to_owned()
+    let ends = folded.char_indices().map(|(start, character)| start + character.len_utf8());
+    let end = ends.take_while(|end| *end <= WORD_SIZE_MAX).last().unwrap_or(0);
+    let mut short = folded;
+    short.truncate(end);
+    short
 }
 
 /// The code of a word of the letters a to z.

@@ -169,7 +169,7 @@ impl SubstringAssertion {
         }
         self.any.iter().all(|piece| match piece.find_end(rest) {
             Some(end) => {
-                rest = &rest[end..];
+                rest = rest.get(end..).unwrap_or_default();
                 true
             }
             None => false,

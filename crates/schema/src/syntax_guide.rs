@@ -63,7 +63,7 @@ impl Parser<'_> {
     }
 
     fn rest(&self) -> &str {
-        &self.text[self.offset..]
+        self.text.get(self.offset..).unwrap_or_default()
     }
 
     fn spaces(&mut self) {

@@ -5,8 +5,14 @@ use ldap::Dn;
 use crate::form::{auth_password_parts, text};
 use crate::{Fault, oid};
 
-fn not_allowed(value: &[u8], offset: usize) -> Fault {
-    Fault::NotAllowed { offset, character: char::from(value[offset]) }
+/// Refuses the first octet that is not allowed. `base` is the offset of `value` in the whole.
+pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
+    match value.iter().enumerate().find(|&(_, &byte)| !allowed(byte)) {
+        None => Ok(()),
+        Some((offset, &byte)) => {
+            Err(Fault::NotAllowed { offset: base + offset, character: char::from(byte) })
+        }
+    }
 }
 
 /// Checks every octet, and that there is one.
@@ -18,12 +24,7 @@ fn each(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), F
             Fault::Expected { offset: base, what: "a character" }
         });
     }
-    match value.iter().position(|&byte| !allowed(byte)) {
-        None => Ok(()),
-        Some(offset) => {
-            Err(Fault::NotAllowed { offset: base + offset, character: char::from(value[offset]) })
-        }
-    }
+    only(value, base, allowed)
 }
 
 /// One of the characters of PrintableString (RFC 4517 section 3.2).
@@ -41,10 +42,7 @@ pub(crate) fn directory_string(value: &[u8]) -> Result<(), Fault> {
 }
 
 pub(crate) fn ia5_string(value: &[u8]) -> Result<(), Fault> {
-    match value.iter().position(|byte| !byte.is_ascii()) {
-        None => Ok(()),
-        Some(offset) => Err(not_allowed(value, offset)),
-    }
+    only(value, 0, |byte| byte.is_ascii())
 }
 
 pub(crate) fn printable_string(value: &[u8]) -> Result<(), Fault> {
@@ -69,10 +67,8 @@ pub(crate) fn bit_string(value: &[u8]) -> Result<&[u8], Fault> {
     let digits = digits
         .strip_suffix(b"'B")
         .ok_or(Fault::Expected { offset: value.len(), what: "\"'B\" at the end" })?;
-    match digits.iter().position(|byte| !matches!(byte, b'0' | b'1')) {
-        None => Ok(digits),
-        Some(offset) => Err(not_allowed(value, offset + 1)),
-    }
+    only(digits, 1, |byte| matches!(byte, b'0' | b'1'))?;
+    Ok(digits)
 }
 
 pub(crate) fn oid(value: &[u8]) -> Result<(), Fault> {
@@ -133,14 +129,12 @@ pub(crate) fn facsimile(value: &[u8]) -> Result<(), Fault> {
 }
 
 pub(crate) fn other_mailbox(value: &[u8]) -> Result<(), Fault> {
-    let dollar = value.iter().position(|&byte| byte == b'$');
-    let dollar =
-        dollar.ok_or(Fault::Expected { offset: value.len(), what: "'$' behind the mailbox type" })?;
-    each(&value[..dollar], 0, is_printable)?;
-    match value[dollar..].iter().position(|byte| !byte.is_ascii()) {
-        None => Ok(()),
-        Some(offset) => Err(not_allowed(value, dollar + offset)),
-    }
+    let mut parts = value.splitn(2, |&byte| byte == b'$');
+    let (Some(kind), Some(mailbox)) = (parts.next(), parts.next()) else {
+        return Err(Fault::Expected { offset: value.len(), what: "'$' behind the mailbox type" });
+    };
+    each(kind, 0, is_printable)?;
+    only(mailbox, kind.len() + 1, |byte| byte.is_ascii())
 }
 
 /// Lines may be empty, which the ABNF forbids and every directory holds. A wholly empty value may not.
@@ -176,18 +170,14 @@ pub(crate) fn unescape_line(line: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((&byte, behind)) = rest.split_first() {
-        let character = match (byte, behind) {
-            (b'\\', [b'2', b'4', ..]) => b'$',
-            (b'\\', [b'2', b'A' | b'a', ..]) => b'*',
-            (b'\\', [b'5', b'C' | b'c', ..]) => b'\\',
-            _ => {
-                out.push(byte);
-                rest = behind;
-                continue;
-            }
+        let character;
+        (character, rest) = match (byte, behind) {
+            (b'\\', [b'2', b'4', behind @ ..]) => (b'$', behind),
+            (b'\\', [b'2', b'A' | b'a', behind @ ..]) => (b'*', behind),
+            (b'\\', [b'5', b'C' | b'c', behind @ ..]) => (b'\\', behind),
+            _ => (byte, behind),
         };
         out.push(character);
-        rest = &behind[2..];
     }
     out
 }
@@ -233,18 +223,15 @@ pub(crate) fn netgroup_triple(value: &[u8]) -> Result<(), Fault> {
     if inner.iter().filter(|&&byte| byte == b',').count() != 2 {
         return Err(Fault::Expected { offset: 1, what: "three parts separated by ','" });
     }
-    match inner.iter().position(|&byte| !byte.is_ascii_graphic() && byte != b' ') {
-        None => Ok(()),
-        Some(offset) => Err(not_allowed(value, offset + 1)),
-    }
+    only(inner, 1, |byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
 /// `key=server:path` (RFC 2307 section 2.4).
 pub(crate) fn boot_parameter(value: &[u8]) -> Result<(), Fault> {
     ia5_string(value)?;
-    let equals = value.iter().position(|&byte| byte == b'=');
-    let equals = equals.ok_or(Fault::Expected { offset: value.len(), what: "'=' behind the key" })?;
-    if !value[equals..].contains(&b':') {
+    let mut parts = value.splitn(2, |&byte| byte == b'=').skip(1);
+    let path = parts.next().ok_or(Fault::Expected { offset: value.len(), what: "'=' behind the key" })?;
+    if !path.contains(&b':') {
         return Err(Fault::Expected { offset: value.len(), what: "':' between server and path" });
     }
     Ok(())
@@ -261,9 +248,11 @@ pub(crate) fn braced(value: &[u8]) -> Result<(), Fault> {
 
 /// Appends the octets of the hexadecimal digits `value[start..end]`.
 pub(crate) fn hex_digits(value: &[u8], start: usize, end: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
-    for offset in (start..end).step_by(2) {
-        let digit = |at: usize| char::from(value[at]).to_digit(16).ok_or(not_allowed(value, at));
-        out.push((digit(offset)? * 16 + digit(offset + 1)?) as u8);
+    let digits = value.get(start..end).unwrap_or_default();
+    only(digits, start, |byte| byte.is_ascii_hexdigit())?;
+    for [high, low] in digits.as_chunks::<2>().0 {
+        let [high, low] = [high, low].map(|digit| char::from(*digit).to_digit(16).unwrap_or_default());
+        out.extend(u8::try_from(high * 16 + low));
     }
     Ok(())
 }

@@ -23,10 +23,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn digits(&mut self) -> &'a [u8] {
-        let rest = &self.value[self.offset..];
-        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        self.offset += count;
-        &rest[..count]
+        let rest = self.value.get(self.offset..).unwrap_or_default();
+        let digits = rest.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
+        self.offset += digits.len();
+        digits
     }
 
     /// Two digits, at least `low`, at most `high`.
@@ -73,9 +73,11 @@ struct Time {
 
 impl Time {
     fn write(&self, out: &mut Vec<u8>) {
-        let (century, year) = ((self.year / 100) as u8, (self.year % 100) as u8);
+        let (century, year) = (small(self.year / 100), small(self.year % 100));
         out.extend_from_slice(&[century, year, self.month, self.day, self.hour, self.minute, self.second]);
-        out.extend(self.fraction.chunks(2).map(|pair| pair[0] * 10 + pair.get(1).copied().unwrap_or(0)));
+        let (pairs, last) = self.fraction.as_chunks::<2>();
+        out.extend(pairs.iter().map(|[tens, ones]| tens * 10 + ones));
+        out.extend(last.iter().map(|tens| tens * 10));
     }
 
     fn check_day(&self) -> Result<(), Fault> {
@@ -90,12 +92,11 @@ impl Time {
         let days = days_from_date(i64::from(self.year), self.month, self.day);
         let total = days * 1440 + i64::from(self.hour) * 60 + i64::from(self.minute) + minutes;
         let (year, month, day) = date_from_days(total.div_euclid(1440));
-        if !(0..=9999).contains(&year) {
-            return Err(Fault::OutOfRange { what: "the year in UTC" });
-        }
+        let year = u16::try_from(year).ok().filter(|year| *year <= 9999);
+        let year = year.ok_or(Fault::OutOfRange { what: "the year in UTC" })?;
         let of_day = total.rem_euclid(1440);
-        (self.year, self.month, self.day) = (year as u16, month, day);
-        (self.hour, self.minute) = ((of_day / 60) as u8, (of_day % 60) as u8);
+        (self.year, self.month, self.day) = (year, month, day);
+        (self.hour, self.minute) = (small(of_day / 60), small(of_day % 60));
         Ok(())
     }
 
@@ -106,11 +107,11 @@ impl Time {
         if unit_seconds > 1 {
             for digit in fraction.iter_mut().rev() {
                 let product = u32::from(*digit) * unit_seconds + carry;
-                *digit = (product % 10) as u8;
+                *digit = small(product % 10);
                 carry = product / 10;
             }
-            self.minute += (carry / 60) as u8;
-            self.second += (carry % 60) as u8;
+            self.minute += small(carry / 60);
+            self.second += small(carry % 60);
         }
         let kept = fraction.iter().rposition(|&digit| digit != 0).map_or(0, |last| last + 1);
         fraction.truncate(kept);
@@ -233,6 +234,11 @@ fn days_from_date(year: i64, month: u8, day: u8) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + i64::from(day) - 1
 }
 
+/// A part of a date or a time, all of which are below 100.
+fn small(number: impl TryInto<u8>) -> u8 {
+    number.try_into().unwrap_or(u8::MAX)
+}
+
 fn date_from_days(days: i64) -> (i64, u8, u8) {
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -240,7 +246,7 @@ fn date_from_days(days: i64) -> (i64, u8, u8) {
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
     let month = (shifted + 2) % 12 + 1;
-    (era * 400 + year_of_era + i64::from(month <= 2), month as u8, day as u8)
+    (era * 400 + year_of_era + i64::from(month <= 2), small(month), small(day))
 }
 
 /// Where the replica id stands in the key of a change sequence number.
@@ -255,22 +261,22 @@ pub(crate) fn check_csn(value: &[u8]) -> Result<(), Fault> {
 /// octets of time, three each of microseconds, count, replica (two) and modification. 18 octets, sorting by age.
 /// The older OpenLDAP forms without microseconds and with a two-digit replica are understood as well.
 pub(crate) fn csn_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let separator = value.iter().position(|&byte| byte == b'#');
-    let Some(time_end) = separator else {
-        return Err(Fault::Expected { offset: value.len(), what: "'#'" });
-    };
-    let stamp = &value[..time_end];
+    let stamp = value.split(|&byte| byte == b'#').next().unwrap_or_default();
+    let time_end = stamp.len();
+    if time_end == value.len() {
+        return Err(Fault::Expected { offset: time_end, what: "'#'" });
+    }
     if stamp.last() != Some(&b'Z') {
         return Err(Fault::Expected { offset: time_end, what: "'Z' before '#'" });
     }
     let (seconds, micros) = match stamp.len() {
         15 => (stamp, 0),
-        22 if stamp[14] == b'.' => (stamp, number(value, 15, 6, 10)?),
+        22 if stamp.get(14) == Some(&b'.') => (stamp, number(value, 15, 6, 10)?),
         _ => return Err(Fault::Expected { offset: 14, what: "six digits of microseconds" }),
     };
     let time = generalized(seconds)?;
     let count = number(value, time_end + 1, 6, 16)?;
-    let replica_size = value[time_end + 1..].iter().skip(7).take_while(|&&byte| byte != b'#').count();
+    let replica_size = value.iter().skip(time_end + 8).take_while(|&&byte| byte != b'#').count();
     if !(2..=3).contains(&replica_size) || value.get(time_end + 7) != Some(&b'#') {
         return Err(Fault::Expected { offset: time_end + 7, what: "'#' and three hexadecimal digits" });
     }

@@ -67,7 +67,8 @@ fn ldif_of_cn_config() {
 #[test]
 fn repeating_a_definition_is_harmless() {
     let text = "attributetype ( 2.5.4.3 NAME ( 'commonName' 'CN' ) DESC 'again' SUP NAME )\n\
-                attributetype ( 0.9.2342.19200300.100.1.3 NAME ( 'mail' 'rfc822Mailbox' ) EQUALITY caseIgnoreIA5Match\n \
+                attributetype ( 0.9.2342.19200300.100.1.3 NAME ( 'mail' 'rfc822Mailbox' ) \
+                EQUALITY caseIgnoreIA5Match\n \
                 SUBSTR caseIgnoreIA5SubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{320} )";
     let schema = with("again.schema", text);
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());

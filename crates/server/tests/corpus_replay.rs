@@ -1,18 +1,12 @@
-//! Replays the corpus of this crate's fuzz target on stable, so that what fuzzing once found stays fixed.
-
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! Replays the corpora of this crate's fuzz targets on stable.
 
 mod properties;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
 
 #[test]
 fn settings_text_corpus() {
-    let directory = format!("{}/../../fuzz/corpus/settings_text", env!("CARGO_MANIFEST_DIR"));
-    let mut file_count = 0;
-    for file in std::fs::read_dir(&directory).expect("the corpus is part of the repository") {
-        let path = file.unwrap().path();
-        println!("{}", path.display());
-        properties::settings_text(&std::fs::read(&path).unwrap());
-        file_count += 1;
-    }
-    assert!(file_count > 0, "{directory} is empty");
+    replay("settings_text", properties::settings_text);
 }

@@ -1,9 +1,11 @@
-//! What the server costs meanwhile: CPU time, memory and disk of its processes, from /proc, each second.
+//! What the server costs meanwhile, each second: CPU time and memory of its processes, and the traffic of the disk that
+//! their files are on.
 
 use std::fs;
 
 use super::worker::Schedule;
 use crate::cpu;
+use crate::disk::{Disk, Traffic};
 use crate::result::{Second, ServerCost};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -14,8 +16,7 @@ struct Sample {
     cpu_micros: u64,
     rss_anon_bytes: u64,
     rss_file_bytes: u64,
-    disk_read_bytes: u64,
-    disk_written_bytes: u64,
+    disk: Traffic,
     stolen_cpu_micros: u64,
 }
 
@@ -23,6 +24,8 @@ struct Sample {
 #[derive(Debug)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
+    /// Absent where no disk can be told, or nothing can be told of it.
+    disk: Option<Disk>,
     first: Option<Sample>,
     last: Sample,
     peak: Sample,
@@ -36,6 +39,7 @@ impl Observer {
     pub(crate) fn new(processes: &[u32]) -> Observer {
         Observer {
             processes: processes.to_vec(),
+            disk: Disk::of_processes(processes),
             first: None,
             last: Sample::default(),
             peak: Sample::default(),
@@ -46,11 +50,22 @@ impl Observer {
         }
     }
 
+    fn has_nothing_to_see(&self) -> bool {
+        self.processes.is_empty() || self.is_over || self.failure.is_some()
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_due(&self, schedule: &Schedule) -> u64 {
+        if self.has_nothing_to_see() {
+            return u64::MAX;
+        }
+        schedule.from.saturating_add(self.next_second * NANOS_PER_SECOND).min(schedule.to)
+    }
+
     /// Takes what is due.
     pub(crate) fn observe(&mut self, now: u64, schedule: &Schedule) {
-        let due = schedule.from + self.next_second * NANOS_PER_SECOND;
         let is_end = now >= schedule.to;
-        if now >= due || is_end {
+        if now >= self.next_due(schedule) {
             self.take(now, schedule, is_end);
         }
     }
@@ -61,7 +76,7 @@ impl Observer {
     }
 
     fn take(&mut self, now: u64, schedule: &Schedule, is_end: bool) {
-        if self.processes.is_empty() || self.is_over || self.failure.is_some() || now < schedule.from {
+        if self.has_nothing_to_see() || now < schedule.from {
             return;
         }
         let sample = match self.sample() {
@@ -76,15 +91,14 @@ impl Observer {
         if self.first.is_none() {
             self.first = Some(sample);
         } else {
+            let traffic = self.traffic_since(&self.last, &sample);
             self.seconds.push(Second {
                 second: self.next_second.saturating_sub(1),
                 server_cpu_micros: Some(sample.cpu_micros.saturating_sub(self.last.cpu_micros)),
                 rss_anon_bytes: Some(sample.rss_anon_bytes),
                 rss_file_bytes: Some(sample.rss_file_bytes),
-                disk_read_bytes: Some(sample.disk_read_bytes.saturating_sub(self.last.disk_read_bytes)),
-                disk_written_bytes: Some(
-                    sample.disk_written_bytes.saturating_sub(self.last.disk_written_bytes),
-                ),
+                disk_read_bytes: traffic.map(|traffic| traffic.read_bytes),
+                disk_written_bytes: traffic.map(|traffic| traffic.written_bytes),
                 stolen_cpu_micros: Some(sample.stolen_cpu_micros.saturating_sub(self.last.stolen_cpu_micros)),
                 ..Second::default()
             });
@@ -92,6 +106,14 @@ impl Observer {
         self.last = sample;
         self.next_second = (now.saturating_sub(schedule.from)) / NANOS_PER_SECOND + 1;
         self.is_over = is_end;
+    }
+
+    /// What the disk did between two samples.
+    fn traffic_since(&self, before: &Sample, after: &Sample) -> Option<Traffic> {
+        self.disk.as_ref().map(|_| Traffic {
+            read_bytes: after.disk.read_bytes.saturating_sub(before.disk.read_bytes),
+            written_bytes: after.disk.written_bytes.saturating_sub(before.disk.written_bytes),
+        })
     }
 
     fn sample(&self) -> std::io::Result<Sample> {
@@ -102,23 +124,23 @@ impl Observer {
             let status = fs::read_to_string(format!("/proc/{process}/status"))?;
             sum.rss_anon_bytes += field(&status, "RssAnon:") * 1024;
             sum.rss_file_bytes += field(&status, "RssFile:") * 1024;
-            // Another user's process does not show this.
-            let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
-            sum.disk_read_bytes += field(&io, "read_bytes:");
-            sum.disk_written_bytes += field(&io, "write_bytes:");
+        }
+        if let Some(disk) = &self.disk {
+            sum.disk = disk.traffic()?;
         }
         Ok(sum)
     }
 
     /// What the measured time cost, the seconds, and what went wrong.
     pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
-        let cost = self.first.filter(|_| self.failure.is_none()).map(|first| ServerCost {
+        let cost = self.first.as_ref().filter(|_| self.failure.is_none()).map(|first| ServerCost {
             cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),
             cpu_micros_per_operation: 0.0,
             rss_anon_peak_bytes: Some(self.peak.rss_anon_bytes),
             rss_file_peak_bytes: Some(self.peak.rss_file_bytes),
-            disk_read_bytes: Some(self.last.disk_read_bytes.saturating_sub(first.disk_read_bytes)),
-            disk_written_bytes: Some(self.last.disk_written_bytes.saturating_sub(first.disk_written_bytes)),
+            disk: self.disk.as_ref().map(|disk| disk.description.clone()),
+            disk_read_bytes: self.traffic_since(first, &self.last).map(|traffic| traffic.read_bytes),
+            disk_written_bytes: self.traffic_since(first, &self.last).map(|traffic| traffic.written_bytes),
             disk_written_bytes_per_operation: None,
         });
         (cost, self.seconds, self.failure)

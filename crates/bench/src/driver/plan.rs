@@ -462,7 +462,8 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
         let mut merged: Vec<(ChangeOperation, String, Vec<String>)> = Vec::new();
         for text in list {
             let wrong = || {
-                let message = "a change is \"add NAME: VALUE\", \"delete NAME: VALUE\", \"delete NAME\" or \"replace NAME: VALUE\"";
+                let message = "a change is \"add NAME: VALUE\", \"delete NAME: VALUE\", \"delete NAME\" or \"replace \
+                    NAME: VALUE\"";
                 (text.span().start, message.to_owned())
             };
             let marked = place(places, text)?;

@@ -124,7 +124,8 @@ fn hint(workload: &Workload, count: u64, options: &Options) -> String {
     let constants: String =
         workload.data.constants.iter().map(|(name, value)| format!(" --constant {name}={value}")).collect();
     format!(
-        "load it, `pando generate {} --entries {count} --seed {}{constants}` makes it; --entries says how much there is, -D who asks",
+        "load it, `pando generate {} --entries {count} --seed {}{constants}` makes it; --entries says how much there \
+         is, -D who asks",
         workload.data.template, options.data_seed
     )
 }

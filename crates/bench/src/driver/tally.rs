@@ -79,18 +79,18 @@ impl Tally {
         (self.from..self.to).contains(&at)
     }
 
-    /// Counts an answered operation.
-    pub(crate) fn answered(&mut self, kind: usize, nanos: u64, code: u32, entries: u32, ending: &Ending<'_>) {
-        let micros = nanos.div_ceil(1000);
-        self.counts[kind] += 1;
-        self.second_latency.record_micros(micros);
+    /// Counts an operation that was answered while measuring. Only a right answer is an operation and has a latency:
+    /// a server that refuses everything is fast.
+    pub(crate) fn answered(&mut self, kind: usize, code: u32, entries: u32, ending: &Ending<'_>) {
         let (_, totals) = &mut self.kinds[kind];
-        totals.operations += 1;
-        totals.entries += u64::from(entries);
         *totals.result_codes.entry(code).or_default() += 1;
-        totals.latency.record_micros(micros);
         let example = match ending {
-            Ending::Right => return,
+            Ending::Right => {
+                self.counts[kind] += 1;
+                totals.operations += 1;
+                totals.entries += u64::from(entries);
+                return;
+            }
             Ending::Error(said) => {
                 totals.errors += 1;
                 format!("result code {code}: {}", String::from_utf8_lossy(said))
@@ -104,6 +104,13 @@ impl Tally {
         if totals.examples.len() < EXAMPLES_MAX && !totals.examples.contains(&example) {
             totals.examples.push(example);
         }
+    }
+
+    /// Notes how long a right answer took.
+    pub(crate) fn took(&mut self, kind: usize, nanos: u64) {
+        let micros = nanos.div_ceil(1000);
+        self.second_latency.record_micros(micros);
+        self.kinds[kind].1.latency.record_micros(micros);
     }
 
     /// Counts a connection that broke in use.

@@ -104,8 +104,12 @@ pub(crate) struct Finished {
     pub(crate) busy: f64,
     /// When the last operation that counts was done.
     pub(crate) last: u64,
-    /// Intended starts that were never sent.
-    pub(crate) late: u64,
+    /// Open loop: operations that were to start in the measured time.
+    pub(crate) due: u64,
+    /// Those of them that were not sent.
+    pub(crate) unsent: u64,
+    /// How long answers were waited for after the end.
+    pub(crate) drain_nanos: u64,
     /// What TLS agreed on with the first server, if it was asked for.
     pub(crate) tls: Option<String>,
 }
@@ -137,6 +141,16 @@ struct Slot {
     /// Where the next page of a search begins; empty where there is none.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
+    /// Further steps of operations that this slot has begun: at most one of each operation.
+    owed: Vec<Owed>,
+}
+
+/// The next step of an operation whose steps count one by one, such as the name that a rename gives back. It is taken
+/// when the operation is drawn again, so that each draw is one request and a mix is the one of the workload's weights.
+struct Owed {
+    operation: usize,
+    step: usize,
+    key: u64,
 }
 
 /// A job's part in this thread.
@@ -186,6 +200,7 @@ pub(crate) struct Worker<'a> {
     active: usize,
     last: u64,
     is_draining: bool,
+    drain_nanos: u64,
     tls: Option<String>,
     /// Lines that have something to write.
     dirty: Vec<usize>,
@@ -230,6 +245,7 @@ impl<'a> Worker<'a> {
             active: 0,
             last: 0,
             is_draining: false,
+            drain_nanos: 0,
             tls: None,
             dirty: Vec::new(),
         };
@@ -291,6 +307,7 @@ impl<'a> Worker<'a> {
             is_found: false,
             cookie: Vec::new(),
             exchange: None,
+            owed: Vec::new(),
         }));
         self.jobs[job_index].free.extend(slots..slots + slot_count);
         let parked = Vec::new();
@@ -315,8 +332,9 @@ impl<'a> Worker<'a> {
             self.measure()?;
         }
         let connections = self.lines.iter().filter(|line| line.state != State::GivenUp).count() as u64;
-        let late = self.unsent();
-        self.tally.unanswered += late;
+        let unsent = self.unsent();
+        self.tally.unanswered += unsent;
+        let due = self.due();
         let busy = self.tally.busy();
         Ok(Finished {
             tally: self.tally.finish(),
@@ -324,7 +342,9 @@ impl<'a> Worker<'a> {
             connections,
             busy,
             last: self.last,
-            late,
+            due,
+            unsent,
+            drain_nanos: self.drain_nanos,
             tls: self.tls,
         })
     }
@@ -475,6 +495,17 @@ impl<'a> Worker<'a> {
         self.jobs.iter().map(unsent).sum()
     }
 
+    /// Intended starts in the measured time.
+    fn due(&self) -> u64 {
+        let Schedule { from, to, .. } = self.schedule;
+        let intervals = self.jobs.iter().filter_map(|job| job.interval);
+        if to == u64::MAX {
+            0
+        } else {
+            intervals.map(|interval| ((to - from) as f64 / interval) as u64).sum()
+        }
+    }
+
     /// No slot does anything and none ever will.
     fn is_used_up(&self) -> bool {
         self.active == 0
@@ -486,25 +517,18 @@ impl<'a> Worker<'a> {
         [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
     }
 
-    /// Waits for what is under way, sends what was due, and puts back what has to be put back.
+    /// Waits for what is under way, and puts back what has to be put back. What was due and could not be sent is not
+    /// sent any more: nobody would measure it.
     fn drain(&mut self) -> io::Result<()> {
         self.is_draining = true;
         let began = self.now();
         loop {
             let now = self.now();
-            self.pump(now);
-            for index in 0..self.jobs.len() {
-                // Open loop: second steps that wait for their turn.
-                let waiting: Vec<usize> =
-                    self.jobs[index].free.iter().copied().filter(|slot| self.slots[*slot].step > 0).collect();
-                self.jobs[index].free.retain(|slot| !waiting.contains(slot));
-                for slot in waiting {
-                    self.start(slot, u64::MAX);
-                }
-            }
+            self.give_back();
             self.flush_dirty();
-            self.tally.hand_in(now);
-            if (self.active == 0 && self.unsent() == 0) || now > began + DRAIN_NANOS_MAX {
+            self.tally.hand_in(now.min(self.schedule.to));
+            self.drain_nanos = now - began;
+            if self.active == 0 || self.drain_nanos > DRAIN_NANOS_MAX {
                 break;
             }
             self.wait(now)?;
@@ -515,6 +539,22 @@ impl<'a> Worker<'a> {
         };
         self.tally.unanswered += self.slots.iter().filter(is_missing).count() as u64;
         Ok(())
+    }
+
+    /// Starts the further steps that free slots owe. They put back what the workload changed and count no more.
+    fn give_back(&mut self) {
+        for index in 0..self.jobs.len() {
+            let free = std::mem::take(&mut self.jobs[index].free);
+            let (owing, free) = free.into_iter().partition(|slot| !self.slots[*slot].owed.is_empty());
+            self.jobs[index].free = free;
+            for slot in owing {
+                let state = &mut self.slots[slot];
+                if let Some(owed) = state.owed.pop() {
+                    (state.operation, state.step, state.key) = (owed.operation, owed.step, owed.key);
+                    self.start(slot, u64::MAX);
+                }
+            }
+        }
     }
 
     /// Waits for events, at most until the next thing that is to happen at a time.

@@ -68,7 +68,8 @@ fn dn_of(block: &[String]) -> &str {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# made by somebody\ndn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: a\n b\n\n\ndn: cn=x,cn=config\ncn: x\n";
+    const TEXT: &str = "# made by somebody\ndn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: a\n b\n\n\n\
+        dn: cn=x,cn=config\ncn: x\n";
 
     #[test]
     fn what_is_not_touched_stays() {

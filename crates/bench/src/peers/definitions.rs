@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn definitions_come_out_one_a_line_types_first() {
-        let schema = "# vendor\nobjectclass ( 2 NAME 'c' SUP top\n    MAY a )\n\nattributetype ( 1 NAME 'a'\n  SYNTAX x )\n";
+        let schema = "# vendor\nobjectclass ( 2 NAME 'c' SUP top\n    MAY a )\n\n\
+            attributetype ( 1 NAME 'a'\n  SYNTAX x )\n";
         let values = as_values(schema);
         assert_eq!(
             values,
@@ -48,6 +49,9 @@ mod tests {
                 ("objectClasses", "( 2 NAME 'c' SUP top MAY a )".to_owned()),
             ]
         );
-        assert!(as_ldif(schema).ends_with("cn: schema\nattributeTypes: ( 1 NAME 'a' SYNTAX x )\nobjectClasses: ( 2 NAME 'c' SUP top MAY a )\n"));
+        assert!(as_ldif(schema).ends_with(
+            "cn: schema\nattributeTypes: ( 1 NAME 'a' SYNTAX x )\n\
+            objectClasses: ( 2 NAME 'c' SUP top MAY a )\n"
+        ));
     }
 }

@@ -302,7 +302,8 @@ fn imported_in(said: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SMALL_TEMPLATE: &str = "dn: cn=config\ncn: config\nnsslapd-schemadir: %schema_dir%\nnsslapd-rootdn: %rootdn%\n\n\
+    const SMALL_TEMPLATE: &str = "dn: cn=config\ncn: config\nnsslapd-schemadir: %schema_dir%\n\
+        nsslapd-rootdn: %rootdn%\n\n\
         dn: cn=config,cn=ldbm database,cn=plugins,cn=config\nnsslapd-directory: %db_dir%\n\n\
         dn: cn=sn,cn=default indexes, cn=config,cn=ldbm database,cn=plugins,cn=config\nnssystemindex: false\n\n\
         dn: cn=parentid,cn=default indexes, cn=config,cn=ldbm database,cn=plugins,cn=config\nnssystemindex: true\n";

@@ -83,8 +83,8 @@ fn fit_connections(fitted: &mut Fitted, earlier: &[Workload], files_max: u64) ->
     };
     if let Some(other) = earlier.iter().find(same) {
         return Err(format!(
-            "{wanted} connections: a process may have {files_max} files open here (ulimit -Hn), and with as many connections as that \
-             allows it would be {} again",
+            "{wanted} connections: a process may have {files_max} files open here (ulimit -Hn), and with as many \
+             connections as that allows it would be {} again",
             other.name
         ));
     }
@@ -150,14 +150,15 @@ fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(),
     let mut operations: Vec<_> =
         fitted.workload.jobs.iter_mut().flat_map(|job| &mut job.operations).collect();
     if operations.iter().all(|operation| asks(operation)) {
-        return Err("it compares the stored octets of userPassword, which a hashed password never equals; the workload is about verifying"
+        return Err("it compares the stored octets of userPassword, which a hashed password never equals; the workload \
+            is about verifying"
             .to_owned());
     }
     for operation in operations.iter_mut().filter(|operation| asks(operation)) {
         operation.expect_code = Some(COMPARE_FALSE);
         fitted.notes.push(format!(
-            "{product} answers compares of userPassword with compareFalse, for it compares the stored octets; that counts as right, though \
-             it verifies no password, as Pando does"
+            "{product} answers compares of userPassword with compareFalse, for it compares the stored octets; that \
+             counts as right, though it verifies no password, as Pando does"
         ));
     }
     Ok(())

@@ -112,7 +112,8 @@ pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, Pe
         (true, _) => Ok(Room::ForAll),
         (false, true) => Ok(Room::ForOne),
         (false, false) => Err(PeerError::Answer(format!(
-            "{}: {} MB free of {} MB that one server with {} MB of LDIF may take; give another --folder, or fewer --entries",
+            "{}: {} MB free of {} MB that one server with {} MB of LDIF may take; give another --folder, or fewer \
+             --entries",
             folder.display(),
             usable / 1_000_000,
             most / 1_000_000,

@@ -390,7 +390,8 @@ mod tests {
 
     fn workload(name: &str, indexes: &str, more: &str) -> Workload {
         let text = format!(
-            "title = \"t\"\n[data]\ntemplate = \"people\"\nrdn = \"uid\"\ndn = \"uid=user.{{n}},ou=people,dc=example,dc=com\"\nfirst = 0\n\
+            "title = \"t\"\n[data]\ntemplate = \"people\"\nrdn = \"uid\"\n\
+             dn = \"uid=user.{{n}},ou=people,dc=example,dc=com\"\nfirst = 0\n\
              [needs]\nindexes = [{indexes}]\n{more}\n[[job]]\nclients = 1\n[[job.operation]]\nkind = \"search\"\n\
              base = \"dc=example,dc=com\"\nfilter = \"(uid=user.{{n}})\"\n"
         );

@@ -152,7 +152,8 @@ fn assurance(runs: &[RunResult]) -> String {
         _ => format!(" The servers gave the same answers to {} requests.", text::count(compared)),
     };
     format!(
-        "Every one of {} answers was checked, and none was wrong; no connection was closed; every run came to its end.{same}",
+        "Every one of {} answers was checked, and none was wrong; no connection was closed; every run came to its \
+         end.{same}",
         text::count(answers)
     )
 }

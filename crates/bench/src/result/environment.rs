@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn reads_what_linux_says() {
-        let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nphysical id\t: 0\ncore id\t\t: 0\nflags\t\t: fpu hypervisor\n\n\
+        let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nphysical id\t: 0\ncore id\t\t: 0\n\
+            flags\t\t: fpu hypervisor\n\n\
                        processor\t: 1\nmodel name\t: Some CPU @ 2 GHz\nphysical id\t: 0\ncore id\t\t: 0\n";
         let environment = parse_cpuinfo(cpuinfo);
         assert_eq!(environment.cpu_model.as_deref(), Some("Some CPU @ 2 GHz"));

@@ -106,6 +106,7 @@ impl WorkloadResult {
             *mine += theirs;
         }
         self.measured_seconds = self.measured_seconds.max(other.measured_seconds);
+        self.drain_seconds = self.drain_seconds.into_iter().chain(other.drain_seconds).reduce(f64::max);
         self.connections_closed += other.connections_closed;
         self.unanswered += other.unanswered;
         self.cost = self.cost.take().or_else(|| other.cost.clone());

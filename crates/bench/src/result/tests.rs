@@ -160,7 +160,29 @@ fn other_files_are_refused_with_the_reason() {
     };
     check("", "no result of pando bench");
     check("{}", "missing field `format`");
-    check("{\"format\": 2, \"future\": true}", "format 2, this program reads up to 1");
+    check("{\"format\": 3, \"future\": true}", "format 3, this program reads up to 2");
     check("{\"format\": 0}", "format 0");
     check("{\"format\": 1}", "missing field");
+}
+
+#[test]
+fn what_format_1_said_of_disks_is_withdrawn() {
+    let mut measured = part(1);
+    measured.cost =
+        Some(ServerCost { cpu_micros: 7, disk_written_bytes: Some(26 << 30), ..ServerCost::default() });
+    measured.seconds[0].disk_written_bytes = Some(26 << 30);
+    measured.set_rates();
+    let text = |format| {
+        let run = RunResult { format, ..run(vec![measured.clone()]) };
+        serde_json::to_vec(&run).unwrap()
+    };
+    let read = |format| RunResult::parse(&text(format), Path::new("x.json")).unwrap().workloads.remove(0);
+    assert_eq!(read(FORMAT).cost, measured.cost);
+    let old = read(1);
+    let cost = old.cost.unwrap();
+    assert_eq!(
+        (cost.cpu_micros, cost.disk_written_bytes, cost.disk_written_bytes_per_operation),
+        (7, None, None)
+    );
+    assert_eq!(old.seconds[0].disk_written_bytes, None);
 }

@@ -30,8 +30,11 @@ pub struct WorkloadResult {
     pub parameters: Parameters,
     /// How long was measured, after the warm-up.
     pub measured_seconds: f64,
-    /// Operations answered a second, all kinds together.
+    /// Operations answered in that time, rightly, a second; all kinds together.
     pub per_second: f64,
+    /// How long answers were waited for after it. They are in no rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_seconds: Option<f64>,
     /// What was done, by kind.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, OperationTotals>,
@@ -117,7 +120,7 @@ impl fmt::Display for OperationKind {
 /// All operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationTotals {
-    /// Answered.
+    /// Answered rightly.
     pub operations: u64,
     /// Entries that came with the answers.
     #[serde(default)]
@@ -134,7 +137,8 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Time to the answer, from the send (closed loop) or from the intended start (open loop).
+    /// Time to the right answer: from the send, of what was answered while measuring (closed loop), or from the intended
+    /// start, of what was due then (open loop).
     pub latency: Latency,
 }
 
@@ -170,10 +174,10 @@ pub struct Second {
     /// Mapped file pages of the server, which the kernel may take back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_bytes: Option<u64>,
-    /// Read from the disk by the server in this second.
+    /// Read from the server's disk in this second, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the disk by the server in this second.
+    /// Written to the server's disk in this second, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other
@@ -225,10 +229,13 @@ pub struct ServerCost {
     /// The most mapped file pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_peak_bytes: Option<u64>,
-    /// Read from the disk.
+    /// The block device that its files are on, and what else it holds: "vda, which holds /".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Read from that disk, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the disk.
+    /// Written to that disk, by whomever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// The same for one operation.
@@ -525,6 +532,7 @@ impl WorkloadResult {
             && self.errors_total() == 0
             && self.wrong_answers_total() == 0
             && self.connections_closed == 0
+            && self.unanswered == 0
             && self.agents.iter().all(|agent| agent.complete)
     }
 
@@ -538,6 +546,18 @@ impl WorkloadResult {
             cost.cpu_micros_per_operation = cost.cpu_micros as f64 / operations;
             cost.disk_written_bytes_per_operation =
                 cost.disk_written_bytes.map(|bytes| bytes as f64 / operations);
+        }
+    }
+
+    /// Forgets what was said of disks. Before format 2 that was what processes had made dirty, hundreds of times what
+    /// came to the disk.
+    pub(crate) fn withdraw_disk(&mut self) {
+        if let Some(cost) = &mut self.cost {
+            (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);
+            cost.disk_written_bytes_per_operation = None;
+        }
+        for second in &mut self.seconds {
+            (second.disk_read_bytes, second.disk_written_bytes) = (None, None);
         }
     }
 

@@ -256,7 +256,8 @@ fn crowd() -> Template {
          template: unit\nrdnAttr: ou\nsubordinateTemplate: person:3500\nou: <random:alpha:12>\n\n\
          template: person\nrdnAttr: cn\ndescription: <random:alphanumeric:9>\ncn: {sn} <random:hex:16>\nsn: <last>\n\
          manager: <dnof:person>\n\n\
-         template: large\nrdnAttr: cn\ncn: large <sequential>\nmember: <members:person>\nowner: <members:person>\ndescription: after {cn}\n\n\
+         template: large\nrdnAttr: cn\ncn: large <sequential>\nmember: <members:person>\n\
+         owner: <members:person>\ndescription: after {cn}\n\n\
          template: small\nrdnAttr: cn\ncn: small <sequential>\nmember: <members:person>\n",
     )
 }

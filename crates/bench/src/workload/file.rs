@@ -527,7 +527,8 @@ impl Workload {
             KeySource::Own | KeySource::Added if !is_adding() => Err(WorkloadError::new(
                 name,
                 line,
-                "keys that are \"own\" or \"added\" need an add operation that says how entries are made (its weight may be 0)",
+                "keys that are \"own\" or \"added\" need an add operation that says how entries are made (its weight \
+                 may be 0)",
             )),
             KeySource::Own if !has_own => {
                 Err(WorkloadError::new(name, line, "keys = \"own\" needs own_entries"))

@@ -201,7 +201,8 @@ Nov 20 12:00:00 host slapd[1]: conn=1000 op=1 SEARCH RESULT tag=101 err=0 nentri
             [search("dc=example,dc=com", Scope::Sub, r"(uid=a\5c)", &["cn", "mail"])]
         );
         assert_eq!(listed.left_out, 1);
-        let pando = "2026-11-20T12:00:00Z INFO conn=1 op=2 search dn=\"ou=a\\\\2cb\" scope=one filter=\"(cn=\\\"x\\\")\" result=0 entries=1 micros=5\n\
+        let pando = "2026-11-20T12:00:00Z INFO conn=1 op=2 search dn=\"ou=a\\\\2cb\" scope=one \
+            filter=\"(cn=\\\"x\\\")\" result=0 entries=1 micros=5\n\
                      2026-11-20T12:00:00Z INFO conn=1 op=3 modify dn=\"ou=a\" result=0 micros=5\n";
         let listed = Listed::parse("log", pando, "", &[]).unwrap();
         assert_eq!(listed.searches, [search(r"ou=a\2cb", Scope::One, "(cn=\"x\")", &[])]);

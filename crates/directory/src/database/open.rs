@@ -5,24 +5,24 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use schema::{NORMALISATION_VERSION, Schema};
-use store::{Read, Store, StoreError};
+use schema::NORMALISATION_VERSION;
+use store::{Read, Store};
 
-use super::{Directory, SERVER_NUMBER, Stamp, Writer};
+use super::{SERVER_NUMBER, Writer};
 use crate::catalog::{self, Catalog, META_FORMAT};
 use crate::model::csn::Csn;
-use crate::model::outcome::OperationError;
+use crate::model::open_error::OpenError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{MAPS, META};
 use crate::model::schema_times::SchemaTimes;
-use crate::read::search::PageKey;
-use crate::settings::DirectorySettings;
-use crate::settings::NodeSettings;
-use crate::settings::Settings;
-use crate::settings::{self, SettingsError};
+use crate::model::settings::{NodeSettings, Settings};
+use crate::model::stamp::Stamp;
+use crate::model::virtual_entries::MonitorSource;
+use crate::settings::{self, DirectorySettings, SettingsError};
+use crate::snapshot::names_clock::NamesClock;
+use crate::snapshot::page_key::PageKey;
+use crate::snapshot::{Directory, check_node};
 use crate::tree::State;
-use crate::tree::names_clock::NamesClock;
-use crate::tree::virtual_entries::MonitorSource;
 use crate::write::apply::apply;
 
 /// Version of the rows. Another one is refused at open.
@@ -44,89 +44,6 @@ pub struct OpenOptions {
     pub store: store::Options,
     /// Time and random bits for what a first start writes.
     pub stamp: Stamp,
-}
-
-/// Why a data directory could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The store refused: in use, another format, not ours, or the disk.
-    #[error(transparent)]
-    Open(#[from] store::OpenError),
-    /// Reading or writing failed after that.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Rows or normal forms are of another version.
-    #[error(
-        "the data has {what} version {found}, this program has {supported}; export it with the program that wrote it \
-         and import it again"
-    )]
-    Version {
-        /// Which version.
-        what: &'static str,
-        /// In the data.
-        found: u32,
-        /// Here.
-        supported: u32,
-    },
-    /// An attribute type or object class that entries use is not in the schema.
-    #[error("{what} {oid} is used by entries but not defined: add the schema file that defines it")]
-    MissingDefinition {
-        /// "attribute type" or "object class".
-        what: &'static str,
-        /// Its OID.
-        oid: String,
-    },
-    /// Syntax or rules of an attribute type are not those under which values were stored.
-    #[error(
-        "attribute type {name} has values stored under syntax and rules `{stored}`, its definition now says `{now}`: \
-         restore the definition, or export the data with it and import it under the new one"
-    )]
-    ChangedDefinition {
-        /// Name of the type.
-        name: String,
-        /// Syntax, equality and ordering then, as OIDs.
-        stored: String,
-        /// Now.
-        now: String,
-    },
-    /// A naming context cannot be.
-    #[error("suffix {dn:?}: {reason}")]
-    Suffix {
-        /// As given.
-        dn: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A setting cannot be.
-    #[error("setting {setting}: {reason}")]
-    Setting {
-        /// Its name.
-        setting: String,
-        /// Why not.
-        reason: String,
-    },
-    /// There is a data file, but nothing has been written to it: a first start was killed before.
-    #[error("there is a data file, but no directory in it yet")]
-    Empty,
-    /// Rows of the catalogue are damaged.
-    #[error("the data is damaged: {0}")]
-    Damaged(String),
-}
-
-impl OpenError {
-    pub(crate) fn damaged(what: &str) -> OpenError {
-        OpenError::Damaged(what.to_owned())
-    }
-}
-
-impl From<OperationError> for OpenError {
-    fn from(error: OperationError) -> OpenError {
-        match error {
-            OperationError::Store(error) => OpenError::Store(error),
-            other => OpenError::Damaged(other.to_string()),
-        }
-    }
 }
 
 impl Directory {
@@ -176,19 +93,6 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
         }
     }
     Ok(false)
-}
-
-/// The administrator's name must be one.
-pub(super) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
-    let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
-    match ldap::Dn::parse(&node.admin_dn) {
-        Err(error) => bad(format!("{:?}: {error}", node.admin_dn)),
-        Ok(dn) if dn.is_empty() => bad("the empty DN stands for anonymous".to_owned()),
-        Ok(dn) => match schema.normalize_dn(&dn, &mut Vec::new()) {
-            Err(error) => bad(error.to_string()),
-            Ok(()) => Ok(()),
-        },
-    }
 }
 
 /// Writes what a first start needs, and naming contexts that are new.

@@ -8,14 +8,13 @@ use std::path::Path;
 use store::{Store, View};
 
 use crate::catalog::Catalog;
-use crate::database::OpenError;
 use crate::database::check_versions;
-use crate::index::IndexKinds;
 use crate::index::maintenance::{self, IndexProgress};
+use crate::model::index_definition::IndexKinds;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::MAPS;
-use crate::settings::NodeSettings;
-use crate::settings::Settings;
+use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::State;
 
 /// A data directory at one position.

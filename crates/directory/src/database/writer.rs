@@ -9,38 +9,25 @@ use ldap::{Request, ResultCode};
 use schema::AttributeDescription;
 use store::{Batch, StoreError};
 
-use super::{Directory, SERVER_NUMBER};
+use super::SERVER_NUMBER;
 use crate::access::Requester;
-use crate::catalog::{self, AttributeAllocation, Catalog};
+use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
+use crate::index::check_kinds;
 use crate::index::maintenance::{self, IndexProgress, SliceBudget};
-use crate::index::{IndexKinds, check_kinds};
-use crate::model::allocations::Allocations;
 use crate::model::csn::Csn;
+use crate::model::index_definition::IndexKinds;
 use crate::model::limits::LOG_TRIM_SLICE;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::model::outcome::{OperationError, Outcome};
 use crate::model::record::{Change, Record};
+use crate::model::settings::{Settings, SettingsRecord};
+use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
-use crate::settings::DirectorySettings;
-use crate::settings::Settings;
-use crate::settings::{self, Difference, SettingsError, SettingsRecord, change_entries};
+use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
+use crate::snapshot::Directory;
+use crate::snapshot::names_clock::changes_names;
 use crate::tree::State;
-use crate::tree::names_clock::changes_names;
 use crate::write::apply::apply;
 use crate::write::decide::decide;
-
-/// What the clock and the random source gave to one operation.
-#[derive(Clone, Debug, Default)]
-pub struct Stamp {
-    /// Microseconds since 1970-01-01T00:00:00Z.
-    pub now_micros: u64,
-    /// A random UUID (RFC 9562 version 4) for an entry that the operation may add.
-    pub uuid: [u8; 16],
-    /// Clear passwords of the request, each with the stored form made of it beforehand.
-    pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Clear passwords that the request deletes, each with the stored form that it verifies against.
-    pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
-}
 
 /// The one that changes a directory.
 pub struct Writer {
@@ -54,7 +41,7 @@ impl Writer {
         Writer { directory, store, catalog }
     }
 
-    /// As [`Snapshot::remember_rows`](super::Snapshot::remember_rows), for what changes ask.
+    /// As [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for what changes ask.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.store.remember_rows(bytes_max);
     }
@@ -186,7 +173,7 @@ pub struct WriteBatch<'w> {
     settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
-    /// Whether the [`NamesClock`](crate::tree::names_clock::NamesClock) is to be told of the commit.
+    /// Whether the [`NamesClock`](crate::snapshot::names_clock::NamesClock) is to be told of the commit.
     changes_names: bool,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
     failure: Option<BatchFailure>,

@@ -14,9 +14,8 @@
 use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
 
-use super::definition::{IndexPart, IndexParts};
-use super::put_normal_value;
-use crate::catalog::AttributeDef;
+use crate::catalog::{AttributeDef, put_normal_value};
+use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX, NEEDED_GRAMS_MAX};
 use crate::model::rows::{AttrId, INDEX, PIECES, index_key};
 

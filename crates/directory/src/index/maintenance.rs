@@ -16,16 +16,15 @@ use std::sync::Arc;
 
 use store::{Batch, Direction, Read};
 
-use super::definition::{IndexKinds, IndexPart, IndexParts, IndexRow, Phase};
 use super::gram_rule;
 use super::keys::{RowKey, rows_of};
 use crate::catalog::{Catalog, META_INDEX, META_INDEX_VERSION, index_version, meta_key};
 use crate::model::entry::{EntryRow, StoredEntry};
+use crate::model::index_definition::{IndexKinds, IndexPart, IndexParts, IndexRow, Phase};
 use crate::model::limits::{INDEX_SLICE_ENTRIES_MAX, INDEX_SLICE_ROWS_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ENTRIES, EntryId, META, NODES};
-use crate::tree::damaged_row;
-use crate::tree::stored_values;
+use crate::tree::{damaged_row, stored_values};
 
 type Result<T> = std::result::Result<T, OperationError>;
 

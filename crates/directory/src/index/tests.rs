@@ -3,9 +3,8 @@
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
-use super::definition::{IndexPart, Phase};
-use crate::index::IndexKinds;
 use crate::maintenance::check::check;
+use crate::model::index_definition::{IndexKinds, IndexPart, Phase};
 use crate::read::search::CandidateSource;
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -150,7 +149,7 @@ fn an_older_view_does_without_an_index_that_is_complete_by_now() {
     let old = directory.directory.snapshot().unwrap();
     directory.finish_indexes();
     let new = directory.directory.snapshot().unwrap();
-    let answers = |snapshot: &crate::database::Snapshot| {
+    let answers = |snapshot: &crate::snapshot::Snapshot| {
         let catalog = snapshot.state().catalog;
         catalog.attributes().iter().any(|def| def.index.answers(IndexPart::Grams))
     };

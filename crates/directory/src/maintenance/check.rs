@@ -19,11 +19,10 @@ use std::path::Path;
 
 use store::MapId;
 
-use crate::database::Snapshot;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
+use crate::snapshot::Snapshot;
 use crate::tree::State;
-
 pub use repair::{Repaired, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;

@@ -21,16 +21,15 @@ use crate::access::{Access, Requester};
 use crate::catalog::AttributeDef;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
     ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
 };
-use crate::read::search::{
-    Candidate, Compiler, Evaluator, SearchScope, Selection, Term, Truth, for_each_value,
-};
-use crate::tree::name_cache::NameCache;
-use crate::tree::stored_values::table_values;
-use crate::tree::{Found, NormalName, State, damaged_row, node, parse_dn};
+use crate::read::search::{Candidate, Compiler, Matcher, SearchScope, Selection, Term, Truth};
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::stored_values::{for_each_value, table_values};
+use crate::tree::{Found, State, damaged_row, node};
 
 /// Bytes of text gathered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -99,7 +98,7 @@ pub fn export(state: State<'_>, request: &ExportRequest<'_>, out: &mut dyn Write
 struct Export<'s, 'o> {
     state: State<'s>,
     selection: Selection,
-    filter: Option<(Term, Evaluator)>,
+    filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
     /// Superiors with older entries below, which wait for them.
@@ -141,7 +140,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(Export {
             state,
             selection: selection(state, request, access),
-            filter: filter.map(|filter| (filter, Evaluator::new(access))),
+            filter: filter.map(|filter| (filter, Matcher::new(access))),
             scope,
             names: NameCache::default(),
             awaited: HashSet::new(),
@@ -241,8 +240,8 @@ impl<'s, 'o> Export<'s, 'o> {
         {
             return Ok(());
         }
-        if let Some((filter, evaluator)) = &mut self.filter
-            && evaluator.truth(filter, state, candidate)? != Truth::True
+        if let Some((filter, matcher)) = &mut self.filter
+            && matcher.truth(filter, state, candidate)? != Truth::True
         {
             return Ok(());
         }
@@ -545,8 +544,7 @@ mod tests {
             let (dn, exported) = (record.dn.to_owned(), exported);
             let mut searched =
                 directory.search(&dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.remove(0);
-            let made =
-                crate::tree::operational::VirtualAttribute::all(&directory.snapshot.state().catalog.schema);
+            let made = crate::catalog::VirtualAttribute::all(&directory.snapshot.state().catalog.schema);
             for (_, type_id) in made {
                 let name = directory.snapshot.state().catalog.schema.type_by_id(type_id).name().to_owned();
                 searched.attributes.remove(&name);

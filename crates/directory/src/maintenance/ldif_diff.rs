@@ -12,9 +12,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-use ldap::ChangeOperation;
 use ldap::ldif::{LdifBody, LdifError, LdifReader, LdifWriter};
-use ldap::{Dn, ldif::LdifRecord};
+use ldap::{ChangeOperation, Dn, ldif::LdifRecord};
 use schema::{MatchingRule, Schema};
 use store::{Sorted, Sorter, StoreError};
 

@@ -9,15 +9,14 @@ use std::path::Path;
 use store::{LeftOut, LogDamage, Salvage, Trouble};
 
 use crate::catalog::Catalog;
-use crate::database::OpenError;
 use crate::database::check_versions;
 use crate::model::csn::Csn;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Record};
 use crate::model::rows::MAPS;
-use crate::settings::NodeSettings;
-use crate::settings::Settings;
+use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::State;
 
 /// A data directory that is read to save what is whole. Nobody else may open it meanwhile.

@@ -1,7 +1,8 @@
 //! Names in messages for people, no longer than [`ldap::EXCERPT_MAX`] characters each.
 
-use ldap::Excerpt;
 use std::fmt::{Display, Formatter, Result, Write};
+
+use ldap::Excerpt;
 
 /// A text in quotes, as it was given: a DN keeps its backslashes single, so that it can be copied from a message. Only
 /// control characters are escaped, which would garble logs.

@@ -8,11 +8,11 @@
 //! it with position and crc32c (`docs/store-format.md`).
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
-use crate::index::IndexKinds;
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::csn::Csn;
+use crate::model::index_definition::IndexKinds;
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
-use crate::settings::SettingsRecord;
+use crate::model::settings::SettingsRecord;
 
 /// Version of the bytes. A reader refuses versions that it does not know.
 pub const RECORD_VERSION: u8 = 1;
@@ -335,7 +335,7 @@ fn take_value_change(decoder: &mut Decoder<'_>) -> Option<ValueChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::GeneralSettings;
+    use crate::model::settings::GeneralSettings;
 
     fn records() -> Vec<Record> {
         let values = vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9)), Value::Bytes(Vec::new())];

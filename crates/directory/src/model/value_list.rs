@@ -7,10 +7,18 @@
 use std::collections::HashMap;
 
 use crate::model::record::Value;
-use crate::write::given_values::KeyedValue;
 
 /// Values up to which keys are compared one by one.
 const COMPARED_MAX: usize = 16;
+
+/// A value with the key that identifies it among the values of its attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyedValue {
+    /// For a link attribute the entry or the normal name; the normal form for others.
+    pub(crate) key: Vec<u8>,
+    /// What is stored.
+    pub(crate) value: Value,
+}
 
 /// Values with different keys, in the order in which they came.
 #[derive(Default)]

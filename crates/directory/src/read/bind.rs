@@ -12,15 +12,17 @@ use std::ops::ControlFlow;
 
 use ldap::{Authentication, BindRequest, ResultCode};
 
-use crate::access::{Requester, USER_PASSWORD};
-use crate::database::Snapshot;
+pub use crate::access::ExternalIdentity;
+use crate::access::{EXTERNAL, Requester};
+use crate::catalog::USER_PASSWORD;
 use crate::model::entry::EntryRow;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::password::Verification;
-use crate::read::search::for_each_value;
-use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+use crate::snapshot::Snapshot;
+use crate::tree::stored_values::for_each_value;
+use crate::tree::{Found, State, damaged_row};
 
 /// What a bind request comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,30 +43,6 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     match try_bind(snapshot, request) {
         Ok(outcome) => outcome,
         Err(error) => BindOutcome::Done(error.into(), Requester::Anonymous),
-    }
-}
-
-/// The name of the one SASL mechanism there is (RFC 4422 appendix A).
-const EXTERNAL: &str = "EXTERNAL";
-
-/// What lies below LDAP on a connection says of who is at its other end (RFC 4513 section 5.2.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ExternalIdentity {
-    /// Nothing, ever, on connections of this kind: EXTERNAL is no mechanism here.
-    #[default]
-    NotOffered,
-    /// It should, but does not.
-    Unknown,
-    /// Somebody who is nobody in the directory.
-    Stranger,
-    /// Somebody who may be the administrator.
-    Administrator,
-}
-
-impl ExternalIdentity {
-    /// The mechanism that the root DSE names: only where a bind by it succeeds.
-    pub(crate) fn mechanism(self) -> Option<&'static str> {
-        (self == ExternalIdentity::Administrator).then_some(EXTERNAL)
     }
 }
 
@@ -237,9 +215,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::model::settings::NodeSettings;
+    use crate::model::settings::Settings;
     use crate::password::StorageScheme;
-    use crate::settings::NodeSettings;
-    use crate::settings::Settings;
     use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
     const ADA: &str = "cn=ada,dc=example,dc=com";

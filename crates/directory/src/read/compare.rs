@@ -7,18 +7,19 @@
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, is_user_password};
-use crate::database::Snapshot;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::access::{Access, Requester};
+use crate::catalog::is_user_password;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
+use crate::model::virtual_entries::VirtualEntry;
 use crate::password::Verification;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{Candidate, Compiler, Evaluator, InMemory, Term, Truth, entries_outside, resolved};
+use crate::read::search::{Candidate, Compiler, InMemory, Matcher, Term, Truth, entries_outside, resolved};
+use crate::snapshot::Snapshot;
 use crate::tree::target::locate_name;
-use crate::tree::virtual_entries::VirtualEntry;
-use crate::tree::{NormalName, State, damaged_row, node, parse_dn};
+use crate::tree::{State, damaged_row, node};
 
 /// What a compare request comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ fn try_compare(
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
-    let truth = Evaluator::new(access).truth(&term, state, &candidate)?;
+    let truth = Matcher::new(access).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
@@ -121,7 +122,7 @@ fn compare_outside(
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
     let term = assertion(state, access, description, value)?;
-    let truth = Evaluator::new(access).truth_in_memory(&term, schema, &in_memory);
+    let truth = Matcher::new(access).truth_in_memory(&term, schema, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }
 

@@ -6,9 +6,9 @@
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, PagedResults, Request, ResultCode, oids};
 
+use crate::access::ExternalIdentity;
 use crate::model::outcome::Outcome;
-use crate::read::bind::ExternalIdentity;
-use crate::read::search::PageRequest;
+use crate::read::page_request::PageRequest;
 
 /// OID of ManageDsaIT (RFC 3296 section 3).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";

@@ -12,14 +12,14 @@ use std::hint::black_box;
 use ldap::{Authentication, Message, Request, ResultCode};
 use store::{Absent, PageNumber, StoreError};
 
-use crate::access::Requester;
-use crate::database::Snapshot;
+use crate::access::{ExternalIdentity, Requester};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, id_key};
-use crate::read::bind::ExternalIdentity;
 use crate::read::controls::{ControlContext, RequestControls};
 use crate::read::search::{Budget, Search, Step};
-use crate::tree::{Found, NormalName, parse_dn};
+use crate::snapshot::Snapshot;
+use crate::tree::Found;
 
 /// Octets from one page of memory to the next, or less.
 const PAGE_SIZE: usize = 4 << 10;

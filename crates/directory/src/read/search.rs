@@ -10,29 +10,27 @@
 //! of candidates found before. [`Search::split`] lets several threads do the rest of a long search in parts; the
 //! promise stays the same.
 //!
-//! - `base`: from a DN to the entry, through aliases and referrals
-//! - `filter`, `evaluate`: three-valued logic on an entry
-//! - `plan`, `pieces`, `ranges`, `candidates`: which entries to look at
-//! - `prefilter`: what entry rows tell, for scans
-//! - `scanner`, `tree_search`, `parts`: looking at them, by itself or in parts
-//! - `explain`: the plan, for a person
-//! - `scope`: which of them the search is about, and their DNs
-//! - `selection`, `result`, `stream`: what is returned of them
-//! - `paging`: one page of them at a time
-//! - `outside`: the root DSE, the schema and the monitor, which are not in the tree
+//! Each step is a type of its own, and none looks back:
+//!
+//! 1. [`Search`] checks what the request asks and lets `base` find where it begins
+//! 2. `outside` answers at once where that is not in the tree: the root DSE, the schema, the monitor, the settings
+//! 3. [`TreeSearch`] prepares the rest once: `scope` which entries it is about, `filter` the filter with its names
+//!    resolved and its values normalised, `plan` where candidates come from, `selection` what is returned of them
+//! 4. `scanner` looks at `candidates` in slices: `scope` and `matcher` say which are results, `result` writes them,
+//!    `stream` those that are too large for a buffer
+//!
+//! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan.
 
 mod base;
+mod budget;
 mod candidates;
-mod evaluate;
 mod explain;
 mod filter;
+mod matcher;
 mod outside;
 mod paging;
 mod parts;
-mod pieces;
 mod plan;
-mod prefilter;
-mod ranges;
 mod result;
 mod scanner;
 mod scope;
@@ -43,58 +41,25 @@ mod tests;
 mod tree_search;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
-use ldap::{
-    Control, ControlsBuf, DerefAliases, MessageId, PagedResults, ResultCode, Scope, SearchRequest, oids,
-};
+use ldap::{Control, ControlsBuf, MessageId, PagedResults, ResultCode, SearchRequest, oids};
 
-pub(crate) use base::{Finding, find_entry};
-pub(crate) use evaluate::{Candidate, Evaluator, InMemory, for_each_value};
+use crate::access::{Access, Requester};
+use crate::model::outcome::{OperationError, Outcome, ServerFault};
+use crate::read::controls::{EXPLAIN, RequestControls};
+use crate::snapshot::Snapshot;
+use base::{Base, find_base};
+pub use budget::{Budget, Clock, Step};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
+pub(crate) use matcher::{Candidate, InMemory, Matcher};
+use outside::Results;
 pub(crate) use outside::entries as entries_outside;
-pub(crate) use paging::PageKey;
-pub use paging::PageRequest;
+use paging::Paging;
 pub use parts::{PartScanner, Piece, PieceEnd};
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
-
-use crate::access::{Access, Requester};
-use crate::database::Snapshot;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
-use crate::model::outcome::ServerFault;
-use crate::model::rows::EntryId;
-use crate::read::controls::{EXPLAIN, RequestControls};
-use crate::tree::{NormalName, parse_dn};
-use paging::Paging;
 use tree_search::TreeSearch;
-
-/// Keys of an index that are gone through for the work that one candidate costs.
-const KEYS_PER_ENTRY: usize = 8;
-
-/// Tests of a filter that are tried for the work that one candidate costs otherwise.
-const TESTS_PER_ENTRY: usize = 8;
-
-/// How much one slice of a search may do.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// Candidates looked at, whether they pass or not.
-    pub entries_examined_max: u32,
-    /// Bytes appended; the slice ends with the result that reaches it.
-    pub out_bytes_max: usize,
-}
-
-/// Whether a search wants another slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Call [`Search::run`] again.
-    More,
-    /// The searchResDone is written.
-    Done,
-    /// The search failed in the middle of a message, which cannot be finished: the connection is of no more use.
-    Broken,
-}
 
 /// A search under way. `Send`; owns everything it needs.
 pub struct Search {
@@ -121,22 +86,6 @@ enum Work {
     Made(Results),
     Tree(Box<TreeSearch>),
 }
-
-/// Messages of entries, one after another.
-#[derive(Default)]
-struct Results {
-    messages: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
-    /// How many of them are on earlier pages.
-    passed_over: usize,
-    /// How many of the others may be sent; 0 is all.
-    size_limit: u32,
-    entries_sent: u64,
-}
-
-/// Microseconds since some point, as the caller of a search measures them: this crate reads no clock.
-pub type Clock = Box<dyn Fn() -> u64 + Send>;
 
 impl Search {
     /// Prepares a search.
@@ -176,13 +125,12 @@ impl Search {
                 Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
             }
         };
-        let scans = paging.as_deref().is_some_and(|page| page.scans);
-        let mut work = match Search::known_base(snapshot, request, controls)? {
-            Some(base) => {
-                access.check_read_tree()?;
+        let mut work = match find_base(snapshot, access, request, controls)? {
+            Base::Tree(base) => {
+                let scans = paging.as_deref().is_some_and(|page| page.scans);
                 Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?))
             }
-            None => Search::find_base(snapshot, access, id, request, controls, scans)?,
+            Base::Outside(entries) => Work::Made(Results::of(snapshot, access, id, request, &entries)?),
         };
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
@@ -200,86 +148,11 @@ impl Search {
         })
     }
 
-    /// The base, where the snapshot remembers it and it is an ordinary entry to this request.
-    fn known_base(
-        snapshot: &Snapshot,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-    ) -> Result<Option<EntryId>, OperationError> {
-        let known = match request.scope {
-            Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
-            _ => snapshot.names().base(request.base_object),
-        };
-        Ok(known.filter(|(_, flags)| !finding(request, controls).is_special(*flags)).map(|(id, _)| id))
-    }
-
-    fn find_base(
-        snapshot: &Snapshot,
-        access: Access,
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-        scans: bool,
-    ) -> Result<Work, OperationError> {
-        let state = snapshot.state();
-        let dn = parse_dn(request.base_object)?;
-        let finding = finding(request, controls);
-        let base = match snapshot.entry_below_known(&dn)? {
-            Some((base, flags)) if !finding.is_special(flags) => {
-                access.check_read_tree()?;
-                base
-            }
-            _ => {
-                let name = NormalName::of(&dn, &state.catalog.schema);
-                if let Some(work) =
-                    outside::start(snapshot, access, id, request, controls.external, &dn, &name)?
-                {
-                    return Ok(work);
-                }
-                access.check_read_tree()?;
-                if dn.is_empty() {
-                    EntryId::ROOT
-                } else {
-                    let found = find_entry(state, &dn, &name, finding)?;
-                    let has_aliases = state.catalog.class_set_flags().is_alias();
-                    if !(finding.follows_aliases && has_aliases) {
-                        snapshot.keep_entry(&dn, found.0)?;
-                        // A base for one entry is rarely one for many.
-                        if request.scope != Scope::BaseObject {
-                            snapshot.names().keep_base(request.base_object, found);
-                        }
-                    }
-                    found.0
-                }
-            }
-        };
-        Ok(Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?)))
-    }
-
-    /// Makes the search scan all entries, whatever indexes there are. The results are the same; that is what tests are
-    /// for.
-    #[doc(hidden)]
-    pub fn ignore_indexes(&mut self) {
-        if let Work::Tree(search) = &mut self.work {
-            search.scanner.ignore_indexes();
-        }
-    }
-
     /// Goes on with the search until it ends or the budget is used up. Appends whole messages to `out`, the
     /// searchResDone last. Not to be called again after [`Step::Done`].
     pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
         let outcome = match &mut self.work {
-            Work::Made(results) => {
-                let limit = if results.size_limit == 0 { usize::MAX } else { results.size_limit as usize };
-                let left = results.ends.len() - results.passed_over;
-                let count = left.min(limit);
-                let end_of = |count: usize| count.checked_sub(1).map_or(0, |last| results.ends[last]);
-                let (start, end) = (end_of(results.passed_over), end_of(results.passed_over + count));
-                out.extend_from_slice(&results.messages[start..end]);
-                results.entries_sent = count as u64;
-                let is_cut = count < left;
-                Ok(Some(if is_cut { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }))
-            }
+            Work::Made(results) => Ok(Some(results.send(out))),
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
         };
         self.end_slice(snapshot, outcome, out)
@@ -401,7 +274,7 @@ impl Search {
     /// Where the first entry is for which there was no room, and whether the next page is to scan.
     fn next(&self) -> (u64, bool) {
         match &self.work {
-            Work::Made(results) => (results.passed_over as u64 + results.entries_sent, false),
+            Work::Made(results) => (results.next(), false),
             Work::Tree(search) => (search.next_id, search.scans_for_page),
         }
     }
@@ -409,7 +282,7 @@ impl Search {
     /// How many entries all pages have together, where that is easily told; else 0.
     fn estimate(&self, snapshot: &Snapshot) -> u64 {
         match &self.work {
-            Work::Made(results) => results.ends.len() as u64,
+            Work::Made(results) => results.count(),
             Work::Tree(search) => search.estimate(snapshot).unwrap_or(0),
         }
     }
@@ -477,7 +350,7 @@ impl Search {
     /// on top: [`part_bytes`](Search::part_bytes).
     pub fn memory_bytes(&mut self) -> usize {
         let work = match &mut self.work {
-            Work::Made(results) => results.messages.capacity() + results.ends.capacity() * size_of::<usize>(),
+            Work::Made(results) => results.heap_bytes(),
             Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
         };
         size_of::<Search>() + work + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
@@ -536,9 +409,7 @@ impl Work {
         }
         match self {
             Work::Made(results) => {
-                let before = usize::try_from(page.from).unwrap_or(usize::MAX);
-                results.passed_over = before.min(results.ends.len());
-                results.size_limit = room;
+                results.turn_to(page.from, room);
                 Ok(())
             }
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state()),
@@ -548,13 +419,4 @@ impl Work {
 
 fn page_control(value: &[u8]) -> Control<'_> {
     Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(value) }
-}
-
-/// How the base of a search is to be found.
-fn finding(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding {
-    Finding {
-        follows_aliases: matches!(request.deref_aliases, DerefAliases::FindingBase | DerefAliases::Always),
-        manages: controls.manage_dsa_it,
-        scope: Some(request.scope),
-    }
 }

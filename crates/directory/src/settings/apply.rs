@@ -1,14 +1,13 @@
-//! A settings record becomes rows and the catalogue. See [`super::stored`] for why an old record changes nothing.
+//! A settings record becomes rows and the catalogue. See [`SettingsRecord`] for why an old record changes nothing.
 
 use std::sync::Arc;
 
 use store::Batch;
 
-use super::check::schema_of;
 use super::{SettingsRecord, SuffixNumber};
 use crate::catalog::{
     Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
-    meta_key,
+    meta_key, schema_of,
 };
 use crate::index::maintenance;
 use crate::model::csn::Csn;

@@ -10,14 +10,13 @@ use schema::{AttributeType, Schema};
 use super::entries::{ConfigEntry, INDEX_KIND, INDEXES_DN, SCHEMA_DN, SCHEMA_TEXT, SUFFIX, entries};
 use super::{DirectorySettings, GENERAL, SettingsError};
 use crate::access::Requester;
-use crate::index::IndexKinds;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::catalog::{VirtualAttribute, check_modifiable, read_description};
+use crate::model::index_definition::IndexKinds;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
-use crate::tree::operational::VirtualAttribute;
-use crate::tree::virtual_entries::{CONFIG_DN, VirtualEntry};
-use crate::tree::{NormalName, State, parse_dn};
-use crate::write::given_values::{check_modifiable, read_description};
+use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
+use crate::tree::State;
 
 type Result<T> = std::result::Result<T, OperationError>;
 

@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schema::{Schema, SchemaBuilder, SchemaError};
+use schema::Schema;
 
 use super::{DirectorySettings, Place, SettingsProblem};
-use crate::catalog::{Catalog, is_link_type};
-use crate::database::OpenError;
-use crate::index::{IndexKinds, check_kinds};
+use crate::catalog::{Catalog, is_link_type, schema_of};
+use crate::index::check_kinds;
+use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
-use crate::tree::operational::SUBSCHEMA_DN;
-use crate::tree::virtual_entries::{CONFIG_DN, MONITOR_DN};
-use crate::tree::{NormalName, parse_dn};
+use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
 #[derive(Clone, Debug)]
@@ -45,28 +44,6 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
-}
-
-/// The shipped schema with these texts.
-///
-/// # Errors
-/// The first definition that cannot be used.
-pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, SettingsProblem> {
-    if texts.is_empty() {
-        return Ok(Schema::shipped());
-    }
-    let problem = |error: SchemaError| {
-        let place = match error.file.starts_with("schema.") {
-            true => Place::Line(error.file.clone(), error.line),
-            false => Place::Key("schema".to_owned()),
-        };
-        SettingsProblem::new(place, error.kind.to_string())
-    };
-    let mut builder = SchemaBuilder::shipped();
-    for (name, text) in texts {
-        builder.add_text(&format!("schema.{name}"), text).map_err(problem)?;
-    }
-    builder.build().map_err(problem)
 }
 
 fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<SettingsProblem>> {
@@ -208,14 +185,4 @@ fn undefined(name: &str) -> String {
     format!(
         "attribute type {name:?} is not defined: check its spelling, or add the schema text that defines it"
     )
-}
-
-/// The first problem as an error of opening.
-impl From<Vec<SettingsProblem>> for OpenError {
-    fn from(problems: Vec<SettingsProblem>) -> OpenError {
-        match problems.into_iter().next() {
-            Some(problem) => OpenError::Setting { setting: problem.place.to_string(), reason: problem.what },
-            None => OpenError::damaged("settings"),
-        }
-    }
 }

@@ -3,10 +3,9 @@
 use schema::AttributeDescription;
 
 use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check};
-use crate::catalog::{AttributeAllocation, Catalog, has_values};
-use crate::database::OpenError;
-use crate::index::IndexKinds;
-use crate::model::allocations::Allocations;
+use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
+use crate::model::index_definition::IndexKinds;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, subtree_counter};
 use crate::tree::{State, child};

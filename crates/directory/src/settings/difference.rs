@@ -6,7 +6,7 @@ use store::Direction;
 
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;
-use crate::index::{IndexKinds, IndexPart};
+use crate::model::index_definition::{IndexKinds, IndexPart};
 use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
 use crate::tree::State;

@@ -11,7 +11,7 @@
 //! Only the administrator sees them; to everybody else the names do not exist. [`super::change_entries`] changes them.
 
 use super::{DirectorySettings, GENERAL};
-use crate::tree::virtual_entries::{CONFIG_DN, VirtualEntry};
+use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
 
 /// DN of the container of indexes.
 pub const INDEXES_DN: &str = "cn=indexes,cn=config";

@@ -12,7 +12,7 @@ use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, id_key};
-use crate::read::search::for_each_value;
+use crate::tree::stored_values::for_each_value;
 use crate::tree::{State, damaged_row};
 
 /// OID of `ref`.

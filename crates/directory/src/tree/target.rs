@@ -11,13 +11,13 @@
 use ldap::{Dn, ResultCode};
 
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{EntryId, NodeFlags};
-use crate::tree::operational::SUBSCHEMA_DN;
+use crate::model::virtual_entries::{MONITOR_DN, SUBSCHEMA_DN};
 use crate::tree::referral::referral;
-use crate::tree::virtual_entries::MONITOR_DN;
-use crate::tree::{Found, NormalName, State, damaged_row, parse_dn};
+use crate::tree::{Found, State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 

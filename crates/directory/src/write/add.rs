@@ -10,22 +10,21 @@
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
 
-use crate::access::{Access, is_user_password};
-use crate::catalog::{is_link_type, last_entry_id};
-use crate::model::allocations::Allocations;
+use crate::access::Access;
+use crate::catalog::{
+    Allocations, check_modifiable, is_link_type, is_user_password, last_entry_id, read_description,
+};
+use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Add, Change, Record, Value};
 use crate::model::rows::EntryId;
-use crate::model::value_list::ValueList;
+use crate::model::value_list::{KeyedValue, ValueList};
 use crate::tree::referral::referral;
 use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
-use crate::tree::{Found, NormalName, State, parse_dn, render_dn, render_rdn};
-use crate::write::decide::Deciding;
-use crate::write::given_values::{
-    KeyedValue, Newcomer, check_modifiable, check_value, given_twice, only_value, read_description,
-    read_values,
-};
+use crate::tree::{Found, State};
+use crate::write::deciding::Deciding;
+use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
 use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
 

@@ -14,31 +14,22 @@ use crate::catalog::{
     Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
     META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
 };
-use crate::database::OpenError;
 use crate::links;
-use crate::model::entry::{EntryRow, StoredEntry};
+use crate::model::entry::StoredEntry;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::record::{
-    Add, Change, Delete, Modify, ModifyDn, Record, Value, ValueChange, ValueChangeKind,
-};
+use crate::model::record::{Add, Change, Delete, Modify, ModifyDn, Record, ValueChange};
 use crate::model::rows::{
-    AttrId, CLASSES, ClassSetId, DANGLING, ENTRIES, EntryId, META, NAMES, NODES, NodeFlags, NodeRow,
-    children_counter, class_key, encode_name_row, id_key, name_key, subtree_counter,
+    CLASSES, ClassSetId, DANGLING, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
+    class_key, encode_name_row, id_key, name_key, subtree_counter,
 };
-use crate::settings::SettingsRecord;
+use crate::model::settings::SettingsRecord;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
-use crate::tree::stored_values;
+use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
-use crate::write::whole_entry;
+use crate::write::{values, whole_entry};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// An entry while a record changes it.
-pub(crate) struct Writing<'a> {
-    pub(crate) catalog: &'a Catalog,
-    pub(crate) id: EntryId,
-    pub(crate) entry: &'a mut StoredEntry,
-}
 
 /// Makes the rows say what the record at `position` of the log says.
 ///
@@ -132,7 +123,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         [suffix] => Some(suffix.number),
         _ => {
             let parsed = ldap::Dn::parse(dn).map_err(|error| OperationError::Damaged(error.to_string()))?;
-            let name = crate::tree::NormalName::of(&parsed, &catalog.schema);
+            let name = crate::model::name::NormalName::of(&parsed, &catalog.schema);
             catalog.suffix_above(&name.key).map(|suffix| suffix.number)
         }
     };
@@ -204,29 +195,12 @@ fn change_values(
     mut entry: StoredEntry,
     changes: &[ValueChange],
 ) -> Result<()> {
-    let mut writing = Writing { catalog, id, entry: &mut entry };
+    let mut changed = ChangedEntry { catalog, id, entry: &mut entry };
     for change in changes {
-        writing.change(batch, change.attribute, change.kind, &change.values)?;
+        values::change(batch, &mut changed, change.attribute, change.kind, &change.values)?;
     }
     entry.position = position;
     save(batch, id, &entry)
-}
-
-/// The attributes of an entry as it was before `position`; `None` if it is gone or newer, in a replay.
-pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
-    Ok(load(batch, id)?.filter(|entry| entry.position < position))
-}
-
-/// The attributes of an entry, `None` if there is no such entry.
-pub(crate) fn load(batch: &Batch<'_>, id: EntryId) -> Result<Option<StoredEntry>> {
-    let Some(bytes) = batch.get(ENTRIES, &id_key(id))? else { return Ok(None) };
-    let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
-    Ok(Some(StoredEntry::of(&row)))
-}
-
-pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> Result<()> {
-    batch.put(ENTRIES, &id_key(id), &entry.encode())?;
-    Ok(())
 }
 
 /// Where an entry stands and what it is: its node row before it is encoded.
@@ -340,33 +314,6 @@ fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i
     Err(OperationError::Damaged(format!("the parents of entry {} do not end", parent.0)))
 }
 
-/// The normal form under which `names` has an entry: all RDNs of the suffix for a suffix entry.
-pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
-    let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
-    let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;
-    let mut key = Vec::with_capacity(rdn.len() + 8);
-    debug_assert!(parent == EntryId::ROOT || dn.len() == 1);
-    catalog.schema.normalize_dn(&dn, &mut key).map_err(|error| damaged(error.to_string()))?;
-    Ok(key)
-}
-
 fn normal_dn(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<Vec<u8>> {
     Ok(normal_dn_of(batch, &catalog.schema, id)?.unwrap_or_default())
-}
-
-impl Writing<'_> {
-    /// Makes one change to the values of one attribute: rows, index and counters.
-    pub(crate) fn change(
-        &mut self,
-        batch: &mut Batch<'_>,
-        attribute: AttrId,
-        kind: ValueChangeKind,
-        values: &[Value],
-    ) -> Result<()> {
-        if self.catalog.attribute(attribute).is_link {
-            links::change(batch, self, attribute, kind, values)
-        } else {
-            stored_values::change(batch, self, attribute, kind, values)
-        }
-    }
 }

@@ -9,39 +9,18 @@
 //! the right to change it, the entry's final state.
 
 use ldap::{Request, ResultCode};
-use schema::AttributeDescription;
-use uuid::Uuid;
 
 use crate::access::Requester;
-use crate::database::Stamp;
-use crate::model::allocations::Allocations;
-use crate::model::csn::{Csn, generalized_time};
+use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
-use crate::model::record::{Change, Record};
+use crate::model::record::Record;
+use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::State;
-use crate::write::add;
-use crate::write::delete;
-use crate::write::modify;
-use crate::write::modify_dn;
-use crate::write::working_entry::WorkingEntry;
+use crate::write::deciding::Deciding;
+use crate::write::{add, delete, modify, modify_dn};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// What every write operation works with.
-#[derive(Clone, Copy)]
-pub(crate) struct Deciding<'a> {
-    /// The rows, with the batch's earlier operations.
-    pub(crate) state: State<'a>,
-    /// Who asks.
-    pub(crate) requester: &'a Requester,
-    /// What the controls ask for.
-    pub(crate) controls: &'a RequestControls,
-    /// Random bits and hashed passwords.
-    pub(crate) stamp: &'a Stamp,
-    /// Number and time of the change. Timestamps come from it and not from the clock, so that they never go back.
-    pub(crate) csn: Csn,
-}
 
 /// Decides an add, delete, modify or modify DN request. `None` means success without anything to change.
 ///
@@ -70,57 +49,4 @@ pub fn decide(
             Err(OperationError::refused(ResultCode::OPERATIONS_ERROR, "this request changes nothing"))
         }
     }
-}
-
-impl Deciding<'_> {
-    /// The record of a change.
-    pub(crate) fn record(&self, allocations: Allocations<'_>, change: Change) -> Record {
-        let (attributes, class_sets) = allocations.into_parts();
-        Record { csn: self.csn, requester: self.requester.dn().to_owned(), attributes, class_sets, change }
-    }
-
-    /// What the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
-    pub(crate) fn creation(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
-        let uuid = Uuid::from_bytes(self.stamp.uuid)
-            .hyphenated()
-            .encode_lower(&mut Uuid::encode_buffer())
-            .to_owned();
-        self.described(creation_values(uuid, self.requester.dn(), self.csn))
-    }
-
-    /// What the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
-    pub(crate) fn change(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
-        self.described(change_values(self.requester.dn(), self.csn))
-    }
-
-    /// Sets what the server keeps about the last change of an entry.
-    pub(crate) fn stamp_change(&self, entry: &mut WorkingEntry<'_>) -> Result<()> {
-        self.change().try_for_each(|(description, value)| entry.set_by_server(&description, value))
-    }
-
-    /// Operational attributes with their one value each, where the schema has them.
-    fn described(
-        &self,
-        values: [(&'static str, String); 3],
-    ) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
-        let schema = &*self.state.catalog.schema;
-        values.into_iter().filter_map(move |(name, value)| {
-            let attribute_type = schema.attribute_type(name)?;
-            Some((AttributeDescription::of(attribute_type.id), value.into_bytes()))
-        })
-    }
-}
-
-/// What the server keeps about the making of an entry, and what it is when `creator` makes one now.
-pub(crate) fn creation_values(uuid: String, creator: &str, csn: Csn) -> [(&'static str, String); 3] {
-    [("entryUUID", uuid), ("creatorsName", creator.to_owned()), ("createTimestamp", time(csn))]
-}
-
-/// What the server keeps about the last change of an entry, and what it is when `modifier` makes one now.
-pub(crate) fn change_values(modifier: &str, csn: Csn) -> [(&'static str, String); 3] {
-    [("entryCSN", csn.text()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
-}
-
-fn time(csn: Csn) -> String {
-    generalized_time(csn.micros / 1_000_000)
 }

@@ -6,14 +6,15 @@
 use ldap::{DeleteRequest, ResultCode};
 
 use crate::access::Access;
-use crate::model::allocations::Allocations;
+use crate::catalog::Allocations;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Delete, Record};
 use crate::model::rows::{AttrId, children_counter};
+use crate::tree::State;
 use crate::tree::target::{check_not_virtual, locate_name};
-use crate::tree::{NormalName, State, parse_dn};
-use crate::write::decide::Deciding;
+use crate::write::deciding::Deciding;
 
 /// Decides a delete request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {

@@ -6,27 +6,18 @@
 //! none is known by its normal name.
 
 use ldap::{ResultCode, Values};
-use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
+use schema::{AttributeDescription, AttributeType, Schema};
 
-use crate::access::is_user_password;
+use crate::catalog::is_user_password;
 use crate::links;
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::EntryId;
-use crate::model::value_list::ValueList;
-use crate::tree::operational::VirtualAttribute;
-use crate::tree::{Found, NormalName, State};
-use crate::write::decide::Deciding;
+use crate::model::value_list::{KeyedValue, ValueList};
+use crate::tree::{Found, State};
+use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
-
-/// A value with the key that identifies it among the values of its attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyedValue {
-    /// See [`link_id_key`] and [`link_text_key`] for link attributes; the normal form for others.
-    pub(crate) key: Vec<u8>,
-    /// What is stored.
-    pub(crate) value: Value,
-}
 
 /// An entry that is about to exist, so that its own values can name it.
 pub(crate) struct Newcomer<'n> {
@@ -60,47 +51,6 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
         [_, normal @ ..] => Err(normal),
         [] => Err(&[]),
     }
-}
-
-/// Reads the description of an attribute that is to be stored.
-///
-/// # Errors
-/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a binary
-/// form (RFC 4522 section 3) and a language range (RFC 3866 section 2.1), which asks but never names.
-pub(crate) fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescription, OperationError> {
-    let undefined =
-        |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);
-    let mut description = schema.parse_description(text).map_err(|error| match error {
-        DescriptionError::UnknownType(name) => {
-            undefined(format!("attribute type {:?} is not defined in the schema", ldap::Excerpt(name)))
-        }
-        other => undefined(other.to_string()),
-    })?;
-    if description.has_language_range() {
-        return Err(undefined(format!(
-            "{text:?}: a language range names no attribute, only what to look for"
-        )));
-    }
-    description.binary = false;
-    Ok(description)
-}
-
-/// Checks that clients may set the attribute; `made_by` says what makes it, if it is not stored.
-///
-/// # Errors
-/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2) or makes when they are asked
-/// for.
-pub(crate) fn check_modifiable(
-    attribute_type: &AttributeType,
-    made_by: Option<VirtualAttribute>,
-) -> Result<(), OperationError> {
-    if attribute_type.no_user_modification || made_by.is_some() {
-        return Err(OperationError::refused(
-            ResultCode::CONSTRAINT_VIOLATION,
-            format!("{} is set by the server only", attribute_type.name()),
-        ));
-    }
-    Ok(())
 }
 
 /// The only value of an attribute that is to be stored, where it is the only one and stored as it comes: of links and

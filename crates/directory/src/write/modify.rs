@@ -13,17 +13,17 @@ use std::borrow::Cow;
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
-use crate::access::{Access, is_user_password};
-use crate::catalog::ClassSet;
-use crate::model::allocations::Allocations;
+use crate::access::Access;
+use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, read_description};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{self, Modify, Record};
-use crate::model::value_list::ValueList;
+use crate::model::value_list::{KeyedValue, ValueList};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
-use crate::tree::{NormalName, State, damaged_row, parse_dn};
+use crate::tree::{State, damaged_row};
 use crate::write::add::naming_values;
-use crate::write::decide::Deciding;
-use crate::write::given_values::{KeyedValue, check_modifiable, read_description, read_value, read_values};
+use crate::write::deciding::Deciding;
+use crate::write::given_values::{read_value, read_values};
 use crate::write::passwords::deleted_form;
 use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::write::working_entry::WorkingEntry;
@@ -65,7 +65,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     if !entry.is_changed() {
         return Ok(None);
     }
-    deciding.stamp_change(&mut entry)?;
+    entry.stamp_change(&deciding)?;
     let mut allocations = Allocations::new(state.catalog);
     let modify = Modify {
         id: target.id,

@@ -15,16 +15,17 @@ use schema::NameError;
 use store::Direction;
 
 use crate::access::Access;
-use crate::model::allocations::Allocations;
+use crate::catalog::Allocations;
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::{NormalName, parse_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, ModifyDn, Record};
 use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
-use crate::tree::{Found, NormalName, State, damaged_row, parse_dn, render_rdn};
+use crate::tree::{Found, State, damaged_row};
 use crate::write::add::{NamingValue, check_superior, naming_values};
-use crate::write::decide::Deciding;
+use crate::write::deciding::Deciding;
 use crate::write::schema_check::check_attributes;
 use crate::write::working_entry::WorkingEntry;
 
@@ -68,7 +69,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     if parent == node.parent && rdn.as_bytes() == node.rdn && !entry.is_changed() {
         return Ok(None);
     }
-    deciding.stamp_change(&mut entry)?;
+    entry.stamp_change(&deciding)?;
     let mut allocations = Allocations::new(state.catalog);
     let changes = entry.changes(&mut allocations);
     let rename = ModifyDn { id: target.id, old_dn: target.dn, parent, rdn, changes };

@@ -8,12 +8,11 @@ use std::borrow::Cow;
 
 use schema::{AttributeDescription, Schema};
 
-use crate::catalog::Catalog;
-use crate::model::allocations::Allocations;
+use crate::catalog::{Allocations, Catalog};
 use crate::model::record::Value;
 use crate::model::rows::AttrId;
-use crate::model::value_list::ValueList;
-use crate::write::given_values::{KeyedValue, normal_value};
+use crate::model::value_list::{KeyedValue, ValueList};
+use crate::write::given_values::normal_value;
 use crate::write::schema_check::Present;
 
 /// Room for this many attributes is made at once; most entries have fewer.

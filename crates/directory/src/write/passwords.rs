@@ -12,15 +12,15 @@
 use ldap::{ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::Schema;
 
-use crate::access::Requester;
-use crate::access::{Access, USER_PASSWORD, is_user_password};
-use crate::database::Snapshot;
-use crate::database::Stamp;
-use crate::model::outcome::OperationError;
-use crate::model::outcome::Outcome;
+use crate::access::{Access, Requester};
+use crate::catalog::{USER_PASSWORD, is_user_password};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, is_hashed};
 use crate::read::bind::stored_passwords;
-use crate::tree::{Found, NormalName, State, parse_dn};
+use crate::snapshot::Snapshot;
+use crate::tree::{Found, State};
 
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {

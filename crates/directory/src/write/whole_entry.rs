@@ -15,8 +15,9 @@ use crate::model::outcome::OperationError;
 use crate::model::record::{Add, Value, ValueChangeKind};
 use crate::model::rows::{ENTRIES, EntryId, VALUES, id_key, value_key};
 use crate::tree::damaged_row;
-use crate::tree::stored_values::{large_value, store_inline};
-use crate::write::apply::Writing;
+use crate::tree::entry_rows::ChangedEntry;
+use crate::tree::stored_values::large_value;
+use crate::write::values::{change, store_inline};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -59,7 +60,8 @@ fn put_in_rows(
     row: &mut RowWriter,
 ) -> Result<()> {
     let mut entry = StoredEntry::default();
-    Writing { catalog, id, entry: &mut entry }.change(batch, def.id, ValueChangeKind::Add, values)?;
+    let mut changed = ChangedEntry { catalog, id, entry: &mut entry };
+    change(batch, &mut changed, def.id, ValueChangeKind::Add, values)?;
     match entry.find(def.id) {
         Some(Content::Links) => row.links(def.id),
         Some(Content::Table) => row.table(def.id),
@@ -117,7 +119,8 @@ fn remove_rows(
 ) -> Result<()> {
     let mut entry = StoredEntry::default();
     entry.set(def.id, Some(content));
-    Writing { catalog, id, entry: &mut entry }.change(batch, def.id, ValueChangeKind::Replace, &[])
+    let mut changed = ChangedEntry { catalog, id, entry: &mut entry };
+    change(batch, &mut changed, def.id, ValueChangeKind::Replace, &[])
 }
 
 /// Index rows in the order of the pages that have them, each once.

@@ -10,17 +10,18 @@ use std::borrow::Cow;
 
 use schema::{AttributeDescription, AttributeType, TypeId};
 
-use crate::model::allocations::Allocations;
+use crate::catalog::Allocations;
 use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{
     AttrId, ENTRIES, EntryId, LINKS, VALUES, id_key, link_key, value_counter, value_key,
 };
-use crate::model::value_list::ValueList;
+use crate::model::value_list::{KeyedValue, ValueList};
 use crate::tree::stored_values::{large_value, table_values};
 use crate::tree::{State, damaged_row};
-use crate::write::given_values::{KeyedValue, normal_value, read_link_key};
+use crate::write::deciding::Deciding;
+use crate::write::given_values::{normal_value, read_link_key};
 use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -103,6 +104,11 @@ impl<'a> WorkingEntry<'a> {
         attribute.clear();
         attribute.values.insert(KeyedValue { key: Vec::new(), value: Value::Bytes(bytes) });
         Ok(())
+    }
+
+    /// Sets what the server keeps about the last change of an entry.
+    pub(crate) fn stamp_change(&mut self, deciding: &Deciding<'_>) -> Result<()> {
+        deciding.change().try_for_each(|(description, value)| self.set_by_server(&description, value))
     }
 
     /// Whether the entry has the value of this key.

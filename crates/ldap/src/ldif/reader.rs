@@ -129,9 +129,9 @@ impl<R: BufRead> LdifReader<R> {
         let room = self.record_size_max.saturating_sub(start).saturating_add(1);
         // Mostly the whole line is at hand. An error shows again below.
         if let Ok(there) = self.input.fill_buf()
-            && let Some(length) = memchr::memchr(b'\n', &there[..there.len().min(room)])
+            && let Some(length) = memchr::memchr(b'\n', there.get(..room).unwrap_or(there))
+            && let Some(line) = there.get(..length)
         {
-            let line = &there[..length];
             text.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
             self.input.consume(length + 1);
             return Ok(());

@@ -54,8 +54,8 @@ fn say(event: AgentEvent) {
 }
 
 pub(crate) const HELP: &str = "\
-One on each load machine, of the same version as the coordinator; it works for one coordinator at a time until it is ended. The token does
-not travel, but the password of the server does: do not listen where others can.
+One on each load machine, of the same version as the coordinator; it works for one coordinator at a time until it is
+ended. The token does not travel, but the password of the server does: do not listen where others can.
 
 Examples:
   openssl rand -hex 24 > token

@@ -257,8 +257,8 @@ fn words(arguments: &LimitArguments) -> Vec<String> {
 }
 
 pub(crate) const HELP: &str = "\
-The null responder parses the envelope of each message and sends a canned answer; what it costs is what the kernel costs. Searches get
-one entry that only the driver of `pando bench` takes for right.
+The null responder parses the envelope of each message and sends a canned answer; what it costs is what the kernel
+costs. Searches get one entry that only the driver of `pando bench` takes for right.
 
 Examples:
   pando bench limit --server-cpus 0 --load-cpus 1

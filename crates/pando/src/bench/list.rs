@@ -45,7 +45,8 @@ fn line_of(workload: &workload::Workload) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-A workload is a text file (TOML); docs/benchmark.md describes it. The shipped ones rerun the rows of published benchmarks.
+A workload is a text file (TOML); docs/benchmark.md describes it. The shipped ones rerun the rows of published
+benchmarks.
 
 Examples:
   pando bench list

@@ -119,7 +119,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
     /// Load machines that do it together, each running `pando bench agent`; clients, rate and keys are shared out
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["find_max", "source"])]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    #[arg(requires = "token_file", conflicts_with_all = ["find_max", "source"])]
     agents: Vec<String>,
     /// File with the secret that they share with this coordinator
     #[arg(long, value_name = "FILE", requires = "agents")]
@@ -478,7 +479,8 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let hard = limits.maximum.unwrap_or(u64::MAX);
     if wanted > hard {
         return Err(Stop::Failed(format!(
-            "{} wants {wanted} open files, the hard limit is {hard} (ulimit -Hn): give --clients, or several load machines",
+            "{} wants {wanted} open files, the hard limit is {hard} (ulimit -Hn): give --clients, or several load \
+             machines",
             workload.name
         )));
     }
@@ -499,9 +501,9 @@ pub(super) fn raise_open_files() -> Result<(), String> {
 }
 
 pub(crate) const HELP: &str = "\
-Entries are looked for before anything is measured; entries that a workload needs for itself are added before and removed afterwards.
-Every answer is checked. The null responder is measured under the same load at the end: the floor of this machine.
-docs/benchmark.md says how to measure well.
+Entries are looked for before anything is measured; entries that a workload needs for itself are added before and
+removed afterwards. Every answer is checked. The null responder is measured under the same load at the end: the
+floor of this machine. docs/benchmark.md says how to measure well.
 
 --find-max doubles the clients from 1 on; it ends when the rate grows by less than 3% twice, or once with p99 doubled.
 

@@ -35,6 +35,10 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
+    // Before the figures, which mean less than they seem to when something failed.
+    for failure in &result.failures {
+        writeln!(out, "  failure: {failure}")?;
+    }
     for (kind, totals) in &result.operations {
         let at = |percentile: f64| micros(totals.latency.percentile_micros(percentile));
         writeln!(
@@ -55,13 +59,15 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
     }
     if let Some(cost) = &result.cost {
         let written = cost.disk_written_bytes_per_operation.filter(|bytes| *bytes > 0.0);
-        let written = written.map(|bytes| format!(", {bytes:.0} octets written")).unwrap_or_default();
         let memory = cost.rss_anon_peak_bytes.unwrap_or_default() as f64 / 1e6;
         writeln!(
             out,
-            "  server: {:.2} us CPU{written} an operation; {memory:.0} MB private memory",
+            "  server: {:.2} us CPU an operation; {memory:.0} MB private memory",
             cost.cpu_micros_per_operation
         )?;
+        if let (Some(bytes), Some(disk)) = (written, &cost.disk) {
+            writeln!(out, "  disk: {bytes:.0} octets written an operation, by all who use {disk}")?;
+        }
     }
     let load_cpu: u64 = result.seconds.iter().filter_map(|second| second.load_cpu_micros).sum();
     if load_cpu > 0 && result.operations_total() > 0 {
@@ -85,9 +91,6 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
     }
     if result.connections_closed > 0 {
         writeln!(out, "  {} connections broke", count(result.connections_closed))?;
-    }
-    for failure in &result.failures {
-        writeln!(out, "  failure: {failure}")?;
     }
     for note in &result.notes {
         writeln!(out, "  note: {note}")?;

@@ -163,11 +163,12 @@ fn options(arguments: &SweepArguments) -> Options {
 }
 
 pub(crate) const HELP: &str = "\
-For each step data is generated, and the server loaded and started on it, one server at a time. Give several values to one of --entries,
---memory and --connections, and at most one to the others. The report draws the curves: rate, CPU time a request, latency, memory.
+For each step data is generated, and the server loaded and started on it, one server at a time. Give several values
+to one of --entries, --memory and --connections, and at most one to the others. The report draws the curves: rate,
+CPU time a request, latency, memory.
 
-A limit of memory counts the page cache too: files are taken out of the cache before the server starts. It is put on by control groups, and
-where that is not permitted, the command says so.
+A limit of memory counts the page cache too: files are taken out of the cache before the server starts. It is put on
+by control groups, and where that is not permitted, the command says so.
 
 Examples:
   pando bench sweep people-search --entries 10k,100k,1m,10m -o sweep.json

@@ -1,4 +1,5 @@
-"""What an application does with ldap3, with the local checks of names and values that it makes from the server's schema.
+"""What an application does with ldap3, with the local checks of names and values that it makes from the
+server's schema.
 
 Arguments: URL, administrator's DN, password. Wants dc=example,dc=com and ou=people below it.
 """

@@ -70,9 +70,9 @@ impl Session {
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
-            let new = directory::password::clear_passwords(request, snapshot);
+            let new = directory::passwords::clear_passwords(request, snapshot);
             passwords.new = new.into_iter().map(<[u8]>::to_vec).collect();
-            let old = directory::password::deleted_passwords(request, snapshot, &self.requester)?;
+            let old = directory::passwords::deleted_passwords(request, snapshot, &self.requester)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
         Ok(passwords)

@@ -1,7 +1,7 @@
 //! What comes back: answers are matched with what was asked, checked and counted; connections break.
 
 use super::asking::{SlotKey, put_sasl_bind};
-use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
+use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
 use crate::driver::answers::{Answer, is_same_dn};
 use crate::driver::line::{ReadEnd, State};
 use crate::driver::plan::{On, PlannedOperation, PlannedStep};
@@ -221,11 +221,17 @@ impl Worker<'_> {
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
-            let counts_at = if is_open_loop { state.intended } else { now };
-            if self.tally.is_measured(counts_at) && state.intended != u64::MAX {
-                let nanos = now.saturating_sub(state.intended);
-                self.tally.answered(operation.kind_index, nanos, code, state.entries, ending);
+            // A rate is what was answered in the measured time. Latencies of an open loop are those of what was due in
+            // it, however late the answer: leaving out the late ones would flatter the server.
+            let is_answered_in_time = self.tally.is_measured(now);
+            let was_due =
+                if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };
+            if is_answered_in_time && state.intended != u64::MAX {
+                self.tally.answered(operation.kind_index, code, state.entries, ending);
                 self.last = now;
+            }
+            if was_due && is_right && state.intended != u64::MAX {
+                self.tally.took(operation.kind_index, now.saturating_sub(state.intended));
             }
         }
         if is_right && step.answer == ldap::response::response_tag::ADD.0 {
@@ -242,16 +248,23 @@ impl Worker<'_> {
             }
         }
         let state = &mut self.slots[slot];
-        state.step = if is_last { 0 } else { next };
-        let goes_on = !is_last && (operation.is_one || !is_open_loop);
-        if goes_on {
-            if !operation.is_one {
-                state.intended = now;
-            } else {
-                // The entries of a search count with the operation it is part of.
-                state.is_found = false;
-            }
+        if !is_last && operation.is_one {
+            // The entries of a search count with the operation it is part of.
+            state.is_found = false;
+            state.step = next;
             return self.issue(slot);
+        }
+        if !is_last && !state.cookie.is_empty() {
+            // The next page of the same search.
+            if !is_open_loop {
+                state.intended = now;
+                return self.issue(slot);
+            }
+        } else {
+            if !is_last {
+                state.owed.push(Owed { operation: state.operation, step: next, key: state.key });
+            }
+            state.step = 0;
         }
         if is_open_loop {
             self.jobs[job].free.push_back(slot);

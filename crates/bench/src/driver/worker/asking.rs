@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{DRAWS_MAX, Worker};
+use super::{DRAWS_MAX, Owed, Worker};
 use crate::driver::keys::{DataKey, KeyStream};
 use crate::driver::pattern::Key;
 use crate::driver::plan::{On, Plan, PlannedKeys, PlannedOperation, Requests};
@@ -19,20 +19,20 @@ impl Worker<'_> {
         }
         let job = self.clients[client].job;
         if self.slots[slot].step == 0 && self.slots[slot].cookie.is_empty() {
-            let Some((operation, key)) = self.draw(job) else {
+            let Some(Owed { operation, step, key }) = self.draw(job, slot) else {
                 // There is nothing left to do.
                 self.jobs[job].free.push_back(slot);
                 return;
             };
-            self.slots[slot].operation = operation;
-            self.slots[slot].key = key;
+            let state = &mut self.slots[slot];
+            (state.operation, state.step, state.key) = (operation, step, key);
         }
         self.slots[slot].intended = intended;
         self.issue(slot);
     }
 
-    /// An operation by weight, and a key for it.
-    pub(super) fn draw(&mut self, job: usize) -> Option<(usize, u64)> {
+    /// An operation by weight, and a key for it; or the step of it that the slot owes.
+    fn draw(&mut self, job: usize, slot: usize) -> Option<Owed> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {
             let operation = match planned.operations.as_slice() {
@@ -46,6 +46,10 @@ impl Worker<'_> {
                     })?
                 }
             };
+            let owed = &mut self.slots[slot].owed;
+            if let Some(index) = owed.iter().position(|owed| owed.operation == operation) {
+                return Some(owed.swap_remove(index));
+            }
             let key = match &planned.operations[operation].keys {
                 PlannedKeys::Sequence { .. } => {
                     self.jobs[job].streams[operation].as_mut().map(KeyStream::next_position)
@@ -54,7 +58,7 @@ impl Worker<'_> {
                 PlannedKeys::Added => self.added.pop_front(),
             };
             if let Some(key) = key {
-                return Some((operation, key));
+                return Some(Owed { operation, step: 0, key });
             }
         }
         None

@@ -7,7 +7,7 @@ use store::{Direction, MapId, Read, Sorted};
 use super::expected::{Expected, REQUIRED};
 use super::{Fix, Report, Result, hex};
 use crate::catalog::Catalog;
-use crate::index::{IndexPart, Phase};
+use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::{
     AttrId, CLASSES, DANGLING, INDEX, LINKED, LINKS, MAPS, NAMES, PIECES, VALUES, decode_name_row,
 };

@@ -10,12 +10,12 @@ use std::ops::Bound;
 use store::{Direction, MapId, Read, Sorted, Sorter};
 
 use super::{CheckOptions, Fix, Report, Result};
-use crate::catalog::{AttributeDef, Catalog, ClassSet, META_LAST_ENTRY, last_entry_id};
-use crate::index::definition::IndexRow;
+use crate::catalog::{AttributeDef, Catalog, ClassSet, META_LAST_ENTRY, last_entry_id, normal_value};
 use crate::index::keys::{RowKey, rows_of};
-use crate::index::{Phase, maintenance, normal_value};
+use crate::index::maintenance;
 use crate::links::name_in;
 use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
+use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::rows::{
     AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, META, NAMES, NODES, NodeRow, VALUES,
@@ -177,7 +177,8 @@ impl<'s> Derivation<'s> {
             let fix = Fix::Put(NODES, id_key(id).to_vec(), right.encode());
             report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
         }
-        let normal = node.rdn_text().map(|rdn| crate::write::apply::normal_rdn(catalog, node.parent, rdn));
+        let normal =
+            node.rdn_text().map(|rdn| crate::tree::entry_rows::normal_rdn(catalog, node.parent, rdn));
         let Some(Ok(normal)) = normal else {
             report.lost_nodes = true;
             let rdn = String::from_utf8_lossy(node.rdn);

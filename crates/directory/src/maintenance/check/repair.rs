@@ -3,12 +3,12 @@
 use store::Batch;
 
 use super::{CheckOptions, Checked, Finding, Fix, Result, check_all};
-use crate::database::Directory;
 use crate::database::Writer;
 use crate::model::entry::EncodedAttribute;
 use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
+use crate::snapshot::Directory;
+use crate::tree::entry_rows::{load, save};
 use crate::tree::stored_values::table_values;
-use crate::write::apply::{load, save};
 
 /// Changes made with one commit.
 const FIXES_PER_COMMIT: usize = 4_096;

@@ -176,7 +176,7 @@ fn text_that_names_an_entry_becomes_a_link() {
     // The text under the key that it would have.
     let schema = directory.snapshot.state().catalog.schema.clone();
     let def = directory.snapshot.state().catalog.attribute(member).clone();
-    let key = value_key(EntryId(4), member, &crate::index::normal_value(&schema, &def, ANNA.as_bytes()));
+    let key = value_key(EntryId(4), member, &crate::catalog::normal_value(&schema, &def, ANNA.as_bytes()));
     damage(&mut directory, |batch| batch.put(VALUES, &key, ANNA.as_bytes()).unwrap());
     let found = check(&directory.snapshot).unwrap();
     assert!(found.iter().any(|finding| finding.contains("has the name of entry 3 as text")), "{found:?}");

@@ -21,8 +21,8 @@ use crate::catalog::{
     META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
 };
 use crate::database::SERVER_NUMBER;
-use crate::index::definition::IndexRow;
 use crate::model::csn::Csn;
+use crate::model::index_definition::IndexRow;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
     COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key,
@@ -173,19 +173,19 @@ impl Builder {
         refused: &Refused,
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
-        let mut writing = Writing::new(&mut self.store, &refused.ids);
+        let mut rows = MapWriter::new(&mut self.store, &refused.ids);
         let mut count = 0;
         for block in blocks {
             let block = block?;
             for (key, value) in block.rows() {
                 let (to, key) = destination(key).ok_or(ImportError::Damaged("rows"))?;
-                writing.take(to, key, value)?;
+                rows.take(to, key, value)?;
             }
             count += block.ends.len() as u64;
             progress(count);
         }
-        writing.flush()?;
-        Ok(writing.repeated_values)
+        rows.flush()?;
+        Ok(rows.repeated_values)
     }
 
     /// Writes the catalogue and the log's first record, makes everything durable, and puts it in the place of the old
@@ -296,7 +296,7 @@ fn rejected(node: &NodeItem<'_>, outcome: Outcome) -> Rejected {
 }
 
 /// Rows of one key on their way into the store.
-struct Writing<'a> {
+struct MapWriter<'a> {
     store: &'a mut BulkStore,
     refused: &'a IdBits,
     /// Map and key of the last row.
@@ -308,9 +308,9 @@ struct Writing<'a> {
     repeated_values: u64,
 }
 
-impl<'a> Writing<'a> {
-    fn new(store: &'a mut BulkStore, refused: &'a IdBits) -> Writing<'a> {
-        Writing {
+impl<'a> MapWriter<'a> {
+    fn new(store: &'a mut BulkStore, refused: &'a IdBits) -> MapWriter<'a> {
+        MapWriter {
             store,
             refused,
             at: None,

@@ -13,7 +13,7 @@ use super::ids::IdBits;
 use super::job::{ImportError, Job};
 use super::prepare::Place;
 use super::sorters::Sorters;
-use crate::index::normal_value;
+use crate::catalog::normal_value;
 use crate::links::name_in;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::outcome::OperationError;
@@ -108,7 +108,7 @@ impl Carry<'_> {
             let normal =
                 normal_dn_of(self.old, &self.job.schema, id)?.ok_or_else(|| damaged_row("nodes", id))?;
             let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
-            let own = crate::write::apply::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
+            let own = crate::tree::entry_rows::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
             self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len())?;
             let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
             item.clear();

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use schema::{AttributeDescription, ClassId, Schema};
 use store::{Read, StoreError};
 
-use crate::catalog::{AttributeDef, Catalog, Suffix, last_csn, last_entry_id};
-use crate::database::OpenError;
+use crate::catalog::{Allocations, AttributeDef, Catalog, Suffix, last_csn, last_entry_id};
 use crate::database::check_versions;
-use crate::model::allocations::Allocations;
 use crate::model::csn::Csn;
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ClassSetId, EntryId};
 use crate::tree::child;

@@ -5,12 +5,9 @@ use std::collections::HashMap;
 use schema::{AttributeDescription, MatchingRule};
 
 use super::job::Job;
-use crate::access::is_user_password;
-use crate::catalog::AttributeDef;
-use crate::index::{IndexPart, IndexParts};
+use crate::catalog::{AttributeDef, VirtualAttribute, is_user_password, read_description};
+use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
-use crate::tree::operational::VirtualAttribute;
-use crate::write::given_values::read_description;
 
 /// Spellings kept; a hostile text could have any number. What is beyond is looked up every time.
 const SPELLINGS_MAX: usize = 16_384;

@@ -4,6 +4,8 @@
 //! it cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found out
 //! by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
 
+mod kept;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
@@ -16,21 +18,21 @@ use schema::{AttributeDescription, TypeId};
 
 use super::draft::Draft;
 use super::job::{ImportError, Job};
-use super::kept::{Kept, random};
 use super::known::{KnownAttributes, Named};
 use super::sorters::Sorters;
 use crate::catalog::ClassSet;
 use crate::model::csn::Csn;
 use crate::model::limits::CLASS_SETS_CACHED_MAX;
+use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ClassSetId, EntryId, NodeFlags};
 use crate::password::{StorageScheme, hash, is_hashed};
 use crate::tree::target::check_depth;
-use crate::tree::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
 use crate::write::schema_check::{Present, check_attributes, object_class_type, read_classes};
+use kept::{Kept, random};
 
 /// Sets of attributes kept in mind as allowed.
 const SHAPES_MAX: usize = 1_024;
@@ -157,7 +159,7 @@ pub struct Preparer<'j> {
     /// Sets of attributes that a set of classes was found to allow, see [`Preparer::check_attributes`].
     shapes: HashSet<Vec<u32>>,
     shape: Vec<u32>,
-    pub(super) kept: Option<Kept>,
+    kept: Option<Kept>,
     pub(super) random: RandomSource,
     /// For the rows of the next text.
     room: Vec<u8>,
@@ -517,7 +519,7 @@ fn complete_normal(
     draft.complete_normal(number, |value, normal| check_value(&job.schema, description, 1, value, normal))
 }
 
-fn fatal(error: crate::database::OpenError) -> OperationError {
+fn fatal(error: crate::model::open_error::OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 

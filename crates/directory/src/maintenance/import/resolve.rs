@@ -5,7 +5,7 @@ use store::Sorter;
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
 use super::sorters::{Named, RowBlock, Rows};
-use crate::index::normal_value;
+use crate::catalog::normal_value;
 use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, NodeFlags, VALUES, children_counter, dangling_key,
     encode_name_row, link_key, name_key, subtree_counter, value_counter, value_key,

@@ -3,16 +3,21 @@
 
 use std::ops::ControlFlow;
 
-use ldap::{Dn, ResultCode, Scope};
+use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
-use super::evaluate::for_each_value;
+use super::outside::{self, Named};
+use crate::access::Access;
 use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::read::controls::RequestControls;
+use crate::snapshot::Snapshot;
+use crate::tree::stored_values::for_each_value;
 use crate::tree::target::missing;
-use crate::tree::{Found, NormalName, State, damaged_row};
+use crate::tree::{Found, State, damaged_row};
 
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
@@ -36,6 +41,72 @@ enum AliasFault {
     Loop,
 }
 
+/// Where a search begins.
+pub(super) enum Base<'s> {
+    /// At this entry, which the requester may read; at the root for the empty DN.
+    Tree(EntryId),
+    /// Outside of the tree: the base and the entries below it.
+    Outside(Vec<Named<'s>>),
+}
+
+/// Finds the base of a search.
+///
+/// # Errors
+/// As [`find_entry`]; insufficientAccessRights, which does not tell whether the entry exists.
+pub(super) fn find_base<'s>(
+    snapshot: &'s Snapshot,
+    access: Access,
+    request: &SearchRequest<'_>,
+    controls: &RequestControls,
+) -> Result<Base<'s>, OperationError> {
+    let finding = Finding::of(request, controls);
+    if let Some(base) = remembered(snapshot, request, finding)? {
+        access.check_read_tree()?;
+        return Ok(Base::Tree(base));
+    }
+    let state = snapshot.state();
+    let dn = parse_dn(request.base_object)?;
+    if let Some((base, flags)) = snapshot.entry_below_known(&dn)?
+        && !finding.is_special(flags)
+    {
+        access.check_read_tree()?;
+        return Ok(Base::Tree(base));
+    }
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    // The children of the root are the suffix entries.
+    let is_root = dn.is_empty() && request.scope != Scope::BaseObject;
+    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, controls.external)? {
+        return Ok(Base::Outside(entries));
+    }
+    access.check_read_tree()?;
+    if is_root {
+        return Ok(Base::Tree(EntryId::ROOT));
+    }
+    let found = find_entry(state, &dn, &name, finding)?;
+    let has_aliases = state.catalog.class_set_flags().is_alias();
+    if !(finding.follows_aliases && has_aliases) {
+        snapshot.keep_entry(&dn, found.0)?;
+        // A base for one entry is rarely one for many.
+        if request.scope != Scope::BaseObject {
+            snapshot.names().keep_base(request.base_object, found);
+        }
+    }
+    Ok(Base::Tree(found.0))
+}
+
+/// The base, where the snapshot remembers it and it is an ordinary entry to this request.
+fn remembered(
+    snapshot: &Snapshot,
+    request: &SearchRequest<'_>,
+    finding: Finding,
+) -> Result<Option<EntryId>, OperationError> {
+    let known = match request.scope {
+        Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
+        _ => snapshot.names().base(request.base_object),
+    };
+    Ok(known.filter(|(_, flags)| !finding.is_special(*flags)).map(|(id, _)| id))
+}
+
 /// Finds the entry that `dn`, with the normal form `name`, names.
 ///
 /// # Errors
@@ -53,6 +124,18 @@ pub(crate) fn find_entry(
 }
 
 impl Finding {
+    /// How the base of a search is to be found.
+    fn of(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding {
+        Finding {
+            follows_aliases: matches!(
+                request.deref_aliases,
+                DerefAliases::FindingBase | DerefAliases::Always
+            ),
+            manages: controls.manage_dsa_it,
+            scope: Some(request.scope),
+        }
+    }
+
     /// Whether an entry with these flags is more than an entry: an alias to follow, a signpost elsewhere.
     pub(crate) fn is_special(self, flags: NodeFlags) -> bool {
         (flags.is_referral() && !self.manages) || (flags.is_alias() && self.follows_aliases)

@@ -7,12 +7,11 @@ use std::fmt;
 
 use super::filter::{Item, Subject, Term, Test, Truth};
 use super::plan::{Implied, Plan, Planner, Result, Source};
-use crate::catalog::{AttributeDef, Catalog};
+use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
 use crate::index::keys::{NeededGrams, needed_grams};
-use crate::index::{IndexPart, Phase};
+use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::NODES;
 use crate::tree::State;
-use crate::tree::operational::VirtualAttribute;
 
 /// How a search goes about it, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

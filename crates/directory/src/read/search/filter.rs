@@ -5,20 +5,22 @@
 //! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
 //! which the node row has, so that most filters on `objectClass` never open an entry.
 
+pub(super) mod prefilter;
+
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
 use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
 
 use crate::access::Access;
-use crate::catalog::Catalog;
-use crate::database::Snapshot;
+use crate::catalog::{Catalog, VirtualAttribute};
 use crate::index::matches_by_sound;
 use crate::links::{has_uid, name_in};
 use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
-use crate::tree::operational::VirtualAttribute;
-use crate::tree::{NormalName, State};
+use crate::snapshot::Snapshot;
+use crate::tree::State;
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -449,6 +451,18 @@ impl Target {
 }
 
 impl Term {
+    /// A filter made ready for a search.
+    pub(super) fn prepared(
+        snapshot: &Snapshot,
+        access: Access,
+        filter: Filter<'_>,
+    ) -> Result<Term, OperationError> {
+        let compiler = Compiler { catalog: snapshot.state().catalog, access, known: Some(snapshot) };
+        let mut term = compiler.compile(filter);
+        term.find_targets(snapshot)?;
+        Ok(term)
+    }
+
     /// Finds the entries that the asserted names mean. To be called once before use, on the snapshot for which the
     /// filter was compiled.
     pub(crate) fn find_targets(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {

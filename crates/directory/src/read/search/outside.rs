@@ -5,23 +5,19 @@
 
 use std::borrow::Cow;
 
-use ldap::{Dn, MessageId, Scope, SearchRequest};
+use ldap::{Dn, MessageId, ResultCode, Scope, SearchRequest};
 
-use super::evaluate::{Evaluator, InMemory};
 use super::filter::{Compiler, Truth};
+use super::matcher::{InMemory, Matcher};
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
-use super::{Results, Work};
-use crate::access::Access;
-use crate::database::Snapshot;
+use crate::access::{Access, ExternalIdentity};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::read::bind::ExternalIdentity;
-use crate::tree::operational::SUBSCHEMA_DN;
-use crate::tree::virtual_entries::{
-    CONFIG_DN, MONITOR_DN, VirtualEntry, config, monitor, root_dse, subschema,
-};
-use crate::tree::{NormalName, parse_dn};
+use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN, VirtualEntry};
+use crate::read::own_entries::{config, monitor, root_dse, subschema};
+use crate::snapshot::Snapshot;
 
 /// An entry outside the tree with its normal name.
 pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
@@ -76,41 +72,85 @@ pub(crate) fn entries<'s>(
     Ok(Some(found))
 }
 
-/// Carries out a search whose base is outside the tree; `None` if it is in the tree.
-pub(super) fn start(
-    snapshot: &Snapshot,
-    access: Access,
-    id: MessageId,
-    request: &SearchRequest<'_>,
-    external: ExternalIdentity,
-    dn: &Dn<'_>,
-    name: &NormalName,
-) -> Result<Option<Work>, OperationError> {
-    if dn.is_empty() && request.scope != Scope::BaseObject {
-        // The children of the root are the suffix entries.
-        return Ok(None);
-    }
-    let Some(entries) = entries(snapshot, access, dn, name, external)? else { return Ok(None) };
-    let catalog = snapshot.state().catalog;
-    let filter = Compiler { catalog, access, known: None }.compile(request.filter);
-    let selection = Selection::of(request.attributes, catalog, access);
-    let writer = ResultWriter::new(id, request.types_only, selection);
-    let mut evaluator = Evaluator::new(access);
-    let size_limit = access.limit_of(request.size_limit, snapshot.state().settings.general.size_limit);
-    let mut results = Results { size_limit, ..Results::default() };
-    for (key, entry) in &entries {
-        let depth = NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth();
-        let is_in_scope = match request.scope {
-            Scope::BaseObject => *key == name.key,
-            Scope::SingleLevel => depth == name.depth() + 1,
-            Scope::WholeSubtree => true,
-            Scope::Subordinate => *key != name.key,
+/// The results of a search outside the tree, which are made at its start: messages of entries, one after another.
+#[derive(Default)]
+pub(super) struct Results {
+    messages: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// How many of them are on earlier pages.
+    passed_over: usize,
+    /// How many of the others may be sent; 0 is all.
+    size_limit: u32,
+    pub(super) entries_sent: u64,
+}
+
+impl Results {
+    /// Searches `entries`, the base with what is below it.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        access: Access,
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        entries: &[Named<'_>],
+    ) -> Result<Results, OperationError> {
+        let catalog = snapshot.state().catalog;
+        let filter = Compiler { catalog, access, known: None }.compile(request.filter);
+        let selection = Selection::of(request.attributes, catalog, access);
+        let writer = ResultWriter::new(id, request.types_only, selection);
+        let mut matcher = Matcher::new(access);
+        let size_limit = access.limit_of(request.size_limit, snapshot.state().settings.general.size_limit);
+        let mut results = Results { size_limit, ..Results::default() };
+        let depth_of = |entry: &VirtualEntry| {
+            Ok::<_, OperationError>(NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth())
         };
-        let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
-        if is_in_scope && evaluator.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
-            writer.put_virtual(&mut results.messages, &catalog.schema, entry);
-            results.ends.push(results.messages.len());
+        let base_depth = entries.first().map_or(Ok(0), |(_, base)| depth_of(base))?;
+        for (place, (_, entry)) in entries.iter().enumerate() {
+            let is_in_scope = match request.scope {
+                Scope::BaseObject => place == 0,
+                Scope::SingleLevel => depth_of(entry)? == base_depth + 1,
+                Scope::WholeSubtree => true,
+                Scope::Subordinate => place > 0,
+            };
+            let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
+            if is_in_scope && matcher.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
+                writer.put_virtual(&mut results.messages, &catalog.schema, entry);
+                results.ends.push(results.messages.len());
+            }
         }
+        Ok(results)
     }
-    Ok(Some(Work::Made(results)))
+
+    /// Makes them a page of up to `room` entries, which begins behind the first `from`.
+    pub(super) fn turn_to(&mut self, from: u64, room: u32) {
+        self.passed_over = usize::try_from(from).unwrap_or(usize::MAX).min(self.ends.len());
+        self.size_limit = room;
+    }
+
+    /// Appends as many as may be sent; the result code of the search.
+    pub(super) fn send(&mut self, out: &mut Vec<u8>) -> ResultCode {
+        let limit = if self.size_limit == 0 { usize::MAX } else { self.size_limit as usize };
+        let left = self.ends.len() - self.passed_over;
+        let count = left.min(limit);
+        let end_of = |count: usize| count.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let (start, end) = (end_of(self.passed_over), end_of(self.passed_over + count));
+        out.extend_from_slice(&self.messages[start..end]);
+        self.entries_sent = count as u64;
+        if count < left { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }
+    }
+
+    /// How many there are on all pages.
+    pub(super) fn count(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// How many of them the earlier pages and this one have.
+    pub(super) fn next(&self) -> u64 {
+        self.passed_over as u64 + self.entries_sent
+    }
+
+    /// Bytes of memory that they hold besides themselves.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.messages.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
 }

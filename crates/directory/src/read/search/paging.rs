@@ -19,38 +19,21 @@
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages, and
 //! one that begins to match meanwhile is on one at most.
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use ldap::{PagedResults, ResultCode, SearchRequest};
 use sha2::Sha256;
 
 use crate::access::Requester;
 use crate::model::outcome::OperationError;
 use crate::read::controls::RequestControls;
+use crate::read::page_request::{Cookie, CookieBytes, POSITION_SIZE, PageRequest, SEAL_SIZE};
+use crate::snapshot::page_key::PageKey;
 
 /// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
 
-/// Octets of a cookie before its seal.
-const POSITION_SIZE: usize = 17;
-
-/// Octets of the seal.
-const SEAL_SIZE: usize = 16;
-
-/// A cookie as it goes to the client.
-type CookieBytes = [u8; POSITION_SIZE + SEAL_SIZE];
-
-/// What seals the cookies of a data directory.
-pub(crate) struct PageKey(Hmac<Sha256>);
-
 impl PageKey {
-    /// The key of the data directory of this generation.
-    pub(crate) fn new(generation: [u8; 16]) -> PageKey {
-        let mut key = [0; 64];
-        key[..generation.len()].copy_from_slice(&generation);
-        PageKey(Hmac::new((&key).into()))
-    }
-
     /// A seal that has taken in who asks for what; the page size may change from page to page, and so may the time
     /// limit.
     fn seal(
@@ -85,35 +68,6 @@ impl PageKey {
         put(&filter);
         put(request.attributes.as_bytes());
         seal
-    }
-}
-
-/// The page that a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageRequest {
-    size: u32,
-    cookie: Cookie,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cookie {
-    /// The first page.
-    Empty,
-    /// As long as ours are.
-    Sealed(CookieBytes),
-    /// Of another length.
-    Foreign,
-}
-
-impl PageRequest {
-    /// Takes over what the control says.
-    pub(crate) fn of(value: PagedResults<'_>) -> PageRequest {
-        let cookie = match (value.cookie.is_empty(), value.cookie.try_into()) {
-            (true, _) => Cookie::Empty,
-            (false, Ok(sealed)) => Cookie::Sealed(sealed),
-            (false, Err(_)) => Cookie::Foreign,
-        };
-        PageRequest { size: value.size, cookie }
     }
 }
 

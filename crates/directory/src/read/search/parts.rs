@@ -10,12 +10,12 @@
 //!
 //! [`Search::take`]: super::Search::take
 
-use super::Budget;
+use super::budget::Budget;
 use super::filter::Term;
 use super::scanner::{Reached, Scanner, Sink};
-use crate::database::Snapshot;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::snapshot::Snapshot;
 use crate::tree::State;
 
 /// Looks at ranges of the candidates of one search. `Send`; owns what it needs.

@@ -6,6 +6,9 @@
 //! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
 //! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
 
+mod pieces;
+mod ranges;
+
 use std::sync::Arc;
 
 use ldap::Scope;
@@ -13,11 +16,10 @@ use schema::{AttributeDescription, MatchingRule};
 use store::{MapId, Read};
 
 use super::filter::{Item, Subject, Term, Test, Truth};
-use super::ranges::{Gathered, Gathering, KeyRange};
 use super::scope::SearchScope;
-use crate::catalog::AttributeDef;
-use crate::index::IndexPart;
+use crate::catalog::{AttributeDef, VirtualAttribute};
 use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::index_definition::IndexPart;
 use crate::model::limits::{
     COLLECTED_IDS_MAX, INDEX_KEY_MAX, INTERSECTION_COUNT_MAX, INTERSECTION_COUNT_MIN, KEY_HASH_SIZE,
     NAME_KEY_MAX, POSTINGS_MERGED_MAX, PRESENCE_KEYS_MAX, RANGE_COUNTED_MAX, SUBTREE_WALKED_MAX,
@@ -28,7 +30,8 @@ use crate::model::rows::{
     dangling_key, link_key, subtree_counter, with_index_key,
 };
 use crate::tree::State;
-use crate::tree::operational::{VirtualAttribute, member_attributes};
+use crate::tree::operational::member_attributes;
+use ranges::{Gathered, Gathering, KeyRange};
 
 pub(super) type Result<T> = std::result::Result<T, OperationError>;
 

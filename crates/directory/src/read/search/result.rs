@@ -16,16 +16,16 @@ use ldap::response::{
 };
 use schema::AttributeDescription;
 
-use super::evaluate::{Candidate, for_each_value};
+use super::matcher::Candidate;
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
-use crate::tree::name_cache::NameCache;
-use crate::tree::stored_values::table_values;
-use crate::tree::virtual_entries::VirtualEntry;
+use crate::model::virtual_entries::VirtualEntry;
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{State, damaged_row, node};
 
 /// Writes results; keeps the buffers for it.

@@ -1,19 +1,25 @@
 //! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
 //! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
 
+use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
-use super::evaluate::{Candidate, Evaluator};
 use super::filter::{Term, Truth};
+use super::matcher::{Candidate, Matcher};
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
-use super::{Budget, KEYS_PER_ENTRY, TESTS_PER_ENTRY};
 use crate::access::Access;
-use crate::database::Snapshot;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::snapshot::Snapshot;
 use crate::tree::{State, damaged_row, node};
+
+/// Keys of an index that are gone through for the work that one candidate costs.
+const KEYS_PER_ENTRY: usize = 8;
+
+/// Tests of a filter that are tried for the work that one candidate costs otherwise.
+const TESTS_PER_ENTRY: usize = 8;
 
 /// What looks at candidates, on whatever snapshot it is given. Copies share nothing but the plan's lists.
 pub(super) struct Scanner {
@@ -22,7 +28,7 @@ pub(super) struct Scanner {
     pub(super) scope: SearchScope,
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
-    evaluator: Evaluator,
+    matcher: Matcher,
     /// Whether a scan goes through entry rows.
     pub(super) by_rows: bool,
     /// A buffer for keys of values.
@@ -39,7 +45,6 @@ pub(super) struct Scanner {
     index_version: u64,
     /// Which schema the numbers of types in the filter are of.
     schema_version: u64,
-    uses_indexes: bool,
     /// Whether this looks at a part of the candidates only, so that it cannot gather them anew.
     is_part: bool,
     /// Bytes that filter and selection hold, once that was asked for.
@@ -95,21 +100,15 @@ impl Scanner {
             scope,
             plan,
             writer,
-            evaluator: Evaluator::new(access),
+            matcher: Matcher::new(access),
             planned_version: snapshot.version(),
             version: snapshot.version(),
             attribute_count: catalog.attributes().len(),
             index_version: catalog.index_version(),
             schema_version: catalog.schema_version(),
-            uses_indexes: true,
             is_part: false,
             made_of_bytes: None,
         }
-    }
-
-    pub(super) fn ignore_indexes(&mut self) {
-        self.uses_indexes = false;
-        self.plan = Plan::scan(self.plan.candidate_count);
     }
 
     /// Bytes of memory that it holds besides itself. What it was made of does not change and is counted once.
@@ -120,7 +119,7 @@ impl Scanner {
             + self.plan.heap_bytes()
             + self.scope.heap_bytes()
             + self.writer.buffer_bytes()
-            + self.evaluator.heap_bytes()
+            + self.matcher.heap_bytes()
             + self.key.capacity()
     }
 
@@ -137,7 +136,7 @@ impl Scanner {
             scope: self.scope.clone(),
             plan: self.plan.share(),
             writer: self.writer.copy(),
-            evaluator: Evaluator::new(self.access),
+            matcher: Matcher::new(self.access),
             by_rows: self.by_rows,
             key: Vec::new(),
             candidate_cost: self.candidate_cost,
@@ -146,7 +145,6 @@ impl Scanner {
             attribute_count: self.attribute_count,
             index_version: self.index_version,
             schema_version: self.schema_version,
-            uses_indexes: self.uses_indexes,
             is_part: true,
             made_of_bytes: self.made_of_bytes,
         }
@@ -221,7 +219,7 @@ impl Scanner {
             };
             if !self.scope.admits(id, row.flags)
                 || !self.scope.contains(state, names, id, &row)?
-                || truth(&mut self.evaluator, &self.filter, implied, state, &candidate)? != Truth::True
+                || truth(&mut self.matcher, &self.filter, implied, state, &candidate)? != Truth::True
             {
                 sink.rejected(state, &self.filter)?;
                 continue;
@@ -263,7 +261,7 @@ impl Scanner {
         let state = snapshot.state();
         Ok(self.scope.admits(candidate.id, candidate.node.flags)
             && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
-            && self.evaluator.truth(&self.filter, state, candidate)? == Truth::True)
+            && self.matcher.truth(&self.filter, state, candidate)? == Truth::True)
     }
 
     /// Brings what was found out on an earlier snapshot up to date.
@@ -281,7 +279,7 @@ impl Scanner {
             self.filter.find_attributes(state.catalog, self.access)?;
         }
         // What the plan goes by may be gone: an index dropped meanwhile no longer follows changes.
-        if self.uses_indexes && state.catalog.index_version() != self.index_version {
+        if state.catalog.index_version() != self.index_version {
             self.index_version = state.catalog.index_version();
             self.plan = if self.is_part {
                 Plan::scan(self.plan.candidate_count)
@@ -297,7 +295,7 @@ impl Scanner {
 /// What the filter says of a candidate, where it has not been said by where it was found.
 #[inline]
 fn truth<'s>(
-    evaluator: &mut Evaluator,
+    matcher: &mut Matcher,
     filter: &Term,
     implied: Implied,
     state: State<'s>,
@@ -308,13 +306,13 @@ fn truth<'s>(
         (Implied::Terms(implied), Term::And(terms)) => {
             for (place, term) in terms.iter().enumerate() {
                 if (place >= 64 || implied & 1 << place == 0)
-                    && evaluator.truth(term, state, candidate)? != Truth::True
+                    && matcher.truth(term, state, candidate)? != Truth::True
                 {
                     return Ok(Truth::False);
                 }
             }
             Ok(Truth::True)
         }
-        _ => evaluator.truth(filter, state, candidate),
+        _ => matcher.truth(filter, state, candidate),
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! The question goes up the parent chain, and all entries of one container share the answer.
 
-use ldap::{ResultCode, Scope};
+use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
 use super::base::dereference;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
-use crate::tree::name_cache::NameCache;
+use crate::read::controls::RequestControls;
+use crate::snapshot::Snapshot;
+use crate::snapshot::name_cache::NameCache;
 use crate::tree::{State, node};
 
 /// The entries that a search is about.
@@ -32,6 +34,36 @@ pub(crate) struct SearchScope {
 }
 
 impl SearchScope {
+    /// What the request asks for, below `base`.
+    pub(super) fn of(base: EntryId, request: &SearchRequest<'_>, controls: &RequestControls) -> SearchScope {
+        let dereferences = request.deref_aliases;
+        SearchScope {
+            kind: request.scope,
+            base,
+            aliased: Vec::new(),
+            extras: Vec::new(),
+            follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
+            manages: controls.manage_dsa_it,
+            subentries: controls.subentries,
+            last: None,
+        }
+    }
+
+    /// Follows the aliases in scope where they are to be followed. Gives the referral entries in scope, of which the
+    /// client is told; the first one last.
+    pub(super) fn prepare(&mut self, snapshot: &Snapshot) -> Result<Vec<EntryId>, OperationError> {
+        let (state, names) = (snapshot.state(), &mut *snapshot.names());
+        if self.kind == Scope::BaseObject {
+            return Ok(Vec::new());
+        }
+        if self.follows_aliases {
+            self.follow_aliases(state, names)?;
+        }
+        let mut referrals = if self.manages { Vec::new() } else { self.referrals(state, names)? };
+        referrals.reverse();
+        Ok(referrals)
+    }
+
     /// Bytes of memory that it holds besides itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         (self.aliased.capacity() + self.extras.capacity()) * size_of::<EntryId>()
@@ -123,11 +155,7 @@ impl SearchScope {
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
-    pub(crate) fn follow_aliases(
-        &mut self,
-        state: State<'_>,
-        names: &mut NameCache,
-    ) -> Result<(), OperationError> {
+    fn follow_aliases(&mut self, state: State<'_>, names: &mut NameCache) -> Result<(), OperationError> {
         let mut aliases = ids_with_flag(
             state,
             NodeFlags::is_alias,
@@ -159,11 +187,7 @@ impl SearchScope {
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`COLLECTED_IDS_MAX`] referral entries.
-    pub(crate) fn referrals(
-        &mut self,
-        state: State<'_>,
-        names: &mut NameCache,
-    ) -> Result<Vec<EntryId>, OperationError> {
+    fn referrals(&mut self, state: State<'_>, names: &mut NameCache) -> Result<Vec<EntryId>, OperationError> {
         let mut referrals = Vec::new();
         for id in ids_with_flag(
             state,

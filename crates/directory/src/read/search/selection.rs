@@ -8,10 +8,9 @@ use ldap::AttributeSelection;
 use schema::{AttributeDescription, Schema, TypeId};
 
 use crate::access::Access;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, VirtualAttribute};
 use crate::model::entry::EntryRow;
 use crate::model::rows::AttrId;
-use crate::tree::operational::VirtualAttribute;
 
 /// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";

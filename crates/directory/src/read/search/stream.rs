@@ -19,16 +19,15 @@ use ldap::response::{
 use schema::TypeId;
 use store::Direction;
 
-use super::evaluate::Candidate;
+use super::matcher::Candidate;
 use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
-use crate::database::Directory;
-use crate::database::Snapshot;
 use crate::model::entry::{AttributeRow, Content, InlineValue};
 use crate::model::limits::STREAMS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, VALUES, link_key};
-use crate::tree::name_cache::NameCache;
+use crate::snapshot::name_cache::NameCache;
+use crate::snapshot::{Directory, Snapshot};
 use crate::tree::stored_values::large_value;
 use crate::tree::{State, damaged_row, node};
 

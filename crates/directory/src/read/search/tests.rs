@@ -19,7 +19,7 @@ use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest,
 use super::{Budget, Search, Step};
 use crate::model::outcome::Outcome;
 use crate::read::controls::RequestControls;
-use crate::testing::{Found, SUFFIX, TestDirectory, received};
+use crate::testing::{Found, SUFFIX, TestDirectory, received, without_index};
 
 /// A search to be tried.
 struct Question<'a> {
@@ -73,7 +73,9 @@ impl<'a> Question<'a> {
 
     /// The messages of the answer, or why there is none.
     fn answer(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Vec<u8>, Outcome> {
-        let filter = FilterBuf::parse(self.filter).unwrap();
+        let (filter, mut scanned) = (FilterBuf::parse(self.filter).unwrap(), Vec::new());
+        let filter = filter.as_filter();
+        let filter = if ignores_indexes { without_index(filter, &mut scanned) } else { filter };
         let mut selection = SelectionBuf::new();
         self.attributes.iter().for_each(|attribute| selection.push(attribute));
         let request = SearchRequest {
@@ -83,14 +85,11 @@ impl<'a> Question<'a> {
             size_limit: self.size_limit,
             time_limit_seconds: 0,
             types_only: self.types_only,
-            filter: filter.as_filter(),
+            filter,
             attributes: selection.as_selection(),
         };
         let (snapshot, requester) = (&directory.snapshot, &directory.requester);
         let mut search = Search::start(snapshot, requester, MessageId(3), &request, &self.controls)?;
-        if ignores_indexes {
-            search.ignore_indexes();
-        }
         let mut out = Vec::new();
         let budget = Budget { entries_examined_max: 3, out_bytes_max: 500 };
         while search.run(snapshot, &mut out, &budget) == Step::More {}

@@ -2,10 +2,11 @@
 //! limits.
 
 use ldap::response::encode_search_reference;
-use ldap::{Controls, DerefAliases, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
+use super::budget::{Budget, Clock};
 use super::explain::{self, StepTimes};
-use super::filter::{Compiler, Term};
+use super::filter::Term;
 use super::parts::{PartScanner, Piece, PieceEnd};
 use super::plan::Plan;
 use super::result::ResultWriter;
@@ -13,14 +14,13 @@ use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
 use super::stream::EntryStream;
-use super::{Budget, Clock};
 use crate::access::Access;
-use crate::database::Snapshot;
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
 use crate::read::controls::RequestControls;
-use crate::tree::name_cache::NameCache;
+use crate::snapshot::Snapshot;
+use crate::snapshot::name_cache::NameCache;
 use crate::tree::{State, node};
 
 /// A search in the tree.
@@ -68,32 +68,9 @@ impl TreeSearch {
         scans_for_page: bool,
     ) -> Result<TreeSearch, OperationError> {
         let state = snapshot.state();
-        let mut scope = SearchScope {
-            kind: request.scope,
-            base,
-            aliased: Vec::new(),
-            extras: Vec::new(),
-            follows_aliases: matches!(
-                request.deref_aliases,
-                DerefAliases::InSearching | DerefAliases::Always
-            ),
-            manages: controls.manage_dsa_it,
-            subentries: controls.subentries,
-            last: None,
-        };
-        let mut referrals = Vec::new();
-        if scope.kind != Scope::BaseObject {
-            if scope.follows_aliases {
-                scope.follow_aliases(state, &mut snapshot.names())?;
-            }
-            if !scope.manages {
-                referrals = scope.referrals(state, &mut snapshot.names())?;
-                referrals.reverse();
-            }
-        }
-        let compiler = Compiler { catalog: state.catalog, access, known: Some(snapshot) };
-        let mut filter = compiler.compile(request.filter);
-        filter.find_targets(snapshot)?;
+        let mut scope = SearchScope::of(base, request, controls);
+        let referrals = scope.prepare(snapshot)?;
+        let filter = Term::prepared(snapshot, access, request.filter)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)

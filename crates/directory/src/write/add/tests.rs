@@ -3,11 +3,11 @@
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
 use crate::access::Requester;
-use crate::database::Stamp;
 use crate::model::outcome::Outcome;
 use crate::model::rows::EntryId;
+use crate::model::settings::GeneralSettings;
+use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
-use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const PERSON: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("cn", &["a"]), ("sn", &["b"])];

@@ -4,8 +4,8 @@ use ldap::{DeleteRequest, Request, ResultCode as Code};
 
 use crate::access::Requester;
 use crate::model::outcome::Outcome;
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 fn ok(outcome: Outcome) {

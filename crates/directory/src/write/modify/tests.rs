@@ -274,7 +274,7 @@ fn the_server_notes_who_changed_an_entry_and_when() {
 #[test]
 fn everyone_changes_the_own_password_and_nothing_else() {
     let mut directory = directory();
-    let name = crate::tree::NormalName::of(
+    let name = crate::model::name::NormalName::of(
         &ldap::Dn::parse(ANN).unwrap(),
         &directory.snapshot.state().catalog.schema,
     );

@@ -5,9 +5,9 @@ use ldap::{
 };
 
 use super::Question;
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::{EXPLAIN, RequestControls};
 use crate::read::search::{Budget, CandidateSource, Explanation, Search, Step};
-use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 3_000;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ldap::{ResultCode, Scope};
 
 use super::{Question, leaves};
+use crate::model::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::testing::{SUFFIX, TestDirectory};
-use crate::tree::virtual_entries::{MonitorSource, VirtualEntry};
 
 struct Sample;
 

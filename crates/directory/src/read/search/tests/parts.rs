@@ -4,9 +4,10 @@ use ldap::{FilterBuf, MessageId, PagedResults, ResultCode, Scope, SearchRequest,
 
 use super::add;
 use crate::access::Requester;
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::read::search::{Budget, PageRequest, PartScanner, Piece, PieceEnd, Search, Step};
-use crate::settings::GeneralSettings;
+use crate::read::page_request::PageRequest;
+use crate::read::search::{Budget, PartScanner, Piece, PieceEnd, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 /// Filters that scan and filters that indexes narrow down.

@@ -1,4 +1,4 @@
-//! What entry rows tell about a filter is what the evaluator says, for random filters on values of every kind of
+//! What entry rows tell about a filter is what the matcher says, for random filters on values of every kind of
 //! storage.
 
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ use crate::access::Access;
 use crate::model::entry::EntryRow;
 use crate::model::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
 use crate::model::rows::{ENTRIES, EntryId, id_key};
-use crate::read::search::evaluate::{Candidate, Evaluator};
 use crate::read::search::filter::{Compiler, Truth};
+use crate::read::search::matcher::{Candidate, Matcher};
 use crate::testing::TestDirectory;
 use crate::tree::node;
 
@@ -155,7 +155,7 @@ fn rows_tell_what_the_evaluator_says() {
     let snapshot = &directory.snapshot;
     let state = snapshot.state();
     let access = Access::of(&directory.requester, state.settings);
-    let mut evaluator = Evaluator::new(access);
+    let mut matcher = Matcher::new(access);
     let (mut key, mut passed, mut guarded, mut told) = (Vec::new(), 0, 0, 0);
     for _ in 0..FILTERS {
         let text = filter(&mut rng, 3);
@@ -169,7 +169,7 @@ fn rows_tell_what_the_evaluator_says() {
             let id = EntryId(u64::from_be_bytes(id.try_into().unwrap()));
             assert_eq!(state.read.get(ENTRIES, &id_key(id)).unwrap(), Some(bytes));
             let candidate = Candidate::new(id, node(state.read, id).unwrap().unwrap());
-            let truth = evaluator.truth(&term, state, &candidate).unwrap();
+            let truth = matcher.truth(&term, state, &candidate).unwrap();
             let row = EntryRow::decode(bytes).unwrap();
             passed += usize::from(truth == Truth::True);
             if let Some(guard) = guard

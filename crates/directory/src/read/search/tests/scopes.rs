@@ -4,8 +4,8 @@ use ldap::{DerefAliases, ResultCode, Scope};
 
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::settings::GeneralSettings;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";

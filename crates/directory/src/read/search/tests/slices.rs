@@ -3,9 +3,9 @@
 use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{Question, add, leaves, sample};
+use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
 use crate::read::search::{Budget, Search, Step};
-use crate::settings::GeneralSettings;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 #[test]

@@ -2,7 +2,7 @@
 //! instead of being taken apart, brought into normal form and looked up name by name.
 //!
 //! The table has no names in it: eight bytes a DN, a part of its hash and the entry's id, eight of them in a line of
-//! memory. So what it says is a guess, and [`Snapshot::known_entry`](crate::database::Snapshot::known_entry) holds the
+//! memory. So what it says is a guess, and [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) holds the
 //! entry's present DN against the one that was asked for, which costs nothing more than the node row that every answer
 //! needs. For the same reason nothing in it ever has to be forgotten: not when entries are renamed, moved or deleted,
 //! nor when the snapshot moves. Bounded; names that want the same line push each other out.
@@ -12,10 +12,11 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use ldap::Dn;
 
-use crate::database::Snapshot;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags, NodeRow};
-use crate::tree::{NormalName, damaged_row, node, parse_dn};
+use crate::snapshot::Snapshot;
+use crate::tree::{damaged_row, node};
 
 /// Names in a line.
 const WAYS: usize = 8;

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use schema::AttributeDescription;
 use uuid::Uuid;
 
-use super::prepare::{Preparer, RandomSource};
+use super::{Preparer, RandomSource};
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
-use crate::write::decide::{change_values, creation_values};
+use crate::write::deciding::{change_values, creation_values};
 use crate::write::given_values::check_value;
 
 /// In the order of [`creation_values`] and [`change_values`].

@@ -30,7 +30,6 @@ mod emit;
 mod id_blocks;
 mod ids;
 mod job;
-mod kept;
 mod known;
 mod large;
 mod prepare;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::GeneralSettings;
-use crate::index::IndexKinds;
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::index_definition::IndexKinds;
 use crate::model::rows::AttrId;
 
 /// The number of a naming context: never that of another one as long as it exists.

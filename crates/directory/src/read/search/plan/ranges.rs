@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use store::{Direction, MapId, Read};
 
-use crate::index::IndexPart;
+use crate::model::index_definition::IndexPart;
 use crate::model::limits::COLLECTED_IDS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, INDEX, NAMES, PIECES, decode_name_row, index_key};

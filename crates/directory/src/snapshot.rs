@@ -1,18 +1,26 @@
 //! Reading a directory at one position.
 
+mod directory;
+pub(crate) mod known_names;
+pub(crate) mod name_cache;
+pub(crate) mod names_clock;
+pub(crate) mod page_key;
+
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
 use store::{StoreError, View};
 
-use super::{Directory, OpenError};
 use crate::catalog::{self, Catalog};
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{MAPS, META};
-use crate::settings::Settings;
+use crate::model::settings::Settings;
+use crate::snapshot::known_names::KnownNames;
+use crate::snapshot::name_cache::NameCache;
 use crate::tree::State;
-use crate::tree::known_names::KnownNames;
-use crate::tree::name_cache::NameCache;
+pub use directory::Directory;
+pub(crate) use directory::check_node;
 
 /// The directory at one position of the log.
 pub struct Snapshot {

@@ -10,24 +10,24 @@
 
 use schema::Schema;
 
-use super::filter::{Item, Subject, Term, Test, Truth};
+use super::{Item, Subject, Term, Test, Truth};
 use crate::model::entry::{Content, EntryRow, InlineValue, Located};
 use crate::model::rows::AttrId;
 
 /// A test that every result passes, of an attribute with one number.
 #[derive(Clone, Copy)]
-pub(super) struct Guard<'f> {
+pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
     /// Whether what it does not refuse is still to be held against the filter, as far as rows tell.
-    pub(super) is_part: bool,
+    pub(crate) is_part: bool,
 }
 
 impl Guard<'_> {
     /// Finds what it looks at; `None` where a row has no such attribute. `place` is that of the attribute in the row
     /// before.
     #[inline(always)]
-    pub(super) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
+    pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
         // A row that cannot be read tells nothing.
         let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNTOLD) };
         row.locate(self.attribute, place)
@@ -35,14 +35,14 @@ impl Guard<'_> {
 
     /// Whether an entry is no result. `key` is a buffer to work in.
     #[inline]
-    pub(super) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
+    pub(crate) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
         looked.is_none_or(|located| self.test.content_passes(schema, located.content(), key) == Some(false))
     }
 }
 
 impl Term {
     /// The first test that decides by itself that an entry is no result.
-    pub(super) fn guard(&self) -> Option<Guard<'_>> {
+    pub(crate) fn guard(&self) -> Option<Guard<'_>> {
         match self {
             Term::And(terms) => {
                 let guard = terms.iter().find_map(Term::guard)?;
@@ -61,7 +61,7 @@ impl Term {
     }
 
     /// Whether entry rows decide about most entries: whether it pays to look at them first.
-    pub(super) fn is_told_by_rows(&self) -> bool {
+    pub(crate) fn is_told_by_rows(&self) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
             Term::And(terms) => terms.iter().any(Term::is_told_by_rows),
@@ -73,7 +73,7 @@ impl Term {
 
     /// What the filter says of the entry with this row; `None` where the row is not enough to know. `key` is a buffer
     /// to work in.
-    pub(super) fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<Truth> {
+    pub(crate) fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<Truth> {
         match self {
             Term::Constant(truth) => Some(*truth),
             Term::And(terms) => {

@@ -5,12 +5,12 @@
 
 use schema::{MatchingRule, SubstringAssertion};
 
-use super::filter::Item;
-use super::plan::{FEW, Narrowed, Planner, Result};
+use super::super::filter::Item;
 use super::ranges::KeyRange;
+use super::{FEW, Narrowed, Planner, Result};
 use crate::catalog::AttributeDef;
-use crate::index::IndexPart;
 use crate::index::keys::{NeededGrams, needed_grams};
+use crate::model::index_definition::IndexPart;
 use crate::model::limits::{COLLECTED_IDS_MAX, PIECES_LOOKED_UP_MAX, POSTINGS_INTERSECTED_MAX};
 use crate::model::rows::{AttrId, PIECES};
 

@@ -9,11 +9,12 @@ use schema::{AttributeDescription, Schema};
 
 use super::filter::{Item, Subject, Target, Term, Test, Truth};
 use crate::access::Access;
+use crate::catalog::VirtualAttribute;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
-use crate::tree::operational::{VirtualAttribute, member_attributes};
-use crate::tree::stored_values::{large_value, table_values};
+use crate::tree::operational::member_attributes;
+use crate::tree::stored_values::{for_each_value, large_value};
 use crate::tree::{State, damaged_row, dn_of};
 
 /// An entry that may pass.
@@ -47,20 +48,20 @@ impl<'s> Candidate<'s> {
 }
 
 /// Tries filters on entries; keeps the buffers for it.
-pub(crate) struct Evaluator {
+pub(crate) struct Matcher {
     /// For the rule-only extensible match on values of the DN.
     access: Access,
     key: Vec<u8>,
 }
 
-impl Evaluator {
+impl Matcher {
     /// Bytes of memory that it holds besides itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.key.capacity()
     }
 
-    pub(crate) fn new(access: Access) -> Evaluator {
-        Evaluator { access, key: Vec::new() }
+    pub(crate) fn new(access: Access) -> Matcher {
+        Matcher { access, key: Vec::new() }
     }
 
     /// What the filter says of an entry.
@@ -309,49 +310,3 @@ fn in_memory_subject(item: &Item, schema: &Schema, description: &AttributeDescri
         Subject::Any => item.test.rule().is_some_and(|rule| schema.rule_applies(rule, attribute_type)),
     }
 }
-
-/// Gives the values of a stored attribute one by one, until told to stop. Links come as the current DNs of their
-/// targets in ascending entry id, then the names that are still text.
-pub(crate) fn for_each_value(
-    state: State<'_>,
-    id: EntryId,
-    row: &AttributeRow<'_>,
-    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-) -> Result<(), OperationError> {
-    match row.content {
-        Content::Inline(values) => {
-            for value in values.iter() {
-                let value = match value {
-                    InlineValue::Here(value) => value,
-                    InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
-                };
-                if each(value).is_break() {
-                    return Ok(());
-                }
-            }
-            return Ok(());
-        }
-        Content::Links => {
-            let mut targets = state.read.ids(LINKS, &link_key(id, row.id))?;
-            let mut block = Vec::new();
-            while targets.next_block(&mut block, LINK_BLOCK)? > 0 {
-                for target in block.drain(..) {
-                    let dn = dn_of(state.read, EntryId(target))?.ok_or_else(|| damaged_row("links", id))?;
-                    if each(dn.as_bytes()).is_break() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-        Content::Table => {}
-    }
-    for value in table_values(state.read, id, row.id) {
-        if each(value?.1).is_break() {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Targets read at a time.
-const LINK_BLOCK: usize = 512;

@@ -46,7 +46,7 @@ impl NamesClock {
 }
 
 /// Whether a change, to be made in this state, may be of the name of an entry that is there or of what a name leads to:
-/// of what [`NameCache`](crate::tree::name_cache::NameCache) keeps.
+/// of what [`NameCache`](crate::snapshot::name_cache::NameCache) keeps.
 pub(crate) fn changes_names(state: State<'_>, change: &Change) -> Result<bool, OperationError> {
     let has_special = || state.catalog.class_set_flags() != NodeFlags::default();
     match change {

@@ -1,11 +1,11 @@
 //! Names that searches need again and again: the DNs of containers, and the entries that search bases mean.
 //!
 //! Most results lie below a few containers and most searches start at a few bases, so each
-//! [`Snapshot`](crate::database::Snapshot) keeps these: with them, a search by an indexed value costs two look-ups in
+//! [`Snapshot`](crate::snapshot::Snapshot) keeps these: with them, a search by an indexed value costs two look-ups in
 //! the store instead of five. Bounded. A snapshot that moves starts anew where names may have changed, which
 //! [`NamesClock`] tells; entries that are added and values that are modified change nothing here.
 //!
-//! [`NamesClock`]: crate::tree::names_clock::NamesClock
+//! [`NamesClock`]: crate::snapshot::names_clock::NamesClock
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use crate::model::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags};
-use crate::tree::known_names::KnownNames;
+use crate::snapshot::known_names::KnownNames;
 use crate::tree::{State, damaged_row, node};
 
 /// What is known of an entry with entries below it.

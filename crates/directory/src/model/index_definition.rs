@@ -239,7 +239,7 @@ impl AttributeIndex {
         self.phases[part as usize]
     }
 
-    pub(super) fn set_phase(&mut self, part: IndexPart, phase: Phase) {
+    pub(crate) fn set_phase(&mut self, part: IndexPart, phase: Phase) {
         self.phases[part as usize] = phase;
     }
 
@@ -260,7 +260,7 @@ impl AttributeIndex {
     }
 
     /// Whether there is nothing to keep in `meta`.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.kinds.is_none() && self.phases.iter().all(|phase| *phase == Phase::Absent)
     }
 }

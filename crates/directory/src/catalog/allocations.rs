@@ -6,7 +6,8 @@
 
 use schema::{AttributeDescription, ClassId};
 
-use crate::catalog::{AttributeAllocation, Catalog, ClassSetAllocation};
+use crate::catalog::Catalog;
+use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::rows::{AttrId, ClassSetId};
 
 /// The numbers that one operation takes.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::model::codec::{Decoder, put_bytes, put_list};
 use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
-use crate::password::StorageScheme;
+use crate::model::storage_scheme::StorageScheme;
 
 /// Directory-wide settings besides suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,121 @@
+//! The rate of an open loop is what was answered in the measured time, never what was asked for.
+//!
+//! The null responder holds every answer for 100 ms, and each connection has one request outstanding: 200 connections
+//! are a server that does 2,000 a second, however fast the machine is.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use bench::driver::{self, Options, Targets};
+use bench::responder::{Delay, Faults, Responder};
+use bench::result::{Load, WorkloadResult};
+use bench::workload::shipped;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+const HOLD: Duration = Duration::from_millis(100);
+const CONNECTIONS: usize = 200;
+/// What the responder can do: connections divided by the time of an answer.
+const SPEED: f64 = 2_000.0;
+
+fn run_at(times_speed: f64) -> WorkloadResult {
+    let faults = Faults { delay: Delay::Constant(HOLD), ..Faults::default() };
+    let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
+    let options = Options {
+        clients: Some(CONNECTIONS),
+        outstanding: Some(1),
+        rate: Some(SPEED * times_speed),
+        warm_up: Some(Duration::from_millis(200)),
+        pause: Some(Duration::ZERO),
+        duration: Some(Duration::from_millis(1500)),
+        canned: true,
+        server_processes: vec![std::process::id()],
+        ..Options::default()
+    };
+    driver::run(&shipped("oid-search-random").unwrap(), &targets, &options).unwrap()
+}
+
+/// What holds at any rate: all derived figures speak of the same answers.
+fn check_figures(result: &WorkloadResult, times_speed: f64) {
+    let operations = result.operations_total();
+    assert_eq!(result.parameters.load, Load::Open { per_second: SPEED * times_speed });
+    assert_eq!(result.measured_seconds, 1.5);
+    assert_eq!(result.per_second, operations as f64 / 1.5);
+    let in_rows: u64 = result.seconds.iter().map(|second| second.operations_total()).sum();
+    assert_eq!(in_rows, operations, "the rows of the run add up to its figure");
+    assert!(result.seconds.len() <= 2, "no row is of the time after measuring: {}", result.seconds.len());
+    let cost = result.cost.as_ref().unwrap();
+    assert_eq!(cost.cpu_micros_per_operation, cost.cpu_micros as f64 / operations as f64);
+    // A server cannot answer faster than it holds an answer; that the machine was slow is no fault of the driver's.
+    assert!(result.per_second <= SPEED * 1.02, "{}/s", result.per_second);
+    assert!(result.drain_seconds.is_some_and(|seconds| seconds < 10.0), "{:?}", result.drain_seconds);
+}
+
+#[test]
+fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
+    for times_speed in [0.5, 0.95] {
+        let result = run_at(times_speed);
+        check_figures(&result, times_speed);
+        assert!(result.is_clean(), "{times_speed}: {:?}", result.failures);
+        assert!((result.per_second / (SPEED * times_speed) - 1.0).abs() < 0.02, "{}/s", result.per_second);
+    }
+}
+
+#[test]
+fn more_than_the_server_can_do_is_a_failure_told_first() {
+    for times_speed in [1.05, 3.0, 10.0] {
+        let result = run_at(times_speed);
+        check_figures(&result, times_speed);
+        assert!(!result.is_clean());
+        assert!(
+            result.failures[0].starts_with("the server did not keep up with the rate"),
+            "{:?}",
+            result.failures
+        );
+        let due = (SPEED * times_speed * 1.5) as u64;
+        assert!(result.failures[0].contains(&format!("of {due} requests")), "{:?}", result.failures);
+        assert!(result.unanswered > 0);
+    }
+}
+
+#[test]
+fn requests_that_wait_within_many_connections_are_no_answers() {
+    // Room for everything that is due: nothing stays unsent, and all waits in the server.
+    let faults = Faults { delay: Delay::Constant(Duration::from_secs(2)), ..Faults::default() };
+    let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
+    let options = Options {
+        clients: Some(50),
+        outstanding: Some(20),
+        rate: Some(500.0),
+        warm_up: Some(Duration::ZERO),
+        duration: Some(Duration::from_secs(1)),
+        canned: true,
+        ..Options::default()
+    };
+    let result = driver::run(&shipped("oid-search-random").unwrap(), &targets, &options).unwrap();
+    assert_eq!((result.per_second, result.operations_total()), (0.0, 0));
+    assert_eq!(result.operations.values().map(|totals| totals.latency.count()).sum::<u64>(), 500);
+    assert!(
+        result.failures[0].contains("0 could not be sent, and 500 were sent and not answered"),
+        "{result:?}"
+    );
+    assert!(result.drain_seconds.unwrap() > 0.5, "{:?}", result.drain_seconds);
+}
+
+#[test]
+fn refused_requests_are_no_operations() {
+    // Nobody is there who could be asked for this name: the answer is not the entry asked for.
+    let faults = Faults { wrong_every: Some(1), ..Faults::default() };
+    let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
+    let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
+    let options = Options {
+        clients: Some(4),
+        warm_up: Some(Duration::ZERO),
+        duration: Some(Duration::from_millis(200)),
+        canned: true,
+        ..Options::default()
+    };
+    let result = driver::run(&shipped("oid-search-random").unwrap(), &targets, &options).unwrap();
+    assert_eq!((result.per_second, result.operations_total()), (0.0, 0));
+    assert!(result.wrong_answers_total() > 0 && !result.is_clean());
+}

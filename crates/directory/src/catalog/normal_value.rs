@@ -1,0 +1,21 @@
+//! Normal forms of stored values.
+
+use schema::Schema;
+
+use crate::catalog::AttributeDef;
+
+/// The normal form of a value: equal for values that the equality rule makes equal. The bytes themselves where the type
+/// has no rule.
+pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(value.len() + 8);
+    put_normal_value(schema, def, value, &mut key);
+    key
+}
+
+/// Appends the [normal form](normal_value) of a value.
+pub(crate) fn put_normal_value(schema: &Schema, def: &AttributeDef, value: &[u8], out: &mut Vec<u8>) {
+    let is_made = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
+    if !is_made {
+        out.extend_from_slice(value);
+    }
+}

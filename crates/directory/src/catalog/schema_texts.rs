@@ -1,0 +1,30 @@
+//! The schema that is in force: the shipped one with the texts of the settings.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schema::{Schema, SchemaBuilder, SchemaError};
+
+use crate::model::settings::{Place, SettingsProblem};
+
+/// The shipped schema with these texts.
+///
+/// # Errors
+/// The first definition that cannot be used.
+pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, SettingsProblem> {
+    if texts.is_empty() {
+        return Ok(Schema::shipped());
+    }
+    let problem = |error: SchemaError| {
+        let place = match error.file.starts_with("schema.") {
+            true => Place::Line(error.file.clone(), error.line),
+            false => Place::Key("schema".to_owned()),
+        };
+        SettingsProblem::new(place, error.kind.to_string())
+    };
+    let mut builder = SchemaBuilder::shipped();
+    for (name, text) in texts {
+        builder.add_text(&format!("schema.{name}"), text).map_err(problem)?;
+    }
+    builder.build().map_err(problem)
+}

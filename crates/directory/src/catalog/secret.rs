@@ -1,0 +1,27 @@
+//! Attribute types whose values are secrets.
+
+use schema::{Schema, TypeId};
+
+/// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
+/// (RFC 3112), and pwdHistory, which holds former passwords.
+const SECRET_TYPES: [&str; 3] = [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20"];
+/// OID of userPassword.
+pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
+
+/// Whether a type is userPassword, whose values are verified rather than compared.
+pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
+    schema.type_by_id(type_id).oid == USER_PASSWORD
+}
+
+/// Whether values of a type are for the administrator alone.
+pub(crate) fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
+    let mut at = Some(type_id);
+    while let Some(type_id) = at {
+        let attribute_type = schema.type_by_id(type_id);
+        if SECRET_TYPES.contains(&attribute_type.oid.as_str()) {
+            return true;
+        }
+        at = attribute_type.sup;
+    }
+    false
+}

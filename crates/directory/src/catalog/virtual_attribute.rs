@@ -1,0 +1,54 @@
+//! Operational attributes that are made when asked for. The floor `tree` makes their values.
+
+use schema::{AttributeType, Schema, TypeId};
+
+/// An attribute that is made rather than stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VirtualAttribute {
+    /// The entry's DN (RFC 5020).
+    EntryDn,
+    /// The most derived structural object class (RFC 4512 section 3.4.5).
+    StructuralObjectClass,
+    /// Where the schema is (RFC 4512 section 4.2).
+    SubschemaSubentry,
+    /// Whether there are entries below (X.501).
+    HasSubordinates,
+    /// How many entries are one level below.
+    NumSubordinates,
+    /// Groups that have the entry as member or uniqueMember, in the spelling of OpenLDAP and 389 DS.
+    MemberOf,
+    /// The same, in the spelling of OpenDJ and its family.
+    IsMemberOf,
+    /// CSN of the last change in a naming context, on its suffix entry.
+    ContextCsn,
+}
+
+/// All of them, with the OID of the attribute type.
+const ALL: [(VirtualAttribute, &str); 8] = [
+    (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
+    (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
+    (VirtualAttribute::SubschemaSubentry, "2.5.18.10"),
+    (VirtualAttribute::HasSubordinates, "2.5.18.9"),
+    (VirtualAttribute::NumSubordinates, "1.3.1.1.4.1.453.16.2.103"),
+    (VirtualAttribute::MemberOf, "1.2.840.113556.1.2.102"),
+    (VirtualAttribute::IsMemberOf, "1.3.6.1.4.1.42.2.27.9.1.792"),
+    (VirtualAttribute::ContextCsn, "1.3.6.1.4.1.4203.666.1.25"),
+];
+
+impl VirtualAttribute {
+    /// The virtual attribute of this type, if it is one.
+    pub fn of(attribute_type: &AttributeType) -> Option<VirtualAttribute> {
+        let oid = attribute_type.oid.as_str();
+        ALL.iter().find(|(_, known)| *known == oid).map(|(attribute, _)| *attribute)
+    }
+
+    /// All that the schema defines, with their types.
+    pub fn all(schema: &Schema) -> impl Iterator<Item = (VirtualAttribute, TypeId)> {
+        ALL.iter().filter_map(|(attribute, oid)| Some((*attribute, schema.attribute_type(oid)?.id)))
+    }
+
+    /// Whether it names groups.
+    pub fn is_membership(self) -> bool {
+        matches!(self, VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf)
+    }
+}

@@ -1,0 +1,79 @@
+//! Numbers that attributes and class sets have in rows, as records and `meta` say what stands behind each.
+
+use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
+
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::rows::{AttrId, ClassSetId};
+
+/// An attribute in a record and in `meta`: names instead of schema numbers, and what its normal forms depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeAllocation {
+    /// The number given.
+    pub id: AttrId,
+    /// OID of the type.
+    pub oid: String,
+    /// Options, lower case, sorted, joined by `;`.
+    pub options: String,
+    /// Syntax and rules on which stored normal forms depend: they may not change while values exist.
+    pub rules: String,
+}
+
+impl AttributeAllocation {
+    /// What is recorded of `description` when it gets the number `id`.
+    pub fn of(id: AttrId, description: &AttributeDescription, schema: &Schema) -> AttributeAllocation {
+        let attribute_type = schema.type_by_id(description.type_id);
+        AttributeAllocation {
+            id,
+            oid: attribute_type.oid.clone(),
+            options: description.options.to_string(),
+            rules: rules_of(attribute_type, schema),
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.id.0));
+        put_bytes(out, self.oid.as_bytes());
+        put_bytes(out, self.options.as_bytes());
+        put_bytes(out, self.rules.as_bytes());
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<AttributeAllocation> {
+        Some(AttributeAllocation {
+            id: AttrId(decoder.number()?),
+            oid: decoder.string()?,
+            options: decoder.string()?,
+            rules: decoder.string()?,
+        })
+    }
+}
+
+/// A class set in a record and in `meta`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassSetAllocation {
+    /// The number given.
+    pub id: ClassSetId,
+    /// OIDs of the classes, ascending.
+    pub oids: Vec<String>,
+}
+
+impl ClassSetAllocation {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.id.0));
+        put_list(out, &self.oids, |out, oid| put_bytes(out, oid.as_bytes()));
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<ClassSetAllocation> {
+        Some(ClassSetAllocation { id: ClassSetId(decoder.number()?), oids: decoder.list(Decoder::string)? })
+    }
+}
+
+/// The syntax and rules of a type as one text, compared at every open.
+pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
+    let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
+    format!(
+        "{} {} {}",
+        schema.syntax_by_id(attribute_type.syntax).oid,
+        rule(attribute_type.equality),
+        rule(attribute_type.ordering)
+    )
+}

@@ -1,0 +1,73 @@
+//! What is wrong with settings, and where.
+
+use std::fmt;
+
+use ldap::ResultCode;
+
+/// Where in the settings something is wrong. Shows itself as the path of a key: `limits.size_limit`, `suffixes[1]`,
+/// `indexes.mail`, `schema.local:3` for the third line of a schema text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A key.
+    Key(String),
+    /// A member of a list, counted from 0.
+    Member(String, usize),
+    /// A line of a text, counted from 1.
+    Line(String, usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Key(key) => f.write_str(key),
+            Place::Member(key, number) => write!(f, "{key}[{number}]"),
+            Place::Line(key, line) => write!(f, "{key}:{line}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = std::convert::Infallible;
+
+    /// As it shows itself. Lists are no members of tables, and only schema texts have lines, so that an index of any
+    /// name is told from both.
+    fn from_str(text: &str) -> Result<Place, Self::Err> {
+        let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
+        let member = member.and_then(|text| text.rsplit_once('['));
+        if let Some((key, Ok(number))) = member.map(|(key, number)| (key, number.parse())) {
+            return Ok(Place::Member(key.to_owned(), number));
+        }
+        let line = text.rsplit_once(':').filter(|(key, _)| key.starts_with("schema."));
+        if let Some((key, Ok(line))) = line.map(|(key, line)| (key, line.parse())) {
+            return Ok(Place::Line(key.to_owned(), line));
+        }
+        Ok(Place::Key(text.to_owned()))
+    }
+}
+
+/// A setting that cannot be, or cannot be now. Whoever states the settings has to repair it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct SettingsProblem {
+    /// Where.
+    pub place: Place,
+    /// What is wrong, and what would be right.
+    pub what: String,
+    /// What an LDAP client gets for it: constraintViolation where the setting itself is wrong, unwillingToPerform where
+    /// only the entries that there are stand against it.
+    pub code: ResultCode,
+}
+
+impl SettingsProblem {
+    pub(crate) fn new(place: Place, what: impl Into<String>) -> SettingsProblem {
+        SettingsProblem { place, what: what.into(), code: ResultCode::CONSTRAINT_VIOLATION }
+    }
+
+    pub(crate) fn unwilling(self) -> SettingsProblem {
+        SettingsProblem { code: ResultCode::UNWILLING_TO_PERFORM, ..self }
+    }
+
+    pub(crate) fn key(key: impl Into<String>, what: impl Into<String>) -> SettingsProblem {
+        SettingsProblem::new(Place::Key(key.into()), what)
+    }
+}

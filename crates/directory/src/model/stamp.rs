@@ -1,0 +1,14 @@
+//! What an operation takes from outside.
+
+/// What the clock and the random source gave to one operation.
+#[derive(Clone, Debug, Default)]
+pub struct Stamp {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub now_micros: u64,
+    /// A random UUID (RFC 9562 version 4) for an entry that the operation may add.
+    pub uuid: [u8; 16],
+    /// Clear passwords of the request, each with the stored form made of it beforehand.
+    pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Clear passwords that the request deletes, each with the stored form that it verifies against.
+    pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+}

@@ -1,0 +1,67 @@
+//! How passwords that arrive in clear are stored: the names that settings give.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a password that arrives in clear text is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StorageScheme {
+    /// `{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$...`: 19 MiB, two passes, one lane, 32 bytes of output: what OWASP
+    /// recommends and OpenLDAP's argon2 module and 389 DS's pwdchan verify. About 20 ms. The default.
+    #[default]
+    Argon2id,
+    /// `{SSHA}`: one SHA-1 over password and salt. For peers that know nothing better.
+    Ssha,
+    /// `{SSHA256}`: one SHA-256.
+    Ssha256,
+    /// `{SSHA512}`: one SHA-512.
+    Ssha512,
+    /// `{PBKDF2-SHA256}` with 600,000 iterations, in the form OpenLDAP and 389 DS share. For FIPS-minded places.
+    Pbkdf2Sha256,
+    /// As it came, in clear.
+    Clear,
+}
+
+impl StorageScheme {
+    /// Every scheme with its name in settings.
+    pub(crate) const NAMES: [(StorageScheme, &'static str); 6] = [
+        (StorageScheme::Argon2id, "argon2id"),
+        (StorageScheme::Ssha, "ssha"),
+        (StorageScheme::Ssha256, "ssha256"),
+        (StorageScheme::Ssha512, "ssha512"),
+        (StorageScheme::Pbkdf2Sha256, "pbkdf2-sha256"),
+        (StorageScheme::Clear, "clear"),
+    ];
+
+    /// Whether making or verifying a stored form takes milliseconds, so that it belongs on a pool.
+    pub fn is_slow(self) -> bool {
+        matches!(self, StorageScheme::Argon2id | StorageScheme::Pbkdf2Sha256)
+    }
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(scheme, _)| *scheme == self).map_or("argon2id", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for StorageScheme {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A name that is no [`StorageScheme`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown password storage scheme \"{0}\": choose argon2id, ssha, ssha256, ssha512, pbkdf2-sha256 or clear"
+)]
+pub struct UnknownStorageScheme(pub String);
+
+impl FromStr for StorageScheme {
+    type Err = UnknownStorageScheme;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+        known.map(|(scheme, _)| *scheme).ok_or_else(|| UnknownStorageScheme(name.to_owned()))
+    }
+}

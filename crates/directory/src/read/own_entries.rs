@@ -1,0 +1,64 @@
+//! Entries that the server makes when they are asked for: the root DSE, the subschema subentry, and what it tells of
+//! itself.
+//!
+//! They are searched in memory with the same filters and selections as others. The root DSE names only what works
+//! (RFC 4512 section 5.1); its controls come from the table that requests are read by.
+
+use schema::Schema;
+
+use crate::access::ExternalIdentity;
+use crate::catalog::Catalog;
+use crate::model::schema_times::SchemaTimes;
+use crate::model::virtual_entries::{SUBSCHEMA_DN, SUPPORTED_EXTENSIONS, SUPPORTED_FEATURES, VirtualEntry};
+use crate::read::controls::SUPPORTED_CONTROLS;
+use crate::settings::DirectorySettings;
+use crate::snapshot::Snapshot;
+
+/// The root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client has to ask for them by name or `+`.
+pub(crate) fn root_dse(snapshot: &Snapshot, external: ExternalIdentity) -> VirtualEntry {
+    let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
+    VirtualEntry::new("")
+        .with("objectClass", ["top", "extensibleObject"])
+        .with("namingContexts", suffixes)
+        .with("supportedLDAPVersion", ["3"])
+        .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
+        .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
+        .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
+        .with("supportedSASLMechanisms", external.mechanism())
+        .with("vendorName", ["Pando"])
+        .with("vendorVersion", [snapshot.directory().vendor_version.as_str()])
+        .with_operational()
+}
+
+/// The subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.
+pub(crate) fn subschema(schema: &Schema, times: Option<&SchemaTimes>) -> VirtualEntry {
+    let publication = schema.publish();
+    VirtualEntry::new(SUBSCHEMA_DN)
+        .with("objectClass", ["top", "subentry", "subschema", "extensibleObject"])
+        .with("cn", ["subschema"])
+        .with("subtreeSpecification", ["{}"])
+        .with("structuralObjectClass", ["subentry"])
+        .with("createTimestamp", times.map(SchemaTimes::create_timestamp))
+        .with("modifyTimestamp", times.map(SchemaTimes::modify_timestamp))
+        .with("ldapSyntaxes", publication.ldap_syntaxes)
+        .with("matchingRules", publication.matching_rules)
+        .with("matchingRuleUse", publication.matching_rule_use)
+        .with("attributeTypes", publication.attribute_types)
+        .with("objectClasses", publication.object_classes)
+        .with("dITContentRules", publication.dit_content_rules)
+        .with("dITStructureRules", publication.dit_structure_rules)
+        .with("nameForms", publication.name_forms)
+        .with_operational()
+}
+
+/// The entries at and below `cn=monitor`.
+pub(crate) fn monitor(snapshot: &Snapshot) -> Vec<VirtualEntry> {
+    let entries = snapshot.directory().monitor.entries();
+    entries.into_iter().map(VirtualEntry::with_operational).collect()
+}
+
+/// The entries at and below `cn=config`: see [`crate::settings::entries`].
+pub(crate) fn config(catalog: &Catalog) -> Vec<VirtualEntry> {
+    let entries = crate::settings::entries::entries(&DirectorySettings::of(catalog));
+    entries.into_iter().map(|(_, entry)| entry.with_operational()).collect()
+}

@@ -1,0 +1,95 @@
+//! Columns: no line of code, scripts, settings or text is wider than [`COLUMNS_MAX`].
+
+use crate::files::Files;
+
+/// In characters. Two windows of this width stand side by side, and a change is shown without folded lines.
+const COLUMNS_MAX: usize = 120;
+
+/// What is checked: files with these endings, and the scripts that have none.
+const ENDINGS: [&str; 5] = [".md", ".py", ".rs", ".sh", ".toml"];
+const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
+
+/// What is kept as it came: results of measurements, what fuzzing found, tables as their publishers print them.
+const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
+
+/// The lines that are too wide.
+pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
+    let mut offences = Vec::new();
+    for name in files.names.iter().filter(|name| is_checked(name)) {
+        offences.extend(wide_lines(name, &files.text(name)?));
+    }
+    Ok(offences)
+}
+
+fn is_checked(name: &str) -> bool {
+    let is_text = SCRIPTS.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending));
+    is_text && !DATA.iter().any(|folder| name.starts_with(folder))
+}
+
+fn wide_lines(name: &str, text: &str) -> Vec<String> {
+    let wide = |line: &str| line.chars().count() > COLUMNS_MAX && !is_unbreakable(line);
+    let lines = text.lines().enumerate().filter(|(_, line)| wide(line));
+    lines
+        .map(|(index, line)| {
+            format!("{name}:{}: {} columns, {COLUMNS_MAX} are allowed", index + 1, line.chars().count())
+        })
+        .collect()
+}
+
+/// Rows of Markdown tables, and what has no space to break at: a hash, a link, the definition of a link.
+fn is_unbreakable(line: &str) -> bool {
+    let content = line.trim_start().trim_start_matches(['/', '!', '#']).trim_start();
+    let mut words = content.split_whitespace();
+    let (first, second, third) = (words.next().unwrap_or_default(), words.next(), words.next());
+    let is_link_definition = first.starts_with('[') && first.ends_with("]:") && third.is_none();
+    content.starts_with('|') || second.is_none() || is_link_definition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: bool) {
+        assert_eq!(wide_lines("a.rs", &format!("short\n{line}\n")).len(), usize::from(expected), "{line}");
+    }
+
+    #[test]
+    fn a_line_of_121_columns_is_an_offence() {
+        let words = "ab ".repeat(40);
+        check(&words, false);
+        check(&format!("{words}c"), true);
+        check(&format!("{}ü", &words[1..]), false);
+        assert_eq!(wide_lines("a.rs", &format!("\n{words}c")), ["a.rs:2: 121 columns, 120 are allowed"]);
+    }
+
+    #[test]
+    fn what_cannot_be_broken_is_none() {
+        let word = "x".repeat(130);
+        for line in [
+            format!("| a | {word} |"),
+            format!("    //! | a b | {word} |"),
+            word.clone(),
+            format!("    \"{word}\","),
+            format!("[1]: https://example.com/{word}"),
+        ] {
+            check(&line, false);
+        }
+        check(&format!("see {word}"), true);
+        check(&format!("// see {word}"), true);
+    }
+
+    #[test]
+    fn data_is_as_it_came() {
+        for (name, expected) in [
+            ("crates/ber/src/lib.rs", true),
+            ("dev", true),
+            ("README.md", true),
+            ("bench-runs/2026-11-22-full/README.md", false),
+            ("crates/bench/documents/sun.toml", false),
+            ("Cargo.lock", false),
+            ("crates/schema/files/core.schema", false),
+        ] {
+            assert_eq!(is_checked(name), expected, "{name}");
+        }
+    }
+}
