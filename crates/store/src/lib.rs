@@ -61,15 +61,14 @@
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
 //! others have the core, and starts one thread, which folds. The on-disk format is drawn in docs/store-format.md. All
-//! `unsafe` code is in the module `lmdb`, which says what it relies on, but for two system calls in `courtesy`. How
-//! durable it is, is tested with the crate `powercut`, which takes back what was not synced.
+//! `unsafe` code is in the module `lmdb`, which says what it relies on. How durable the store is, is tested with the
+//! crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
 
 mod batch;
 mod bulk;
 mod compact;
-mod courtesy;
 mod disk;
 mod error;
 mod layout;
@@ -104,7 +103,6 @@ mod tests;
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
-pub use courtesy::{Courtesy, take_short_turns};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber};

@@ -35,7 +35,7 @@ pub(crate) use ffi::{EnvOptions, Failure, Mode, PutKind, Row, Step, TxnKind};
 use ffi::{Environment, Mapping, Transaction};
 pub(crate) use page_reader::lookup::Found;
 use page_reader::lookup::MapTree;
-use page_reader::page::{Pages, TREE_ROOT, word};
+use page_reader::page::{PAGE_LEN, Pages, TREE_ROOT, word};
 use residency::Presence;
 pub use residency::{Absent, PageNumber};
 use row_cache::known_rows::Known;
@@ -74,6 +74,11 @@ impl Env {
         txn.commit()
     }
 
+    /// Whether pages are as the module `page_reader` describes them.
+    fn has_usual_pages(&self) -> bool {
+        self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
+    }
+
     /// What commits move, from now on if nobody asked before; `None` where that cannot be known, because another
     /// process writes.
     fn moved(&self) -> Option<Arc<Moved>> {
@@ -95,6 +100,8 @@ impl Deref for Env {
 pub(crate) struct Txn {
     engine: Transaction,
     env: Arc<Env>,
+    /// Whether pages are read without LMDB.
+    reads_pages: bool,
     /// Only of a reading transaction: what a writing one has read does not stay where it is.
     known: Option<RefCell<Known>>,
     /// Only of a writing transaction, and from its beginning or not at all: then nobody trusts what it would not tell.
@@ -113,10 +120,12 @@ pub(crate) struct Txn {
 impl Txn {
     pub(crate) fn begin(env: &Arc<Env>, kind: TxnKind) -> Result<Txn> {
         let engine = Transaction::begin(&env.engine, kind)?;
+        let reads_pages = kind == TxnKind::Read && env.has_usual_pages();
         let moved = if kind == TxnKind::Write { env.moved.get().cloned() } else { None };
         Ok(Txn {
             engine,
             env: Arc::clone(env),
+            reads_pages,
             known: None,
             moved,
             looks_first: Cell::new(false),
@@ -231,11 +240,17 @@ impl Txn {
     /// The bytes at a place of the data file that belongs to the state that is read.
     #[inline]
     fn bytes_at(&self, (offset, len): Place) -> Option<&[u8]> {
-        self.engine.mapping().ok()??.bytes(offset, len)
+        self.pages().ok()??.bytes(offset, len)
+    }
+
+    /// The data file in memory, if its pages are read without LMDB.
+    #[inline]
+    fn pages(&self) -> Result<Option<Mapping<'_>>> {
+        if self.reads_pages { self.engine.mapping() } else { Ok(None) }
     }
 
     fn place_of(&self, value: &[u8]) -> Option<Place> {
-        Some((self.engine.mapping().ok()??.offset_of(value)?, value.len()))
+        Some((self.pages().ok()??.offset_of(value)?, value.len()))
     }
 
     /// What is under a key; `None` where LMDB has to be asked.
@@ -253,12 +268,12 @@ impl Txn {
         let known = self.roots.borrow().get(map).copied().flatten();
         let root = known.map_or_else(|| self.find_root(map), Ok)?;
         let Some(root) = root else { return Ok(None) };
-        Ok(self.engine.mapping()?.map(|pages| MapTree { pages, root }))
+        Ok(self.pages()?.map(|pages| MapTree { pages, root }))
     }
 
     #[inline(never)]
     fn find_root(&self, map: usize) -> Result<Option<u64>> {
-        if !self.engine.reads_usual_pages() {
+        if !self.reads_pages {
             return Ok(None);
         }
         let record = self.engine.map_record(map)?;
@@ -325,7 +340,7 @@ impl Txn {
     }
 
     #[cfg(test)]
-    fn knows_row(&self, map: usize, key: u64) -> bool {
+    pub(crate) fn knows_row(&self, map: usize, key: u64) -> bool {
         let Some(mut known) = self.known.as_ref().map(RefCell::borrow_mut) else { return false };
         known.is_time() && known.row(map, key).is_some()
     }

@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::courtesy::Courtesy;
 use crate::disk::Room;
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
 use crate::{Event, Observer, Options, Result, StoreError, meta};
 use fold::Pace;
+use system::CooperativeYield;
 
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
 /// changes share a page.
@@ -417,7 +417,7 @@ impl Pending {
             pending: self,
             is_urgent: self.is_urgent(),
             slice_began: Instant::now(),
-            courtesy: Courtesy::default(),
+            cooperative: CooperativeYield::default(),
         };
         fold::fold(&self.env, layer, folded, &mut pace).map_err(|failure| self.write_failed(failure))
     }
@@ -522,13 +522,13 @@ struct Pacing<'p> {
     /// As of the last slice.
     is_urgent: bool,
     slice_began: Instant,
-    courtesy: Courtesy,
+    cooperative: CooperativeYield,
 }
 
 impl Pace for Pacing<'_> {
-    fn breathe(&mut self) {
+    fn maybe_yield(&mut self) {
         if !self.is_urgent {
-            self.courtesy.breathe();
+            self.cooperative.maybe_yield();
         }
     }
 

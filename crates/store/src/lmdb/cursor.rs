@@ -40,7 +40,7 @@ const LEAVES_BEFORE_WALK: usize = 2;
 impl Txn {
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
         let engine = self.engine.cursor(map)?;
-        let walked = self.engine.mapping()?.map(|pages| Walked { txn: self, map, pages });
+        let walked = self.pages()?.map(|pages| Walked { txn: self, map, pages });
         Ok(Cursor { engine, walked, at: None, leaf: LeafRows::NONE, walk: None, leaves_passed: 0 })
     }
 }

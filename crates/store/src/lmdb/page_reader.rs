@@ -12,6 +12,9 @@ pub(super) mod page;
 use super::ffi::Mapping;
 use page::Pages;
 
+#[cfg(test)]
+mod tests;
+
 impl<'t> Pages<'t> for Mapping<'t> {
     #[inline]
     #[allow(unsafe_code)]

@@ -19,11 +19,7 @@ use std::ops::Range;
 use rustix::fs::Advice;
 
 use super::ffi::Mapping;
-use super::page_reader::lookup::MapTree;
-use super::page_reader::page::{
-    BRANCH, DEPTH_MAX, FAR, PAGE_LEN, Pages, TREE, TREE_ROOT, child, child_with, far_value_pages, row_count,
-    row_with, word,
-};
+use super::page_reader::page::PAGE_LEN;
 use super::{Failure, Result, Txn};
 
 /// A page of the data file.
@@ -88,7 +84,7 @@ impl Txn {
                 self.0.looks_first.set(false);
             }
         }
-        self.looks_first.set(self.engine.reads_usual_pages());
+        self.looks_first.set(self.reads_pages);
         let looking = Looking(self);
         let outcome = look();
         drop(looking);
@@ -118,8 +114,8 @@ impl Txn {
         let presence = &mut *self.presence().borrow_mut();
         let mut has = |page| presence.has(tree.pages, page);
         let absent = match self.known_pages(map, key) {
-            Some(mut pages) => pages.find(|page| !has(*page)).map(one),
-            None => absent_on_the_way(tree, key, has),
+            Some(mut pages) => pages.find(|page| !has(*page)).map(|page| page..page + 1),
+            None => tree.first_absent(key, has),
         };
         let Some(pages) = absent else { return Ok(()) };
         if pages.end - pages.start > VALUE_PAGES_MAX {
@@ -173,63 +169,6 @@ impl Presence {
 
     fn see(&mut self, page: u64) {
         self.seen[page as usize % SEEN] = Sighting { page, absent_count: self.absent_count };
-    }
-}
-
-/// The first pages that `has` not, of those between the root and the value of `key`.
-fn absent_on_the_way<'t>(
-    tree: MapTree<impl Pages<'t>>,
-    key: &[u8],
-    mut has: impl FnMut(u64) -> bool,
-) -> Option<Range<u64>> {
-    let (mut number, mut key) = (tree.root, key);
-    for _ in 0..DEPTH_MAX {
-        if !has(number) {
-            return Some(one(number));
-        }
-        match next(tree.pages.page(number)?, key)? {
-            Next::Page(below) => number = below,
-            Next::Tree(root) => {
-                number = root;
-                key = &[];
-            }
-            Next::Value(pages) => {
-                let first = pages.clone().find(|page| !has(*page))?;
-                return Some(first..pages.end);
-            }
-        }
-    }
-    None
-}
-
-fn one(page: u64) -> Range<u64> {
-    page..page + 1
-}
-
-/// Where a look-up goes on from a page.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Page(u64),
-    /// At the lowest value of the tree with this root.
-    Tree(u64),
-    /// With the value, on pages of its own.
-    Value(Range<u64>),
-}
-
-/// Where the look-up of a key goes on from a page; `None` at its end.
-fn next(page: &[u8], key: &[u8]) -> Option<Next> {
-    if row_count(page, BRANCH).is_some() {
-        return child(page, child_with(page, key)?).map(Next::Page);
-    }
-    let node = row_with(page, key)??;
-    let [low, high, flags] = node.words;
-    if flags & FAR != 0 {
-        let first = word(node.rest, 0)?;
-        far_value_pages(first, low | high << 16).map(Next::Value)
-    } else if flags & TREE != 0 {
-        word(node.rest, TREE_ROOT).map(Next::Tree)
-    } else {
-        None
     }
 }
 

@@ -8,3 +8,6 @@ pub(super) mod moved;
 pub(super) mod packed;
 pub(super) mod recent_rows;
 mod table;
+
+#[cfg(test)]
+mod tests;

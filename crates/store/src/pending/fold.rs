@@ -24,13 +24,13 @@ type Result<T> = crate::Result<T, Failure>;
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
-/// Rows after which others may go first: some tens of microseconds of work.
-const BREATH_ROWS: usize = 16;
+/// Rows after which the folder may yield: some tens of microseconds of work.
+const YIELD_ROWS: usize = 16;
 
 /// How fast a fold goes.
 pub(crate) trait Pace {
     /// Called every few rows.
-    fn breathe(&mut self);
+    fn maybe_yield(&mut self);
 
     /// Called between slices.
     fn rest(&mut self);
@@ -38,7 +38,7 @@ pub(crate) trait Pace {
 
 /// As fast as it goes.
 impl Pace for () {
-    fn breathe(&mut self) {}
+    fn maybe_yield(&mut self) {}
 
     fn rest(&mut self) {}
 }
@@ -147,8 +147,8 @@ impl Slices<'_> {
         self.bytes += row_len;
         let Some(pace) = &mut self.pace else { return Ok(()) };
         if self.rows < SLICE_ROWS && self.bytes < SLICE_BYTES {
-            if self.rows.is_multiple_of(BREATH_ROWS) {
-                pace.breathe();
+            if self.rows.is_multiple_of(YIELD_ROWS) {
+                pace.maybe_yield();
             }
             return Ok(());
         }

@@ -61,7 +61,8 @@ pub(super) struct OpenMap {
 pub(crate) struct Environment {
     pub(super) raw: NonNull<sys::MDB_env>,
     pub(super) maps: Vec<OpenMap>,
-    page_bytes: usize,
+    /// The length of a page of the data file.
+    pub(crate) page_bytes: usize,
     pub(crate) mode: Mode,
     /// Where the data file is mapped, once it is known.
     pub(super) start: OnceLock<usize>,
@@ -173,11 +174,6 @@ impl Environment {
             reader_slots: info.me_numreaders,
             last_txn_id: info.me_last_txnid as u64,
         })
-    }
-
-    /// Whether pages are as the module `page_reader` describes them.
-    pub(crate) fn has_usual_pages(&self) -> bool {
-        self.page_bytes == super::mapping::PAGE_LEN && cfg!(target_endian = "little")
     }
 
     /// Whether a map holds sets.

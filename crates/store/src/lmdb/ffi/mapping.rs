@@ -3,10 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::{Failure, Result, Transaction};
-
-/// The length of a page where pages are read without LMDB. The map begins at a multiple of it.
-pub(super) const PAGE_LEN: usize = 4096;
+use super::{Failure, Result, Transaction, TxnKind};
 
 /// The data file as it lies in memory, for as long as a transaction stands as it is.
 ///
@@ -45,16 +42,14 @@ impl Mapping<'_> {
         };
         let mut answer = 1u8;
         // SAFETY: the kernel looks at its own tables of this address, which is in the map, and writes one octet of
-        // answer for one page.
-        let code =
-            unsafe { libc::mincore(self.start().add(address).cast_mut().cast(), PAGE_LEN, &mut answer) };
+        // answer for the one page that a length of one octet lies on.
+        let code = unsafe { libc::mincore(self.start().add(address).cast_mut().cast(), 1, &mut answer) };
         code != 0 || answer & 1 != 0
     }
 }
 
 impl Transaction {
-    /// The data file in memory; `None` where its pages are not of the usual form, and in a writing transaction, which
-    /// has pages elsewhere.
+    /// The data file in memory; `None` while it has no map, and in a writing transaction, which has pages elsewhere.
     #[inline]
     pub(crate) fn mapping(&self) -> Result<Option<Mapping<'_>>> {
         let (start, len) = match self.mapped.get() {
@@ -72,7 +67,7 @@ impl Transaction {
         if !self.stands {
             return Err(Failure { operation: "mdb_txn_get", code: lmdb_master_sys::MDB_BAD_TXN });
         }
-        if !self.reads_usual_pages() {
+        if self.kind == TxnKind::Write {
             return Ok(None);
         }
         let start = match self.environment().start.get() {
@@ -90,11 +85,12 @@ impl Transaction {
     /// Each page has its own number in the file, so any tells where the first one is.
     fn map_start(&self) -> Result<Option<usize>> {
         let Some(record) = self.map_record(0)? else { return Ok(None) };
-        let page_start = record.as_ptr().expose_provenance() & !(PAGE_LEN - 1);
+        let page_bytes = self.environment().page_bytes;
+        let page_start = record.as_ptr().expose_provenance() & !(page_bytes - 1);
         // SAFETY: the record lies on a page of the mapped file, as all does that a reading transaction gives, and pages
         // begin at multiples of their length.
         let number: u64 = unsafe { ptr::with_exposed_provenance::<u64>(page_start).read() };
-        let before = usize::try_from(number).ok().and_then(|number| number.checked_mul(PAGE_LEN));
+        let before = usize::try_from(number).ok().and_then(|number| number.checked_mul(page_bytes));
         Ok(before.and_then(|before| page_start.checked_sub(before)))
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Transaction {
     ended: bool,
     /// Whether it reads a state: not while it is reset.
     pub(super) stands: bool,
-    kind: TxnKind,
+    pub(super) kind: TxnKind,
     environment: Arc<Environment>,
     /// Where the data file begins in memory, and how much of it is of the state that is read. Unknown at first.
     pub(super) mapped: Cell<Option<(usize, usize)>>,
@@ -60,12 +60,6 @@ impl Transaction {
 
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
-    }
-
-    /// Whether what it gives lies on pages of the data file, of the usual form.
-    #[inline]
-    pub(crate) fn reads_usual_pages(&self) -> bool {
-        self.kind == TxnKind::Read && self.environment.has_usual_pages()
     }
 
     /// The id of the committed transaction that is read, or that a commit will give.

@@ -76,7 +76,7 @@ fn the_way_to_a_value_is_that_of_the_engine() {
                     way.push(page);
                     Some(page) != missing
                 };
-                let absent = absent_on_the_way(tree, &key, has);
+                let absent = tree.first_absent(&key, has);
                 (absent, way.clone())
             };
             let (absent, way) = go(None);

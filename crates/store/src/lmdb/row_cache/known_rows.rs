@@ -27,7 +27,7 @@ use super::packed::{pack, unpack};
 use super::table::{Growing, Table, WAYS};
 
 /// Look-ups after everything was forgotten before anything is remembered.
-const PATIENCE: u32 = 4096;
+pub(crate) const PATIENCE: u32 = 4096;
 
 /// What a transaction remembers.
 pub(crate) struct Known {

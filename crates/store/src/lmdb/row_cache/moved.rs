@@ -14,9 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 
+use super::super::page_reader::page::PAGE_LEN;
 use super::key::{hash, key_words};
-
-const PAGE_LEN: u64 = 4096;
 
 /// Bytes of the number of a page.
 const NUMBER_LEN: usize = 8;
@@ -93,7 +92,7 @@ impl Moved {
     /// The stamp of the last commit by which a row at this offset of the data file may have moved.
     #[inline]
     pub(crate) fn row_moved(&self, offset: u64) -> u32 {
-        self.pages[page_place(offset / PAGE_LEN)].load(Ordering::Relaxed)
+        self.pages[page_place(offset / PAGE_LEN as u64)].load(Ordering::Relaxed)
     }
 
     /// The stamp of the last commit by which the set of a key with this hash may have changed.

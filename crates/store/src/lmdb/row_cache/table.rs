@@ -8,8 +8,6 @@
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
-use crate::courtesy::take_short_turns;
-
 /// Places of a table at which a key can be.
 pub(crate) const WAYS: usize = 4;
 
@@ -176,9 +174,9 @@ impl<const WORDS: usize> Growing<WORDS> {
 fn made_elsewhere<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
-        // Where that is refused, the others wait for it more often.
-        let _ = rustix::process::setpriority_process(None, NICENESS);
-        let _ = take_short_turns();
+        // If the system refuses, threads that serve clients wait for this one more often.
+        let _ = system::set_thread_niceness(NICENESS);
+        let _ = system::use_short_slices();
         let mut table = Table::new(place_count);
         table.take_memory();
         // Whoever wanted it may be gone.

@@ -1,16 +1,11 @@
 //! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small
-//! its table is. So does a batch, which always does.
-
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod scratch;
+//! its table is. So does a batch, which always remembers.
 
 use fastrand::Rng;
-use scratch::{ROWS, SETS, Scratch};
-use store::{Read, StoreError, View};
 
-/// Look-ups in one state after which rows are remembered; see `lmdb::known_rows`.
-const PATIENCE: usize = 4096;
+use super::known_rows::PATIENCE;
+use crate::scratch::{ROWS, SETS, Scratch};
+use crate::{Read, StoreError, View};
 
 const KEY_COUNT: u32 = 400;
 
@@ -36,7 +31,14 @@ fn ask(read: &Read, key: &[u8]) -> Answers {
     (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
 }
 
-fn compare(plain: &View, remembering: &View, random: &mut Rng) {
+/// How many rows with these numbers for keys a view remembers.
+fn known_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
+    let map = view.map(ROWS).index;
+    keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
+}
+
+/// Asks both the same and returns how many rows the one then remembers.
+fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
     for _ in 0..PATIENCE {
         remembering.get(ROWS, b"patience").unwrap();
     }
@@ -44,6 +46,8 @@ fn compare(plain: &View, remembering: &View, random: &mut Rng) {
         let key = key(random.u32(0..KEY_COUNT));
         assert_eq!(ask(remembering, &key), ask(plain, &key), "{key:?}");
     }
+    let numbers = (0..KEY_COUNT).filter_map(|number| Some(u64::from_be_bytes(key(number).try_into().ok()?)));
+    known_count(remembering, numbers)
 }
 
 #[test]
@@ -55,6 +59,7 @@ fn remembered_rows_are_the_rows_of_the_view() {
         let mut plain = store.view().unwrap();
         let mut remembering = store.view().unwrap();
         remembering.remember_rows(table_bytes);
+        let mut known_count = 0;
         for round in 0..8 {
             let mut batch = writer.begin().unwrap();
             for _ in 0..KEY_COUNT {
@@ -75,21 +80,22 @@ fn remembered_rows_are_the_rows_of_the_view() {
                 store.fold().unwrap();
             }
             // Before it moves, the view goes on in its own state.
-            compare(&plain, &remembering, &mut random);
+            known_count += compare(&plain, &remembering, &mut random);
             plain.renew().unwrap();
             remembering.renew().unwrap();
-            compare(&plain, &remembering, &mut random);
+            known_count += compare(&plain, &remembering, &mut random);
             // Parked it knows nothing; waking in the same state it may know what it knew.
             remembering.park();
             assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
             remembering.renew().unwrap();
-            compare(&plain, &remembering, &mut random);
+            known_count += compare(&plain, &remembering, &mut random);
             // A batch remembers from the first question on, also what is not there.
             let batch = writer.begin().unwrap();
             for number in (0..KEY_COUNT).chain(0..KEY_COUNT) {
                 assert_eq!(ask(&batch, &key(number)), ask(&plain, &key(number)), "{number} in a batch");
             }
         }
+        assert!(known_count > 0, "nothing is remembered in {table_bytes} bytes");
     }
 }
 
@@ -136,6 +142,9 @@ fn what_folds_have_not_moved_is_remembered_right() {
             };
             assert_eq!(ids(&remembering), ids(&plain), "{number}");
         }
+        // Also of what the folds before this one have left where it was, long before patience is over again.
+        let known_count = known_count(&remembering, 0..ROW_COUNT);
+        assert!(known_count as u64 > ROW_COUNT / 2, "{known_count} rows are remembered in round {round}");
         // The writer sees the same as everybody.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {
