@@ -202,6 +202,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn append_ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<()> {
         let map = Map::users(self.maps, map).of_kind(MapKind::IdSet)?;
         self.check_intact()?;
@@ -245,6 +246,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// `OutOfOrder` for position 0 and after the first record.
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn start_log_at(&mut self, position: Position) -> Result<()> {
         if position == 0 || !self.last_keys[Map::LOG.index].key.is_empty() {
             return Err(StoreError::OutOfOrder { map: Map::LOG.spec.name });
@@ -288,6 +290,7 @@ impl BulkStore {
         Ok(())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn append_row(&mut self, map: Map, key: &[u8], value: &[u8]) -> Result<()> {
         map.check_value(value)?;
         self.check_next(map, key)?;
@@ -298,6 +301,7 @@ impl BulkStore {
     }
 
     /// Whether a row with this key may come next.
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn check_next(&self, map: Map, key: &[u8]) -> Result<()> {
         self.check_intact()?;
         map.check_key(key)?;

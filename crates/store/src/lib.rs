@@ -65,6 +65,8 @@
 //! crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
+// The bytes of the data directory are input: each of these is a bound to check, or says why there is none.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod batch;
 mod bulk;

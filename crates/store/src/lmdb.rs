@@ -281,7 +281,9 @@ impl Txn {
         let root = record.and_then(|record| word(record, TREE_ROOT)).filter(|root| *root != u64::MAX);
         let roots = &mut *self.roots.borrow_mut();
         roots.resize(roots.len().max(map + 1), None);
-        roots[map] = Some(root);
+        if let Some(known) = roots.get_mut(map) {
+            *known = Some(root);
+        }
         Ok(root)
     }
 

@@ -76,12 +76,17 @@ impl Map {
         Map { index, spec: MapSpec { name, kind: MapKind::Plain } }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a caller names maps by their places in the list that it opened the store with"
+    )]
     pub(crate) fn users(maps: &'static [MapSpec], id: MapId) -> Map {
         Map { index: Map::OWN_COUNT + id.0, spec: maps[id.0] }
     }
 
     /// Its index as the redo log has it.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a program has a list of a few maps")]
     pub(crate) fn number(self) -> u16 {
         debug_assert!(self.index <= usize::from(u16::MAX));
         self.index as u16
@@ -147,7 +152,7 @@ pub(crate) fn check_names(maps: &[MapSpec]) -> Result<(), OpenError> {
             "the name is too long"
         } else if map.name.starts_with(RESERVED_PREFIX) {
             "names that begin with \"store.\" are reserved"
-        } else if maps[..index].iter().any(|earlier| earlier.name == map.name) {
+        } else if maps.iter().take(index).any(|earlier| earlier.name == map.name) {
             "the name is given twice"
         } else {
             continue;

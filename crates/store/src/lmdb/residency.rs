@@ -155,6 +155,11 @@ const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_I
 
 impl Presence {
     /// Whether a page is in memory, as far as is known.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the remainder is a place of the table"
+    )]
     fn has(&mut self, file: Mapping<'_>, page: u64) -> bool {
         let seen = self.seen[page as usize % SEEN];
         let is_known = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
@@ -167,6 +172,11 @@ impl Presence {
         true
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the remainder is a place of the table"
+    )]
     fn see(&mut self, page: u64) {
         self.seen[page as usize % SEEN] = Sighting { page, absent_count: self.absent_count };
     }

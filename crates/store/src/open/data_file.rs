@@ -86,8 +86,8 @@ fn root_at(file: &File, offset: u64) -> io::Result<Option<Root>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         outcome => outcome?,
     }
-    let short = |at: usize| bytes[at..].first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-    let long = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+    let short = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+    let long = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
     let root = || {
         let page_len = short(40).map(u64::from).filter(|length| PAGE_LENS.contains(length))?;
         let (free_root, last_page, transaction) = (long(80)?, long(136)?, long(144)?);

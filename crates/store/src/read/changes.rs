@@ -23,6 +23,7 @@ impl Read {
     }
 
     /// Sets the row of a plain map, or removes it; says whether there was one. Removing none changes nothing.
+    #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn change_row(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let existed = self.value(map, key)?.is_some();
         if existed != value.is_some() {
@@ -65,6 +66,7 @@ impl Read {
     }
 
     /// `count` is how many ids the key has so far.
+    #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     fn set_present(&mut self, map: Map, key: &[u8], id: u64, present: bool, count: u64) -> Result<()> {
         let of_map = self.rows_of(map)?;
         let step = |count: u64| if present { count + 1 } else { count.saturating_sub(1) };
@@ -133,6 +135,7 @@ impl Read {
     }
 
     /// Removes a key with all its ids; says whether it had any.
+    #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn clear_set(&mut self, map: Map, key: &[u8]) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
         let count = self.id_count(map, key, changes)?;

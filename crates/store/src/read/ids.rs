@@ -252,7 +252,7 @@ impl<'r> FileIds<'r> {
     fn next_block(&mut self, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit {
-            let left = &self.page.ids()[self.passed..];
+            let left = self.page.ids().get(self.passed..).unwrap_or_default();
             if left.is_empty() {
                 if self.turn_page()? {
                     continue;
@@ -260,7 +260,7 @@ impl<'r> FileIds<'r> {
                 break;
             }
             let taken = left.len().min(limit - appended);
-            out.extend(left[..taken].iter().map(|id| u64::from_be_bytes(*id)));
+            out.extend(left.iter().take(taken).map(|id| u64::from_be_bytes(*id)));
             self.passed += taken;
             appended += taken;
         }
@@ -271,10 +271,10 @@ impl<'r> FileIds<'r> {
     fn next_below(&mut self, bound: u64, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit && self.peek()?.is_some_and(|id| id < bound) {
-            let left = &self.page.ids()[self.passed..];
+            let left = self.page.ids().get(self.passed..).unwrap_or_default();
             let below = left.partition_point(|id| u64::from_be_bytes(*id) < bound);
             let taken = below.min(limit - appended);
-            out.extend(left[..taken].iter().map(|id| u64::from_be_bytes(*id)));
+            out.extend(left.iter().take(taken).map(|id| u64::from_be_bytes(*id)));
             self.passed += taken;
             appended += taken;
         }

@@ -3,6 +3,11 @@
 //! A tree of losers: each inner node remembers the source that lost there, so that the winner's next row meets one
 //! opponent a level on its way up and no more.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "sources and nodes are numbered here, and no input is a number of one"
+)]
+
 use std::cmp::Ordering;
 
 use super::row_buffer::{RowBuffer, head_of};

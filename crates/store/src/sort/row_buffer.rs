@@ -10,6 +10,12 @@
 //!   index   | seven bytes and their number (8) | offset (4) | key length (4) | ...
 //! ```
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "offsets and lengths are those that push has written"
+)]
+
 use std::cmp::Ordering;
 
 /// What a row costs beside its bytes: its place in the index and the length of its value.

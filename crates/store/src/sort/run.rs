@@ -9,6 +9,12 @@
 //! The file loses its name as soon as it is made, so the system frees its room however the process ends. A process
 //! killed between the two leaves an empty file, which the next open of the data directory removes.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "ranges stay within the buffer, whose length the reader sets, and the low bits of a number are its octets"
+)]
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;

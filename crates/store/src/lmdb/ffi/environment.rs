@@ -177,6 +177,7 @@ impl Environment {
     }
 
     /// Whether a map holds sets.
+    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
     pub(crate) fn has_sets(&self, map: usize) -> bool {
         self.maps[map].id_set
     }

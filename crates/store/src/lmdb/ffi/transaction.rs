@@ -93,6 +93,7 @@ impl Transaction {
         check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(self.raw.as_ptr()) })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
     pub(super) fn dbi(&self, map: usize) -> sys::MDB_dbi {
         self.environment.maps[map].dbi
     }

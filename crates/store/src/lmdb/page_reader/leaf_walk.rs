@@ -96,7 +96,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         let end = (place + 2 * HEADS_AHEAD).min(row_count(branch, BRANCH).unwrap_or(0));
         for place in self.heads_fetched.max(place + 1)..end {
             if let Some(page) = child(branch, place).and_then(|number| self.pages.page(number)) {
-                system::prefetch(&page[..1]);
+                system::prefetch(page.get(..1).unwrap_or_default());
             }
         }
         self.heads_fetched = place + 2 * HEADS_AHEAD;

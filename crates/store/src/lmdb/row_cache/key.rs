@@ -9,6 +9,7 @@ pub(super) type KeyWords = [u64; 6];
 
 /// A key behind its length and map, zeroes behind it; `None` for a longer one.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a key that has room is of 45 octets at most")]
 pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
     let mut bytes = [0; size_of::<KeyWords>()];
     let room = bytes.get_mut(3..3 + key.len())?;

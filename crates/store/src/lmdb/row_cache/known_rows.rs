@@ -16,6 +16,11 @@
 //! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
 //! asked, once, whether it has moved since.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a stamp is the low half of its word, and the low bits of a number choose a place"
+)]
+
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;

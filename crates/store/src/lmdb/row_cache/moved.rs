@@ -9,6 +9,12 @@
 //! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a
 //! transaction that comes from before forgets everything, and one that goes beyond knows nothing until it moves again.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "the low bits of a number choose a place of the table"
+)]
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -88,6 +88,7 @@ impl RecentRows {
     }
 
     /// Remembers where a value lies, or that there is none.
+    #[expect(clippy::cast_possible_truncation, reason = "a generation is the low half of its word")]
     pub(crate) fn remember(&mut self, key: &NewKey, value: Option<Place>) {
         let Some(packed) = value.map_or(Some(NO_ROW), pack) else { return };
         let number = (key.hash >> 32) as usize;

@@ -52,6 +52,7 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the low bits of a number choose a place of the table")]
     pub(crate) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
         let start = self.start + (number & (self.place_count - 1)) * WORDS;
         let place = &mut self.words[start..start + WORDS];
