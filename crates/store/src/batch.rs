@@ -7,9 +7,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::layout::{Map, MapKind};
 use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::log;
+use crate::maps::{Map, MapKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
 use crate::read::HeldRow;

@@ -66,43 +66,34 @@
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
 //! others have the core, and starts one thread, which folds. The on-disk format is drawn in
-//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on, but for two
-//! system calls in `courtesy`. How durable it is, is tested with the crate `powercut`, which takes back what was not
-//! synced.
+//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable
+//! the store is, is tested with the crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
+// The bytes of the data directory are input: each of these is a bound to check, or says why there is none.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod batch;
 mod bulk;
-mod changing;
 mod compact;
-mod courtesy;
-mod data_file;
 mod disk;
 mod error;
-mod fold;
-mod ids;
 mod layout;
 mod lmdb;
 mod log;
-mod merge;
-mod observer;
+mod maps;
+mod meta;
 mod open;
+mod options;
 mod overlay;
 mod pending;
 mod read;
-mod read_only;
 mod redo;
-mod replay;
-mod row_buffer;
-mod run;
 mod salvage;
-mod scan;
 mod shared;
-mod sorter;
+mod sort;
 mod tree;
 mod view;
-mod warm_up;
 
 // Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
 #[cfg(test)]
@@ -119,25 +110,25 @@ mod tests;
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
-pub use courtesy::{Courtesy, take_short_turns};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
-pub use ids::IdCursor;
-pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
-pub use lmdb::{Absent, PageNumber, fetch};
-pub use log::LogScan;
-pub use observer::{Event, Observer};
-pub use open::{Facts, Options, Store, has_data_file};
+pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
+pub use lmdb::{Absent, PageNumber};
+pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
+pub use open::read_only::ReadOnlyStore;
+pub use open::{Facts, Store, has_data_file};
+pub use options::{Event, Observer, Options};
 pub use read::Read;
-pub use read_only::ReadOnlyStore;
+pub use read::ids::IdCursor;
+pub use read::log_scan::LogScan;
+pub use read::scan::{KeyScan, Scan};
 pub use redo::{Trouble, TroubleKind};
-pub use run::temporary_file;
 pub use salvage::{LeftOut, Salvage, salvage};
-pub use scan::{Direction, KeyRange, KeyScan, Scan};
-pub use sorter::{Sorted, Sorter};
+pub use sort::run::temporary_file;
+pub use sort::{Sorted, Sorter};
 pub use view::View;
 
 /// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.
 pub type Position = u64;
 
-/// Result with a [`StoreError`].
-pub type Result<T> = std::result::Result<T, StoreError>;
+/// Result with a [`StoreError`], unless it says another error.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

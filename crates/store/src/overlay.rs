@@ -15,6 +15,12 @@
 //! dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs a line
 //! of memory.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a short key is of 30 octets at most; a map that is open is a number of one here; low bits choose a word"
+)]
+
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hasher};
@@ -26,7 +32,7 @@ use foldhash::fast::RandomState;
 
 use crate::Position;
 use crate::layout::KEY_LEN_MAX;
-use crate::scan::Direction;
+use crate::maps::Direction;
 use crate::tree::{Cursor, Tree};
 
 /// What a change is taken to need in memory beside its key and value.

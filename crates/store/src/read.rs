@@ -1,16 +1,22 @@
 //! [`Read`]: everything that can be asked, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
 
+pub(crate) mod changes;
+pub(crate) mod ids;
+pub(crate) mod log_scan;
+pub(crate) mod scan;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::ids::IdCursor;
-use crate::layout::{Map, MapId, MapKind, MapSpec};
 use crate::lmdb::{Absent, Cursor, Failure, Found, PageNumber, Step, Txn};
-use crate::log::{self, LogScan};
+use crate::log;
+use crate::maps::{Direction, KeyRange, Map, MapId, MapKind, MapSpec};
 use crate::overlay::Overlay;
-use crate::scan::{Direction, KeyRange, KeyScan, Scan};
 use crate::{Position, Result, StoreError};
+use ids::IdCursor;
+use log_scan::LogScan;
+use scan::{KeyScan, Scan};
 
 /// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and
 /// cursors borrow from it, so none lives across a write or a renewal.
@@ -57,8 +63,8 @@ impl Read {
     /// Says that the value of the number `key` (8 bytes, big-endian) in a plain map will be asked for soon. Costs next
     /// to nothing, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
     #[inline]
-    pub fn expect(&self, map: MapId, key: u64) {
-        self.txn.expect(self.map(map).index, key);
+    pub fn prefetch(&self, map: MapId, key: u64) {
+        self.txn.prefetch(self.map(map).index, key);
     }
 
     /// The rows of a plain map whose keys lie in `range`, as `(key, value)`.
@@ -90,7 +96,7 @@ impl Read {
         }
     }
 
-    fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> std::result::Result<bool, Failure> {
+    fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> Result<bool, Failure> {
         self.txn.look_for(map.index, key)?;
         match self.txn.find(map.index, key)? {
             Some(Found::Nothing) => Ok(false),

@@ -5,6 +5,11 @@
 //! else sees too, and changes the others in place. So of the changes of a batch only the first in each leaf pays for a
 //! copy of that leaf. Nothing is ever taken out: what is gone is a value that says so.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a node has at least one item, and each place comes from a search in its node"
+)]
+
 use std::borrow::Borrow;
 use std::ops::Bound;
 use std::sync::Arc;

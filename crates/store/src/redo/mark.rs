@@ -98,7 +98,7 @@ impl Mark {
     /// goes to the same place.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
-        let newest = &segments[segments.len().saturating_sub(SEGMENTS_MAX)..];
+        let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);
         let slot = seal(self.identity, count, last, newest);
         self.file.write_all_at(&slot, count % 2 * SLOT_LEN as u64)?;
         self.file.sync_data()?;
@@ -107,6 +107,7 @@ impl Mark {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "a mark names few segments")]
 fn seal(identity: Identity, count: u64, last: u64, segments: &[Listed]) -> Vec<u8> {
     let mut slot = Vec::with_capacity(SLOT_LEN);
     slot.extend_from_slice(MAGIC);

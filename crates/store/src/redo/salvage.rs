@@ -15,6 +15,11 @@
 //! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed
 //! less than the frames, which carry their segment's number and the identity themselves.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a group is named with the index of the segment in which it was found"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
