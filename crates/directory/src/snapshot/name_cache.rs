@@ -41,7 +41,6 @@ pub(crate) struct NameCache {
     /// The changes of names that it was sure to see when it last moved.
     settled: Option<u64>,
     containers: HashMap<EntryId, Container, RandomState>,
-    last: Option<(EntryId, Container)>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
     /// The administrator's DN and the entry that has it, once that was looked for.
@@ -66,7 +65,6 @@ impl NameCache {
 
     fn forget_containers(&mut self) {
         self.containers.clear();
-        self.last = None;
         self.texts.clear();
     }
 
@@ -79,17 +77,10 @@ impl NameCache {
     /// What is to know of the container `id`.
     #[inline]
     pub(crate) fn container(&mut self, state: State<'_>, id: EntryId) -> Result<Container, OperationError> {
-        if let Some((last, container)) = self.last
-            && last == id
-        {
-            return Ok(container);
-        }
         if self.containers.len() >= CONTAINERS_CACHED_MAX {
             self.forget_containers();
         }
-        let container = self.look_up(state, id, 0)?;
-        self.last = Some((id, container));
-        Ok(container)
+        self.look_up(state, id, 0)
     }
 
     fn look_up(&mut self, state: State<'_>, id: EntryId, depth: usize) -> Result<Container, OperationError> {
