@@ -36,7 +36,7 @@ pub(crate) const NODE_KEYS: [&str; 18] = [
     "tls",
 ];
 
-/// What a node file says. The names of the fields are the keys of the file; `docs/configure.md` explains them.
+/// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodeFile {
@@ -127,8 +127,8 @@ fn check_moved(text: &str, error_at: impl Fn(usize, String) -> ConfigError) -> R
         for (offset, name) in names.chain([(key.span().start, key.get_ref().to_string())]) {
             if moved(&name) {
                 let what = format!(
-                    "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and put \
-                     that in force with `pando apply FILE` (docs/configure.md)"
+                    "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and \
+                     put that in force with `pando apply FILE` (docs/how-to/configure.md)"
                 );
                 return Err(error_at(offset, what));
             }

@@ -1,4 +1,4 @@
-//! Names, versions and limits of the on-disk layout, in one place. docs/store-format.md draws it.
+//! Names, versions and limits of the on-disk layout, in one place. docs/reference/store-format.md draws it.
 
 use std::ffi::OsStr;
 
