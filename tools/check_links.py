@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"#{1,6} (.+)")
-SOURCE = re.compile(r"`((?:crates|bench|tools|fuzz)/[\w./-]+)`")
+SOURCE = re.compile(r"`((?:crates|bench|bench-runs|tools|fuzz)/[\w./-]+)`")
 MENTION = re.compile(r"(?<![\w./-])docs/[\w./-]+\.md")
 
 

@@ -1,5 +1,9 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
+mod available_memory;
+
+pub use available_memory::available_memory_bytes;
+
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 
