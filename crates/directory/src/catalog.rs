@@ -21,7 +21,6 @@ use store::Read;
 
 use crate::model::allocation::rules_of;
 pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
-use crate::model::attribute_head::AttributeHead;
 use crate::model::attribute_numbers::AttributeNumbers;
 use crate::model::codec::Decoder;
 use crate::model::csn::Csn;
@@ -96,6 +95,8 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
+    /// Whether nobody but the administrator reads it.
+    pub(crate) is_secret: bool,
     /// Which kind of names values are, if they are names and compared as such.
     pub(crate) name_syntax: Option<NameSyntax>,
 }
@@ -178,8 +179,6 @@ pub struct Catalog {
     /// By number of the type.
     type_facts: Arc<[TypeFacts]>,
     attributes: Vec<AttributeDef>,
-    /// By number of the attribute.
-    heads: Vec<AttributeHead>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// By number of the type: every value of a change asks here, and hashing would be most of the answer.
     by_type: Vec<Vec<AttrId>>,
@@ -253,7 +252,6 @@ impl Catalog {
             answering: vec![AttributeNumbers::default(); schema.attribute_types().len()],
             schema,
             attributes: Vec::new(),
-            heads: Vec::new(),
             by_description: HashMap::new(),
             class_sets: Vec::new(),
             class_set_flags: NodeFlags::default(),
@@ -342,13 +340,10 @@ impl Catalog {
         };
         let name = description.returned_name(&self.schema).into_owned();
         let encoded_name = octet_string(&name);
-        let is_operational = attribute_type.is_operational();
-        let is_secret = is_secret(&self.schema, type_id);
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
         // By any other rule, or none, two spellings of a name may be two values, and have to stay two.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
-        self.heads.push(AttributeHead::new(&encoded_name, is_operational, is_secret, name_syntax.is_some()));
         self.attributes.push(AttributeDef {
             id: allocation.id,
             base,
@@ -358,7 +353,8 @@ impl Catalog {
             name_syntax,
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
-            is_operational,
+            is_operational: attribute_type.is_operational(),
+            is_secret: is_secret(&self.schema, type_id),
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);
@@ -519,15 +515,6 @@ impl Catalog {
     /// The number was never given: rows refer only to numbers of this catalogue.
     pub fn attribute(&self, id: AttrId) -> &AttributeDef {
         &self.attributes[id.0 as usize]
-    }
-
-    /// What results say of the attribute of this number.
-    ///
-    /// # Panics
-    /// As [`attribute`](Catalog::attribute).
-    #[inline]
-    pub(crate) fn head(&self, id: AttrId) -> &AttributeHead {
-        &self.heads[id.0 as usize]
     }
 
     /// Every attribute ever used, by number.

@@ -1,7 +1,6 @@
 //! What every other floor speaks of: entry ids and rows, entries, records of changes, outcomes, limits. It reads no store.
 
 pub(crate) mod allocation;
-pub(crate) mod attribute_head;
 pub(crate) mod attribute_numbers;
 pub(crate) mod codec;
 pub mod csn;

@@ -3,7 +3,6 @@
 mod directory;
 pub(crate) mod known_names;
 pub(crate) mod name_cache;
-pub(crate) mod names_clock;
 pub(crate) mod page_key;
 
 use std::cell::{RefCell, RefMut};
@@ -40,10 +39,10 @@ impl Snapshot {
     /// # Errors
     /// The engine failed; the snapshot is parked then.
     pub fn renew(&mut self) -> Result<(), StoreError> {
-        let (version, settled) = (self.view.version(), self.directory.names_clock.settled());
+        let version = self.view.version();
         self.view.renew()?;
         if self.view.version() != version {
-            self.names.get_mut().moved(settled, self.directory.names_clock.begun());
+            self.names.get_mut().forget();
         }
         // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of
         // indexes it may know too much: one that it says is complete may be so only in a later view.

@@ -19,7 +19,6 @@ use crate::model::settings::{NodeSettings, Settings};
 use crate::model::stamp::Stamp;
 use crate::model::virtual_entries::MonitorSource;
 use crate::settings::{self, DirectorySettings, SettingsError};
-use crate::snapshot::names_clock::NamesClock;
 use crate::snapshot::page_key::PageKey;
 use crate::snapshot::{Directory, check_node};
 use crate::tree::State;
@@ -70,7 +69,6 @@ impl Directory {
             node: Mutex::new(options.node),
             monitor: options.monitor,
             vendor_version: options.vendor_version,
-            names_clock: NamesClock::default(),
             streams: AtomicUsize::new(0),
             page_key: PageKey::new(generation),
         });

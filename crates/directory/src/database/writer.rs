@@ -24,7 +24,6 @@ use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
 use crate::snapshot::Directory;
-use crate::snapshot::names_clock::changes_names;
 use crate::tree::State;
 use crate::write::apply::apply;
 use crate::write::decide::decide;
@@ -64,16 +63,12 @@ impl Writer {
             committed: &mut self.catalog,
             settings,
             full,
-            changes_names: false,
             failure: None,
         })
     }
 
     /// Begins a batch of plain rows, for repairs: no record is made of it.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
-        // Which rows these will be, and when they are there, is not known here: nothing that is remembered outlives a
-        // commit any more.
-        self.directory.names_clock.begin();
         Ok(self.store.begin()?)
     }
 
@@ -173,8 +168,6 @@ pub struct WriteBatch<'w> {
     settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
-    /// Whether the [`NamesClock`](crate::snapshot::names_clock::NamesClock) is to be told of the commit.
-    changes_names: bool,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
     failure: Option<BatchFailure>,
 }
@@ -303,7 +296,6 @@ impl WriteBatch<'_> {
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
-        self.changes_names = self.changes_names || changes_names(self.state(), &record.change)?;
         let written = match self.batch.append_record(&record.encode()) {
             Ok(position) => apply(&mut self.batch, &mut self.catalog, position, record),
             Err(error) => Err(error.into()),
@@ -338,10 +330,7 @@ impl WriteBatch<'_> {
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
-        let clock = &self.directory.names_clock;
-        let committed =
-            if self.changes_names { clock.during(|| self.batch.commit()) } else { self.batch.commit() };
-        if let Err(error) = committed {
+        if let Err(error) = self.batch.commit() {
             // Settings that are not there must not be seen any longer.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());

@@ -7,7 +7,6 @@ use arc_swap::ArcSwap;
 use schema::Schema;
 use store::{Store, StoreError};
 
-use super::names_clock::NamesClock;
 use super::page_key::PageKey;
 use crate::catalog::Catalog;
 use crate::index::maintenance::{self, IndexProgress};
@@ -28,7 +27,6 @@ pub struct Directory {
     pub(crate) node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
-    pub(crate) names_clock: NamesClock,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
     pub(crate) page_key: PageKey,

@@ -2,10 +2,8 @@
 //!
 //! Most results lie below a few containers and most searches start at a few bases, so each
 //! [`Snapshot`](crate::snapshot::Snapshot) keeps these: with them, a search by an indexed value costs two look-ups in
-//! the store instead of five. Bounded. A snapshot that moves starts anew where names may have changed, which
-//! [`NamesClock`] tells; entries that are added and values that are modified change nothing here.
-//!
-//! [`NamesClock`]: crate::snapshot::names_clock::NamesClock
+//! the store instead of five. Bounded. A snapshot that moves to another position forgets them: they are found again with
+//! a few look-ups, and commits come in groups.
 
 use std::collections::HashMap;
 
@@ -38,10 +36,7 @@ const ROOT: Container =
 /// What is known of names as a snapshot has them.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache {
-    /// The changes of names that it was sure to see when it last moved.
-    settled: Option<u64>,
     containers: HashMap<EntryId, Container, RandomState>,
-    last: Option<(EntryId, Container)>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
     /// The administrator's DN and the entry that has it, once that was looked for.
@@ -51,22 +46,15 @@ pub(crate) struct NameCache {
 }
 
 impl NameCache {
-    /// The snapshot has moved. Before, changes of names up to `settled` were sure to be seen; after, up to `begun` may
-    /// have been.
-    pub(crate) fn moved(&mut self, settled: Option<u64>, begun: u64) {
-        // An entry that is added can have a name that nobody had.
-        self.administrator.take_if(|(_, entry)| entry.is_none());
-        if self.settled != Some(begun) {
-            self.bases.clear();
-            self.administrator = None;
-            self.forget_containers();
-        }
-        self.settled = settled;
+    /// Forgets what may be otherwise at another position.
+    pub(crate) fn forget(&mut self) {
+        self.bases.clear();
+        self.administrator = None;
+        self.forget_containers();
     }
 
     fn forget_containers(&mut self) {
         self.containers.clear();
-        self.last = None;
         self.texts.clear();
     }
 
@@ -79,17 +67,10 @@ impl NameCache {
     /// What is to know of the container `id`.
     #[inline]
     pub(crate) fn container(&mut self, state: State<'_>, id: EntryId) -> Result<Container, OperationError> {
-        if let Some((last, container)) = self.last
-            && last == id
-        {
-            return Ok(container);
-        }
         if self.containers.len() >= CONTAINERS_CACHED_MAX {
             self.forget_containers();
         }
-        let container = self.look_up(state, id, 0)?;
-        self.last = Some((id, container));
-        Ok(container)
+        self.look_up(state, id, 0)
     }
 
     fn look_up(&mut self, state: State<'_>, id: EntryId, depth: usize) -> Result<Container, OperationError> {
@@ -133,5 +114,34 @@ impl NameCache {
             self.bases.clear();
         }
         self.bases.insert(dn.into(), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::{ResultCode, Scope};
+
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    #[test]
+    fn a_snapshot_that_moves_forgets_names() {
+        let (unit, person) = ("ou=a,dc=example,dc=com", "cn=p,ou=a,dc=example,dc=com");
+        let mut directory = TestDirectory::with_suffix_entry();
+        directory.add(unit, &[("objectClass", &["organizationalUnit"])]);
+        directory.add(person, &[("objectClass", &["person"]), ("sn", &["x"])]);
+        let names_of_people = |directory: &mut TestDirectory| {
+            let found = directory.search(SUFFIX, Scope::WholeSubtree, "(sn=x)", &["1.1"]);
+            assert_eq!(found.code, ResultCode::SUCCESS);
+            found.entries.into_iter().map(|entry| entry.dn).collect::<Vec<_>>()
+        };
+        assert_eq!(names_of_people(&mut directory), [person]);
+        assert!(directory.snapshot.names().base(SUFFIX).is_some());
+        // Nothing has changed, so the snapshot does not move.
+        directory.snapshot.renew().unwrap();
+        assert!(directory.snapshot.names().base(SUFFIX).is_some());
+        let renamed = directory.modify_dn(unit, "ou=b", true, None);
+        assert_eq!(renamed.code, ResultCode::SUCCESS);
+        assert!(directory.snapshot.names().base(SUFFIX).is_none());
+        assert_eq!(names_of_people(&mut directory), ["cn=p,ou=b,dc=example,dc=com"]);
     }
 }

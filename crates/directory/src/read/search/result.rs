@@ -128,14 +128,23 @@ impl ResultWriter {
         if let Some(row) = row {
             let mut attributes = row.attributes();
             while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
-                // Most attributes: short, and copied.
-                if let Content::Inline(InlineValues { is_mixed: false, bytes, .. }) = attribute.content
-                    && !self.types_only
-                    && state.catalog.head(attribute.id).put(out, bytes)
-                {
-                    continue;
-                }
-                gathered_len += self.put_attribute(out, state, names, candidate.id, &attribute)?;
+                let def = state.catalog.attribute(attribute.id);
+                let values: &[u8] = match attribute.content {
+                    _ if self.types_only => &[],
+                    // Most attributes: they go out as they are stored.
+                    Content::Inline(InlineValues { is_mixed: false, bytes, .. })
+                        if def.name_syntax.is_none() =>
+                    {
+                        bytes
+                    }
+                    _ => {
+                        self.gathered.clear();
+                        gather_values(state, names, candidate.id, &attribute, def, &mut self.gathered)?;
+                        gathered_len += self.gathered.len();
+                        &self.gathered
+                    }
+                };
+                put_encoded_attribute(out, &def.encoded_name, values);
                 if gathered_len > GATHERED_MAX {
                     self.gathered = Vec::new();
                     return Ok(false);
@@ -157,30 +166,6 @@ impl ResultWriter {
             }
         }
         Ok(true)
-    }
-
-    /// Appends an attribute of any kind. Returns how many octets of values had to be gathered.
-    #[inline(never)]
-    fn put_attribute(
-        &mut self,
-        out: &mut Vec<u8>,
-        state: State<'_>,
-        names: &mut NameCache,
-        id: EntryId,
-        attribute: &AttributeRow<'_>,
-    ) -> Result<usize, OperationError> {
-        self.gathered.clear();
-        let def = state.catalog.attribute(attribute.id);
-        let values = match copied(attribute) {
-            _ if self.types_only => &[],
-            Some(values) if def.name_syntax.is_none() => values.bytes,
-            _ => {
-                gather_values(state, names, id, attribute, def, &mut self.gathered)?;
-                &self.gathered
-            }
-        };
-        put_encoded_attribute(out, &def.encoded_name, values);
-        Ok(self.gathered.len())
     }
 
     /// Appends the message of an entry that is not in the tree.
@@ -215,14 +200,6 @@ struct Head {
     lens: SearchEntryLens,
     /// Where it ends.
     end: usize,
-}
-
-/// The values that go out as they are stored, unless they are names.
-fn copied<'a>(attribute: &AttributeRow<'a>) -> Option<InlineValues<'a>> {
-    match attribute.content {
-        Content::Inline(values) if !values.is_mixed => Some(values),
-        _ => None,
-    }
 }
 
 /// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.

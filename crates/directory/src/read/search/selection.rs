@@ -124,10 +124,10 @@ impl Selection {
     /// Whether a stored attribute is asked for and may be read.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
-        let head = catalog.head(attribute);
-        let by_kind = if head.is_operational() { self.all_operational } else { self.all_user };
+        let def = catalog.attribute(attribute);
+        let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
         (by_kind || self.is_numbered(catalog, attribute))
-            && (!head.is_secret() || self.access.is_administrator())
+            && (!def.is_secret || self.access.is_administrator())
     }
 
     /// Whether a stored attribute is asked for by name.

@@ -9,7 +9,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const GROUP: &str = "cn=group,dc=example,dc=com";
 
-const UNITS: u32 = 3;
+const UNITS: u32 = 6;
 const PEOPLE: u32 = 4;
 
 fn unit(random: &mut Rng) -> String {
@@ -43,7 +43,7 @@ fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
     directory.snapshot.remember_rows(1 << 20);
     let mut random = Rng::with_seed(7);
     let mut found_count = 0;
-    for _ in 0..100 {
+    for _ in 0..300 {
         change(&mut directory, &mut random);
         let mut questions = Vec::new();
         for _ in 0..3 {
