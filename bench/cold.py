@@ -9,9 +9,9 @@ included; the server on core 0, the load on core 1. In turn:
   hot     8 clients compare entries among the first 500, which stay in memory
   both    cold and hot at the same time
 
-Wanted (docs/performance.md): pages that Pando has read a second at least 60% of the probe's; p99 of the hot at most 3
-times that without the cold. ./dev bench cold installs what is needed. Takes root, and control groups that may be
-written.
+Wanted (docs/explanation/performance.md): pages that Pando has read a second at least 60% of the probe's; p99 of the hot
+at most 3 times that without the cold. ./dev bench cold installs what is needed. Takes root, and control groups that may
+be written.
 """
 
 import argparse

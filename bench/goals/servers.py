@@ -179,7 +179,7 @@ class Pando(Server):
 
 
 class Slapd(Server):
-    """Debian's, with the settings of docs/peers.md."""
+    """Debian's, with the settings of docs/how-to/peers.md."""
 
     name = "slapd"
 

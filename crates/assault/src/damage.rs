@@ -2,8 +2,9 @@
 //! after a clean stop.
 //!
 //! A start then refuses with exit code 4 and names the file, and has changed nothing: with the file as it was,
-//! everything is there. Or it opens, and everything acknowledged is there, but for what `docs/store-format.md` says
-//! that cannot be noticed. Damage inside the rows of `data.mdb` is found by the check of all rows at the latest.
+//! everything is there. Or it opens, and everything acknowledged is there, but for what
+//! `docs/reference/store-format.md` says that cannot be noticed. Damage inside the rows of `data.mdb` is found by the
+//! check of all rows at the latest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -312,9 +313,9 @@ fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<St
     }
 }
 
-/// How many changes may be lost without a word, as docs/security.md says: the last group, which a crash may have
-/// torn; the newest groups of the segment in use, where they are zeroes, which is what a file looks like that nothing
-/// was written to; and the data file as a whole, while nothing beside it is pending.
+/// How many changes may be lost without a word, as docs/explanation/security.md says: the last group, which a crash may
+/// have torn; the newest groups of the segment in use, where they are zeroes, which is what a file looks like that
+/// nothing was written to; and the data file as a whole, while nothing beside it is pending.
 fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {

@@ -1,5 +1,5 @@
 //! The assault: attacks a running Pando as a hostile client, a failing disk or a broken machine would, measures what
-//! happens, and holds it against the bounds that `docs/security.md` promises.
+//! happens, and holds it against the bounds that `docs/explanation/security.md` promises.
 //!
 //! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
 //! over a temporary folder, ends it by its process id, and reports one line: name, what was done, what was measured
@@ -34,7 +34,7 @@ use clap::Parser;
 use plan::Plan;
 use report::Report;
 
-/// Attacks the release build of Pando and measures it against the bounds of docs/security.md.
+/// Attacks the release build of Pando and measures it against the bounds of docs/explanation/security.md.
 #[derive(Debug, Parser)]
 #[command(name = "assault")]
 struct Arguments {

@@ -2,9 +2,9 @@
 //!
 //! A [`Peer`] is one product in a folder of its own. What all of them get alike is in a [`Setup`]: suffix,
 //! administrator, indexes, schema additions, cores; each peer's file says in its comments what else it sets and where
-//! its vendor recommends that (`docs/peers.md` has the same as a table). [`Data`] is generated once and given to every
-//! server's own bulk loader, whose cost is measured ([`process`]); [`answers`] asks all servers the same and tells what
-//! differs.
+//! its vendor recommends that (`docs/how-to/peers.md` has the same as a table). [`Data`] is generated once and given to
+//! every server's own bulk loader, whose cost is measured ([`process`]); [`answers`] asks all servers the same and
+//! tells what differs.
 //!
 //! Everything runs on loopback, on ports that were free a moment before, as the user who asks; nothing is left behind
 //! but what the caller's folder keeps.

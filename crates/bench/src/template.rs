@@ -1,5 +1,5 @@
 //! LDIF of any size from a template, in the language that SLAMD's MakeLDIF began and OpenDJ's and UnboundID's make-ldif
-//! continued; `docs/generate.md` describes it, and where we differ.
+//! continued; `docs/how-to/generate.md` describes it, and where we differ.
 //!
 //! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
 //! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by

@@ -1,8 +1,8 @@
 //! Workloads: what is asked of a server, how often, by how many clients; small text files.
 //!
 //! A [`Workload`] is TOML. The shipped ones ([`shipped()`]) rerun the rows of published benchmarks, and carry those
-//! documents' figures; `docs/benchmark.md` describes the form for one's own. Reading checks everything that can be
-//! checked without a server and names the line. The [`driver`](crate::driver) runs them.
+//! documents' figures; `docs/how-to/benchmark.md` describes the form for one's own. Reading checks everything that can
+//! be checked without a server and names the line. The [`driver`](crate::driver) runs them.
 
 mod error;
 mod file;

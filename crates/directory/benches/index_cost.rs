@@ -1,7 +1,7 @@
 //! What indexes cost an add: people added to a directory with more and more of them, and an index built afterwards.
 //!
 //! `cargo bench -p directory --bench index_cost`. Each line adds the same people, 200 in a batch with one sync, to a
-//! new directory in the system's temporary folder. `docs/indexes.md` quotes the figures.
+//! new directory in the system's temporary folder. `docs/explanation/indexes.md` quotes the figures.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]

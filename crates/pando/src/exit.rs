@@ -1,4 +1,4 @@
-//! Exit codes, the same for every command. `docs/errors.md` lists them.
+//! Exit codes, the same for every command. `docs/reference/errors.md` lists them.
 
 use std::process::ExitCode;
 

@@ -114,8 +114,8 @@ fn print(text: &str) -> ExitCode {
 }
 
 pub(crate) const HELP: &str = "\
-The language is that of SLAMD's, OpenDJ's and UnboundID's make-ldif; docs/generate.md describes it. Output streams: no
-more than some megabytes are held, however many entries or members of a group there are.
+The language is that of SLAMD's, OpenDJ's and UnboundID's make-ldif; docs/how-to/generate.md describes it. Output
+streams: no more than some megabytes are held, however many entries or members of a group there are.
 
 Examples:
   pando generate --list

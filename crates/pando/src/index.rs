@@ -17,7 +17,8 @@ use crate::online::{ServerArguments, schema_of, socket_in};
 pub(crate) const HELP: &str = "\
 Works while the directory is being served and while it is not. A running server is asked through the socket in the data
 directory, and goes on while it makes or removes rows; the command waits until that is done.
-Kinds: equality, ordering, presence, substring, approximate. docs/indexes.md says what each answers and costs.
+Kinds: equality, ordering, presence, substring, approximate.
+docs/explanation/indexes.md says what each answers and costs.
 What an interrupted command leaves goes on when it, or the server, is started again, and in a running server at once.
 
 Examples:

@@ -136,7 +136,7 @@ fn save(state: State<'_>, targets: &Targets<'_>) -> Result<ExportSummary, String
     let summary = write(targets.ldif, |output| export(state, &request, output));
     let summary = summary.map_err(|error| not_written(targets.ldif, &error))?;
     if let Some(path) = targets.settings {
-        let text = server::settings::text::write(&DirectorySettings::of(state.catalog));
+        let text = server::config::settings_text::write(&DirectorySettings::of(state.catalog));
         let written = write(path, |output| output.write_all(text.as_bytes()).map_err(ExportError::from));
         written.map_err(|error| not_written(path, &error))?;
     }

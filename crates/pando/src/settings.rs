@@ -150,7 +150,7 @@ access. What it leaves out has its default, and an index that it does not name i
 writes one to start from. All of it is put in force, or nothing is. A directory that is not there is made, so
 indexes are chosen before the first import. A directory that is being served is changed by its server, through the
 socket in it, while it goes on serving. A command that is interrupted goes on making indexes where it was when it,
-or the server, is started again. docs/configure.md has every key.
+or the server, is started again. docs/how-to/configure.md has every key.
 
 Examples:
   pando apply --data /var/lib/pando settings.toml

@@ -169,15 +169,15 @@ fn unboundid_load_tools() {
     assert_eq!(title.texts("description").len(), 1, "modrate has changed her");
 }
 
-/// What docs/connect.md shows works as it stands there, but for the port and the password.
+/// What docs/how-to/connect.md shows works as it stands there, but for the port and the password.
 #[test]
 fn the_documented_commands() {
     let scratch = Scratch::new("documented");
     let pando = Start::bare(&scratch, "data").arguments(&["--sample"]).ready();
-    let document = std::fs::read_to_string(repository().join("docs/connect.md")).unwrap();
+    let document = std::fs::read_to_string(repository().join("docs/how-to/connect.md")).unwrap();
     let snippets = |heading: &str| -> Vec<String> {
         let section = document.split("\n## ").find(|section| section.starts_with(heading));
-        let section = section.unwrap_or_else(|| panic!("no section {heading:?} in docs/connect.md"));
+        let section = section.unwrap_or_else(|| panic!("no section {heading:?} in docs/how-to/connect.md"));
         let text = section
             .replace("ldap://127.0.0.1:1389", &format!("ldap://{}", pando.address()))
             .replace("-w SECRET", &format!("-w '{ADMIN_PASSWORD}'"))

@@ -11,7 +11,7 @@ use support::pando::{Start, command};
 use support::tree::{add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// Exit codes, see docs/errors.md.
+/// Exit codes, see docs/reference/errors.md.
 const SETTINGS: i32 = 2;
 const IN_USE: i32 = 3;
 const DATA: i32 = 4;

@@ -31,30 +31,30 @@
 //! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment
 //! variables are:
 //!
-//! | variable | meaning |
-//! |---|---|
-//! | `LD_PRELOAD` | [`library`] |
-//! | `POWERCUT_DIRECTORY` | absolute path without symbolic links; files below it are watched |
-//! | `POWERCUT_JOURNAL` | file to write at the cut, not below the directory |
-//! | `POWERCUT_AT` | number of the call at which the power goes, from 1; writes, truncations and syncs of watched files count |
-//! | `POWERCUT_KILL_AT` | number of the call behind which the process is killed by SIGKILL, from 1; what it wrote stays |
-//! | `POWERCUT_ROOM` | file with the number of bytes by which watched files may grow in all; read anew at every growth |
-//! | `POWERCUT_COUNT` | file to write, at a regular end, the number of calls and of bytes grown to |
-//! | `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO` | `write` or `sync`, the number of such a call, and the error it gives |
-//! | `POWERCUT_FAULTS` | rules for faults, separated by `;`, at most 16 |
-//! | `POWERCUT_FAULTS_LOG` | file to which each fault appends a line: call, error number, thread, path |
+//! - `LD_PRELOAD`: [`library`]
+//! - `POWERCUT_DIRECTORY`: absolute path without symbolic links; files below it are watched
+//! - `POWERCUT_JOURNAL`: file to write at the cut, not below the directory
+//! - `POWERCUT_AT`: number of the call at which the power goes, from 1; writes, truncations and syncs of watched files
+//!   count
+//! - `POWERCUT_KILL_AT`: number of the call behind which the process is killed by SIGKILL, from 1; what it wrote stays
+//! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in all; read anew at every growth
+//! - `POWERCUT_COUNT`: file to write, at a regular end, the number of calls and of bytes grown to
+//! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of such a call, and the error it gives
+//! - `POWERCUT_FAULTS`: rules for faults, separated by `;`, at most 16
+//! - `POWERCUT_FAULTS_LOG`: file to which each fault appends a line: call, error number, thread, path
 //!
 //! A rule is a list of `name=value`, separated by commas, as in
 //! `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
 //!
-//! | name | meaning |
-//! |---|---|
-//! | `call` | `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`, `mmap`, `accept`, `thread` (creating one), `random` (getrandom) |
-//! | `errno` | a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`, `EROFS` |
-//! | `thread` | pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any if left out |
-//! | `path` | pattern for the file's path, of a rename the new one; a socket's is `socket:[N]`; any if left out |
-//! | `from`, `times` | the first call that fails, of those that match, from 1; and how many fail, all if left out |
-//! | `while` | a file: the rule matches, and counts, only as long as it is there |
+//! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
+//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom)
+//! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
+//!   `EROFS`
+//! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any
+//!   if left out
+//! - `path`: pattern for the file's path, of a rename the new one; a socket's is `socket:[N]`; any if left out
+//! - `from`, `times`: the first call that fails, of those that match, from 1; and how many fail, all if left out
+//! - `while`: a file: the rule matches, and counts, only as long as it is there
 //!
 //! The rules apply to processes that the process starts, too. One that is not understood ends the process by SIGABRT.
 //!

@@ -3,7 +3,11 @@
 //! A node file is TOML, everything in it is optional, and a key that is not known is refused, because a misspelt limit
 //! that is silently ignored is worse than a server that does not start. Values are checked while they are read, so an
 //! error names file, line and what is wrong. What belongs to the directory rather than to this machine is in
-//! [`crate::settings`].
+//! [`crate::admin::settings`].
+
+mod node_file;
+pub mod settings_text;
+pub mod values;
 
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,9 +17,9 @@ use std::time::Duration;
 use directory::DirectorySettings;
 use ldap::ServerUrl;
 
-use crate::node_file::NodeFile;
-use crate::values::{DnText, LogLevel};
-use crate::{limits, memory};
+use crate::config::node_file::NodeFile;
+use crate::config::values::{DnText, LogLevel};
+use crate::limits;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
@@ -335,7 +339,7 @@ impl Config {
 
 /// Memory for remembering rows where nothing is said.
 fn default_row_cache_bytes() -> usize {
-    let share = memory::available_bytes().map(|bytes| bytes / limits::ROW_CACHE_MEMORY_DIVISOR);
+    let share = system::available_memory_bytes().map(|bytes| bytes / limits::ROW_CACHE_MEMORY_DIVISOR);
     share
         .and_then(|share| usize::try_from(share).ok())
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
@@ -343,7 +347,7 @@ fn default_row_cache_bytes() -> usize {
 
 /// Memory for requests where nothing is said; the least that it may be where the system does not say how much there is.
 fn default_request_memory_bytes() -> usize {
-    let share = memory::available_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
+    let share = system::available_memory_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
     let share = share.and_then(|share| usize::try_from(share).ok());
     share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
@@ -351,7 +355,7 @@ fn default_request_memory_bytes() -> usize {
 /// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory
 /// there is.
 fn default_warm_up_bytes() -> u64 {
-    memory::available_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
+    system::available_memory_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }
 
 /// The administrator's password: from the file of the command line, the environment, or the file the node file names.

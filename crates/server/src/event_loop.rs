@@ -1,10 +1,12 @@
 //! An event loop: one thread, its epoll instance, and the connections it owns from accept to close.
 //!
 //! A pass waits for readiness, renews the snapshot, gives every connection that something happened to its turn, reads
-//! the letters of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the
+//! the messages of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the
 //! changes it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
 //!
 //! While the loop waits for long its snapshot is parked, so that an idle server pins no old pages.
+
+mod connection;
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,18 +21,18 @@ use ldap::ResultCode;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::acceptor::{Accepted, Acceptor};
-use crate::buffers::Buffers;
-use crate::connection::{Connection, Turn};
-use crate::context::Context;
+use crate::event_loop::connection::{Connection, Turn};
 use crate::limits::{
     DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, IDLE_SWEEP, MEMORY_RETRY, PARK_AFTER,
     READY_TIME_MAX, TICK,
 };
-use crate::mailbox::{Address, Letter, Mailbox};
-use crate::process::take_short_turns;
+use crate::net::acceptor::{Accepted, Acceptor};
+use crate::net::buffers::Buffers;
+use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::net::stream::{Peer, Stream};
 use crate::session::Session;
-use crate::stream::{Peer, Stream};
+use crate::session::context::Context;
+use crate::telemetry::process::take_short_turns;
 
 /// The token of the mailbox's waker; connections have their slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -124,7 +126,7 @@ impl EventLoop {
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
         take_short_turns();
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         while !self.is_drained() {
             self.wait(&mut events)?;
             self.context.begin_pass()?;
@@ -156,13 +158,13 @@ impl EventLoop {
                 self.accept();
             }
             if has_letters {
-                self.read_letters(&mut letters);
+                self.read_messages(&mut messages);
                 self.turn_woken();
             }
             self.run_ready();
             self.check_time();
             self.context.shared.writes.submit(&mut self.context.outbox);
-            self.context.shared.read_ahead.submit(&mut self.context.errands);
+            self.context.shared.read_ahead.submit(&mut self.context.jobs);
         }
         Ok(())
     }
@@ -315,41 +317,41 @@ impl EventLoop {
         self.woken = woken;
     }
 
-    fn read_letters(&mut self, letters: &mut Vec<Letter>) {
+    fn read_messages(&mut self, messages: &mut Vec<LoopMessage>) {
         let mailboxes = Arc::clone(&self.mailboxes);
         let Some(mailbox) = mailboxes.get(usize::from(self.context.event_loop)) else { return };
-        mailbox.take(letters);
-        for letter in letters.drain(..) {
-            match letter {
-                Letter::Connection(stream, peer, number) => self.open(stream, peer, number),
-                Letter::Written(answers) => {
+        mailbox.take(messages);
+        for message in messages.drain(..) {
+            match message {
+                LoopMessage::Connection(stream, peer, number) => self.open(stream, peer, number),
+                LoopMessage::Written(answers) => {
                     for answer in answers {
                         self.deliver(answer.address, |connection, context, buffers| {
                             connection.written(context, buffers, &answer);
                         });
                     }
                 }
-                Letter::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
+                LoopMessage::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
                     connection.hashed(context, buffers, done.address.ticket, done.result);
                 }),
-                Letter::Scanned(address) => self.deliver(address, |connection, _, _| {
+                LoopMessage::Scanned(address) => self.deliver(address, |connection, _, _| {
                     connection.scanned(address.ticket);
                 }),
-                Letter::ReadAhead(addresses, pages) => {
+                LoopMessage::ReadAhead(addresses, pages) => {
                     has_brought_in(&self.context.snapshot, &pages);
                     for address in addresses {
                         self.deliver(address, |connection, _, _| connection.read_ahead());
                     }
                 }
-                Letter::WriterHasRoom => {
+                LoopMessage::WriterHasRoom => {
                     for slot in std::mem::take(&mut self.wait_for_writer) {
                         let Some(connection) = self.connection(slot) else { continue };
                         connection.waits_for_writer = false;
                         self.with_connection(slot, |_, _, _| Turn::Again);
                     }
                 }
-                Letter::Settings(settings) => self.context.settings = settings,
-                Letter::Drain => self.begin_drain(),
+                LoopMessage::Settings(settings) => self.context.settings = settings,
+                LoopMessage::Drain => self.begin_drain(),
             }
         }
     }
@@ -378,7 +380,7 @@ impl EventLoop {
         })
     }
 
-    /// Takes the new connections. When the server stops the acceptor goes, and every loop gets a letter.
+    /// Takes the new connections. When the server stops the acceptor goes, and every loop gets a message.
     fn accept(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
         let mut accepted = std::mem::take(&mut self.accepted);

@@ -127,7 +127,7 @@ pub const READ_AHEAD_NICENESS: i32 = 10;
 /// Requests that one thread reads ahead in a row.
 pub const READ_AHEAD_MESSAGES: usize = 4;
 
-/// Errands of pages that one thread takes at a time: so many are asked of the disk together.
+/// Jobs of pages that one thread takes at a time: so many are asked of the disk together.
 pub const READ_AHEAD_PAGES: usize = 16;
 
 /// Requests of one connection that are looked at for missing pages together.

@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, reload};
 
 use crate::config::LogSettings;
-use crate::values::LogLevel;
+use crate::config::values::LogLevel;
 
 /// Changes the log of this process.
 #[derive(Clone, Debug)]

@@ -14,16 +14,16 @@ use directory::csn::generalized_time;
 use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
-use crate::acceptor::AcceptorControl;
-use crate::counters::{Counters, OperationTotal, operation_totals, total};
-use crate::hash_pool::HashFigures;
-use crate::health::Health;
-use crate::process::ProcessUsage;
-use crate::read_ahead::ReadAheadFigures;
-use crate::request_memory::RequestMemory;
-use crate::scan_pool::ScanFigures;
+use crate::net::acceptor::AcceptorControl;
+use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
-use crate::writer::WriteQueue;
+use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
+use crate::telemetry::health::Health;
+use crate::telemetry::process::ProcessUsage;
+use crate::workers::hash_pool::HashFigures;
+use crate::workers::read_ahead::ReadAheadFigures;
+use crate::workers::scan_pool::ScanFigures;
+use crate::workers::writer::WriteQueue;
 
 /// The name of the tree.
 const ROOT: &str = "cn=monitor";
@@ -271,7 +271,7 @@ mod tests {
     use ldap::ResultCode;
 
     use super::*;
-    use crate::counters::Operation;
+    use crate::telemetry::counters::Operation;
 
     #[test]
     fn parents_stand_before_children_and_names_are_their_rdns() {

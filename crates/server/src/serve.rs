@@ -8,10 +8,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle as SignalHandle, Signals};
 
 use crate::config::{Arguments, Config};
-use crate::descriptors;
-use crate::health::notify;
+use crate::error::ServeError;
 use crate::log::{self, LogHandle};
-use crate::start::{Handle, Opened, ServeError, Server};
+use crate::net::descriptors;
+use crate::open::{Handle, Opened, Server};
+use crate::telemetry::health::notify;
 
 /// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
 ///

@@ -1,5 +1,5 @@
 //! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come
-//! from and go to [`crate::connection`].
+//! from and go to [`crate::event_loop::connection`].
 //!
 //! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in
 //! whatever order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for
@@ -13,9 +13,11 @@
 //! be hashed.
 
 mod changes;
+pub(crate) mod context;
 mod outstanding;
 mod passwords;
 mod searches;
+mod shared_rest;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,15 +33,15 @@ use ldap::{
     request_tag, response,
 };
 
-use crate::context::Context;
-use crate::counters::Operation;
-use crate::hash_pool::HashClaim;
 use crate::limits::UNSENT_MAX;
-use crate::mailbox::Address;
-use crate::operation_log::OperationLine;
-use crate::read_ahead::{Ahead, Answers, look_ahead};
-use crate::request_memory::{Account, HolderKey, Source, Standing};
-use crate::stream::Peer;
+use crate::net::mailbox::Address;
+use crate::net::request_memory::{Account, HolderKey, Source, Standing};
+use crate::net::stream::Peer;
+use crate::session::context::Context;
+use crate::telemetry::counters::Operation;
+use crate::telemetry::operation_log::OperationLine;
+use crate::workers::hash_pool::HashClaim;
+use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, Work};
 
@@ -159,7 +161,9 @@ impl Session {
 
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], answers: &mut Answers) -> Ahead {
-        look_ahead(context, self.address(context), &self.requester, self.external, input, answers)
+        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
+        let (address, asks) = (self.address(context), (&self.requester, self.external));
+        look_ahead(&context.snapshot, &limits, address, asks, input, answers, &mut context.jobs)
     }
 
     /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to
@@ -298,23 +302,24 @@ impl Session {
             Request::Extended(request) => request.name == APPLY_SETTINGS,
             _ => false,
         };
-        if is_change && !context.shared.writes.reserve(frame.len()) {
-            return Taken::NotYet(Next::WriterRoom);
+        let mut place = None;
+        if is_change {
+            place = context.shared.writes.reserve(frame.len());
+            if place.is_none() {
+                return Taken::NotYet(Next::WriterRoom);
+            }
         }
         let line = begin_line(context, message);
         let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
         context.counters.received(operation);
         let mut asked = Asked { id: message.id, operation, line };
         if !self.is_idle() && self.is_duplicate(message) {
-            if is_change {
-                context.shared.writes.release(1, frame.len());
-            }
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);
             self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
             return Taken::Yes;
         }
-        if is_change {
-            self.change(context, asked, message, frame, out);
+        if let Some(place) = place {
+            self.change(context, asked, message, (frame, place), out);
             return Taken::Yes;
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
@@ -404,9 +409,7 @@ impl Session {
         let Some(place) = self.outstanding.iter().position(wanted) else { return };
         let ticket = self.outstanding[place].ticket;
         if let Some(held) = self.held.iter().position(|held| held.request.address.ticket == ticket) {
-            if let Some(held) = self.held.remove(held) {
-                context.shared.writes.release(1, held.request.message.len());
-            }
+            self.held.remove(held);
             self.outstanding.remove(place);
             self.release_held(context);
         } else if let Work::Search { .. } | Work::Compare = self.outstanding[place].work {
@@ -440,9 +443,7 @@ impl Session {
 
     /// Gives up what is outstanding, because the connection is gone. Changes that are with the writer are made.
     pub(crate) fn close(&mut self, context: &mut Context) {
-        for held in self.held.drain(..) {
-            context.shared.writes.release(1, held.request.message.len());
-        }
+        self.held.clear();
         self.outstanding.clear();
         context.released += self.account.close(&context.shared.request_memory);
     }

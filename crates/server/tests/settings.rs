@@ -14,7 +14,8 @@ use directory::settings::{GENERAL, SettingValue};
 use fastrand::Rng;
 use schema::Schema;
 use server::Config;
-use server::settings::{self, text};
+use server::config::settings_text as text;
+use server::settings;
 
 /// Generated settings that follow each other in one directory.
 const ROUNDS: usize = 20;

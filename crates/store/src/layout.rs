@@ -1,4 +1,5 @@
-//! Versions, limits, and names of files and of rows of `store.meta`, in one place. docs/store-format.md draws them.
+//! Versions, limits, and names of files and of rows of `store.meta`, in one place. docs/reference/store-format.md draws
+//! them.
 
 use std::ffi::OsStr;
 

@@ -46,23 +46,28 @@
 //!
 //! What can go wrong on the disk, and what then happens:
 //!
-//! | what | what the store does |
-//! |---|---|
-//! | the process is killed, the power fails | the next open has every acknowledged batch, and of the one under way all or nothing |
-//! | the disk fills up | `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later batches go on |
-//! | the system is out of descriptors or memory before a write | `Exhausted`: nothing is written and nothing stops; the next batch tries again |
-//! | a sync or the write of the root fails | `WritesStopped` until the store is opened anew; reads go on |
-//! | a log record is damaged | `DamagedLog` with its position when it is read; nothing damaged is handed out |
-//! | a build in bulk is killed, fails, or finds the disk full | the old data is there as it was; the next open removes what is left over |
-//! | another process opens the store | `InUse` with the owner's process id |
-//! | a fold finds the disk full | it is tried again; what is pending stays visible and durable; batches get `DiskFull` when no more can be pending |
-//! | a segment of the redo log is damaged | `DamagedRedo` when the store is opened; nothing is changed. [`salvage`] reads what is whole |
-//! | another process reads the store | it sees durable states only; until it closes, the data file cannot be replaced by another; if it dies, the writer frees what it held |
+//! - the process is killed, the power fails: the next open has every acknowledged batch, and of the one under way all
+//!   or nothing
+//! - the disk fills up: `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later
+//!   batches go on
+//! - the system is out of descriptors or memory before a write: `Exhausted`: nothing is written and nothing stops; the
+//!   next batch tries again
+//! - a sync or the write of the root fails: `WritesStopped` until the store is opened anew; reads go on
+//! - a log record is damaged: `DamagedLog` with its position when it is read; nothing damaged is handed out
+//! - a build in bulk is killed, fails, or finds the disk full: the old data is there as it was; the next open removes
+//!   what is left over
+//! - another process opens the store: `InUse` with the owner's process id
+//! - a fold finds the disk full: it is tried again; what is pending stays visible and durable; batches get `DiskFull`
+//!   when no more can be pending
+//! - a segment of the redo log is damaged: `DamagedRedo` when the store is opened; nothing is changed. [`salvage()`]
+//!   reads what is whole
+//! - another process reads the store: it sees durable states only; until it closes, the data file cannot be replaced by
+//!   another; if it dies, the writer frees what it held
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
-//! others have the core, and starts one thread, which folds. The on-disk format is drawn in docs/store-format.md. All
-//! `unsafe` code is in the module `lmdb`, which says what it relies on. How durable the store is, is tested with the
-//! crate `powercut`, which takes back what was not synced.
+//! others have the core, and starts one thread, which folds. The on-disk format is drawn in
+//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable
+//! the store is, is tested with the crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
 // The bytes of the data directory are input: each of these is a bound to check, or says why there is none.

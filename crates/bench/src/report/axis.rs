@@ -1,7 +1,6 @@
 //! Axes with ticks where people expect them, in units that people read.
 
 use super::text;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
 /// What an axis counts, which decides its ticks and their text.
@@ -21,7 +20,7 @@ pub(crate) enum Quantity {
     Nines,
 }
 
-/// One axis of a plot: plotters places and writes what this says.
+/// One axis of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     quantity: Quantity,
@@ -172,30 +171,6 @@ fn step(quantity: Quantity, wanted: f64) -> f64 {
             let times = [1.0, 2.0, 2.5, 5.0].into_iter().find(|times| times * magnitude >= wanted * 0.999);
             times.unwrap_or(10.0) * magnitude
         }
-    }
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let share = (value - self.range.start) / (self.range.end - self.range.start);
-        limit.0 + (f64::from(limit.1 - limit.0) * share).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.clone()
-    }
-}
-
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, place: &f64) -> String {
-        self.label(*place)
     }
 }
 

@@ -1,24 +1,25 @@
-//! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables.
-//!
-//! plotters draws with fixed colours and whole numbers. So plots are drawn in colours that stand for roles ([`Paint`]),
-//! which the finished SVG's text has replaced by variables, and [`SCALE`] times as large as they are shown.
+//! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables. `plot.svg` is the template;
+//! here is where everything stands.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use minijinja::value::Serde;
+use minijinja::{Environment, context};
+use serde::Serialize;
 
 use super::axis::Axis;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Drawn at so many times the size, since coordinates are whole numbers.
-const SCALE: i32 = 4;
 /// Size of a plot in CSS pixels, where there is room.
-const WIDTH: i32 = 520;
-const HEIGHT: i32 = 280;
-/// Room beside the plot itself, in CSS pixels.
-const LABELS_LEFT: i32 = 56;
-const LABELS_BELOW: i32 = 26;
-const LABELS_RIGHT: i32 = 122;
-const TEXT_SIZE: i32 = 12;
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 280.0;
+/// The edges of the plot itself; labels stand outside.
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = WIDTH - 122.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = HEIGHT - 26.0;
 /// Distance between two labels of lines.
-const LABEL_DISTANCE: i32 = 15;
+const LABEL_DISTANCE: f64 = 15.0;
 /// Characters of a line's label that have room.
 const LABEL_CHARACTERS_MAX: usize = 19;
 
@@ -32,29 +33,14 @@ pub(crate) enum Paint {
     Series(usize),
     /// The null responder's.
     Floor,
-    /// Lines of the grid.
-    Grid,
-    /// Text of the axes.
-    Ink,
 }
 
 impl Paint {
-    /// A colour that nothing else has.
-    fn stand_in(self) -> RGBColor {
-        match self {
-            Paint::Series(index) => RGBColor(0xfa, 0xce, (index % SERIES_COLOURS) as u8),
-            Paint::Floor => RGBColor(0xfa, 0xcf, 0),
-            Paint::Grid => RGBColor(0xfa, 0xcf, 1),
-            Paint::Ink => RGBColor(0xfa, 0xcf, 2),
-        }
-    }
-
+    /// As the page's style calls it.
     fn variable(self) -> String {
         match self {
             Paint::Series(index) => format!("var(--series-{})", index % SERIES_COLOURS),
             Paint::Floor => "var(--floor)".to_owned(),
-            Paint::Grid => "var(--grid)".to_owned(),
-            Paint::Ink => "var(--ink-soft)".to_owned(),
         }
     }
 }
@@ -95,126 +81,128 @@ pub(crate) struct Plot {
 #[error("a plot cannot be drawn: {0}")]
 pub struct PlotError(String);
 
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotError {
-    fn from(error: DrawingAreaErrorKind<E>) -> PlotError {
-        PlotError(error.to_string())
-    }
+/// A tick of an axis.
+#[derive(Serialize)]
+struct Tick {
+    at: f64,
+    label: String,
+    /// Whether a line of the grid belongs to it.
+    has_line: bool,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// A line, placed.
+#[derive(Serialize)]
+struct PlacedLine {
+    paint: String,
+    points: String,
+    dots: Vec<(f64, f64)>,
+    band: String,
+    width: u8,
+}
+
+/// The name of a line, at its end.
+#[derive(Serialize)]
+struct Label {
+    at: f64,
+    paint: String,
+    text: String,
+}
+
+static TEMPLATE: LazyLock<Result<Environment<'_>, minijinja::Error>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    // By the name's end values are escaped.
+    environment.add_template("plot.xml", include_str!("plot.svg"))?;
+    Ok(environment)
+});
 
 impl Plot {
     /// The `svg` element.
+    ///
+    /// # Errors
+    /// The template is wrong.
     pub(crate) fn to_svg(&self) -> Result<String, PlotError> {
-        let mut svg = String::new();
-        {
-            let size = ((WIDTH * SCALE) as u32, (HEIGHT * SCALE) as u32);
-            let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-            let plane = root.margin(10 * SCALE, 0, 0, LABELS_RIGHT * SCALE);
-            let mut chart = ChartBuilder::on(&plane)
-                .x_label_area_size(LABELS_BELOW * SCALE)
-                .y_label_area_size(LABELS_LEFT * SCALE)
-                .build_cartesian_2d(self.x.clone(), self.y.clone())?;
-            self.draw_grid(&root, &chart)?;
-            for line in &self.lines {
-                self.draw_line(&mut chart, line)?;
-            }
-            self.draw_labels(&root, &chart)?;
-            root.present()?;
-        }
-        Ok(self.for_the_page(&svg))
+        let template = TEMPLATE.as_ref().map_err(|error| PlotError(error.to_string()))?;
+        let y_ticks = self.y.ticks().iter();
+        let y_ticks =
+            y_ticks.map(|&tick| Tick { at: self.y_at(tick), label: self.y.label(tick), has_line: true });
+        let (first, _) = self.x.ends();
+        let x_ticks = self.x.ticks().iter().map(|&tick| Tick {
+            at: self.x_at(tick),
+            label: self.x.label(tick),
+            has_line: self.x.has(tick) && tick > first,
+        });
+        let values = context! {
+            description => self.description.as_str(),
+            width => WIDTH, height => HEIGHT, left => LEFT, right => RIGHT, top => TOP, bottom => BOTTOM,
+            x_ticks => Serde(x_ticks.collect::<Vec<_>>()),
+            y_ticks => Serde(y_ticks.collect::<Vec<_>>()),
+            lines => Serde(self.lines.iter().map(|line| self.placed(line)).collect::<Vec<_>>()),
+            labels => Serde(self.labels()),
+        };
+        let svg = template.get_template("plot.xml").and_then(|template| template.render(values));
+        svg.map_err(|error| PlotError(error.to_string()))
     }
 
-    fn draw_grid(&self, root: &Area<'_>, chart: &Chart<'_, '_>) -> Result<(), PlotError> {
-        let (left, right) = self.x.ends();
-        let (bottom, top) = self.y.ends();
-        for &tick in self.y.ticks() {
-            let (from, to) = (chart.backend_coord(&(left, tick)), chart.backend_coord(&(right, tick)));
-            root.draw(&PathElement::new([from, to], stroke(Paint::Grid, 1)))?;
-            let style = label_style(Paint::Ink, Pos::new(HPos::Right, VPos::Center));
-            root.draw(&Text::new(self.y.label(tick), (from.0 - 7 * SCALE, from.1), style))?;
-        }
-        for &tick in self.x.ticks() {
-            let (from, to) = (chart.backend_coord(&(tick, bottom)), chart.backend_coord(&(tick, top)));
-            root.draw(&PathElement::new([from, (from.0, from.1 + 4 * SCALE)], stroke(Paint::Ink, 1)))?;
-            if self.x.has(tick) && tick > left {
-                root.draw(&PathElement::new([from, to], stroke(Paint::Grid, 1)))?;
-            }
-            let style = label_style(Paint::Ink, Pos::new(HPos::Center, VPos::Top));
-            root.draw(&Text::new(self.x.label(tick), (from.0, from.1 + 7 * SCALE), style))?;
-        }
-        let corners = [chart.backend_coord(&(left, bottom)), chart.backend_coord(&(right, bottom))];
-        root.draw(&PathElement::new(corners, stroke(Paint::Ink, 1)))?;
-        Ok(())
+    /// Where a coordinate of the horizontal axis is, to a tenth of a pixel.
+    fn x_at(&self, place: f64) -> f64 {
+        rounded(LEFT + (RIGHT - LEFT) * share(place, self.x.ends()))
     }
 
-    fn draw_line(&self, chart: &mut Chart<'_, '_>, line: &Line) -> Result<(), PlotError> {
-        let place = |x: f64, y: f64| (self.x.place(x), self.y.place(y));
-        if !line.band.is_empty() {
-            let lower = line.band.iter().map(|(x, low, _)| place(*x, *low));
-            let upper = line.band.iter().rev().map(|(x, _, high)| place(*x, *high));
-            let corners: Vec<_> = lower.chain(upper).collect();
-            chart.draw_series([Polygon::new(corners, line.paint.stand_in().mix(0.18))])?;
+    /// Where a coordinate of the vertical axis is.
+    fn y_at(&self, place: f64) -> f64 {
+        rounded(BOTTOM - (BOTTOM - TOP) * share(place, self.y.ends()))
+    }
+
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.x_at(self.x.place(x)), self.y_at(self.y.place(y)))
+    }
+
+    fn placed(&self, line: &Line) -> PlacedLine {
+        let lower = line.band.iter().map(|(x, low, _)| self.at(*x, *low));
+        let upper = line.band.iter().rev().map(|(x, _, high)| self.at(*x, *high));
+        let points: Vec<_> = line.points.iter().map(|(x, y)| self.at(*x, *y)).collect();
+        PlacedLine {
+            paint: line.paint.variable(),
+            band: point_list(lower.chain(upper)),
+            points: point_list(points.iter().copied()),
+            width: if line.is_thin || line.paint == Paint::Floor { 1 } else { 2 },
+            dots: if line.has_dots || points.len() == 1 { points } else { Vec::new() },
         }
-        let points: Vec<_> = line.points.iter().map(|(x, y)| place(*x, *y)).collect();
-        if line.has_dots || points.len() == 1 {
-            let dot = |point: &(f64, f64)| Circle::new(*point, 3 * SCALE + 2, line.paint.stand_in().filled());
-            chart.draw_series(points.iter().map(dot))?;
-        }
-        let width = if line.is_thin || line.paint == Paint::Floor { 1 } else { 2 };
-        chart.draw_series(LineSeries::new(points, stroke(line.paint, width)))?;
-        Ok(())
     }
 
     /// Names of lines, at their ends, moved apart where they would overlap.
-    fn draw_labels(&self, root: &Area<'_>, chart: &Chart<'_, '_>) -> Result<(), PlotError> {
-        let mut labels: Vec<(i32, &Line)> = Vec::new();
-        for line in &self.lines {
-            let Some((x, y)) = line.points.last() else { continue };
-            labels.push((chart.backend_coord(&(self.x.place(*x), self.y.place(*y))).1, line));
-        }
-        labels.sort_by_key(|(y, _)| *y);
-        let top = 8 * SCALE;
-        let bottom = (HEIGHT - LABELS_BELOW - 4) * SCALE;
-        let mut places: Vec<i32> = labels.iter().map(|(y, _)| *y).collect();
-        spread(&mut places, LABEL_DISTANCE * SCALE, top, bottom);
-        let x = (WIDTH - LABELS_RIGHT + 7) * SCALE;
-        for ((_, line), y) in labels.iter().zip(places) {
-            let text: String = shortened(&line.label);
-            root.draw(&Text::new(text, (x, y), label_style(line.paint, Pos::new(HPos::Left, VPos::Center))))?;
-        }
-        Ok(())
-    }
-
-    /// Replaces the colours by variables, and gives the element its description.
-    fn for_the_page(&self, svg: &str) -> String {
-        let mut page = svg.to_owned();
-        let paints = (0..SERIES_COLOURS).map(Paint::Series).chain([Paint::Floor, Paint::Grid, Paint::Ink]);
-        for paint in paints {
-            let RGBColor(red, green, blue) = paint.stand_in();
-            page = page.replace(
-                &format!("\"#{red:02X}{green:02X}{blue:02X}\""),
-                &format!("\"{}\"", paint.variable()),
-            );
-        }
-        let start = page.find('>').map_or(0, |end| end + 1);
-        let size = format!("0 0 {} {}", WIDTH * SCALE, HEIGHT * SCALE);
-        let label = minijinja::HtmlEscape(&self.description);
-        format!(
-            "<svg viewBox=\"{size}\" role=\"img\" aria-label=\"{label}\"><title>{label}</title>{}",
-            &page[start..]
-        )
+    fn labels(&self) -> Vec<Label> {
+        let ends = self.lines.iter().filter_map(|line| Some((line, line.points.last()?)));
+        let mut labels: Vec<Label> = ends
+            .map(|(line, (x, y))| Label {
+                at: self.at(*x, *y).1,
+                paint: line.paint.variable(),
+                text: shortened(&line.label),
+            })
+            .collect();
+        labels.sort_by(|one, other| one.at.total_cmp(&other.at));
+        let mut places: Vec<f64> = labels.iter().map(|label| label.at).collect();
+        spread(&mut places, LABEL_DISTANCE, TOP - 2.0, BOTTOM - 4.0);
+        labels.iter_mut().zip(places).for_each(|(label, at)| label.at = at);
+        labels
     }
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
-
-fn stroke(paint: Paint, width: i32) -> ShapeStyle {
-    paint.stand_in().stroke_width((width * SCALE) as u32)
+/// Where a coordinate lies between the ends of its axis: 0 at the first, 1 at the last.
+fn share(place: f64, (first, last): (f64, f64)) -> f64 {
+    (place - first) / (last - first)
 }
 
-fn label_style(paint: Paint, position: Pos) -> TextStyle<'static> {
-    ("sans-serif", TEXT_SIZE * SCALE).into_font().color(&paint.stand_in()).pos(position)
+fn rounded(pixels: f64) -> f64 {
+    (pixels * 10.0).round() / 10.0
+}
+
+fn point_list(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.fold(String::new(), |mut list, (x, y)| {
+        let _ = write!(list, "{}{x},{y}", if list.is_empty() { "" } else { " " });
+        list
+    })
 }
 
 fn shortened(label: &str) -> String {
@@ -226,15 +214,15 @@ fn shortened(label: &str) -> String {
 }
 
 /// Moves sorted places apart to at least `distance`, and into the room from `top` to `bottom`.
-fn spread(places: &mut [i32], distance: i32, top: i32, bottom: i32) {
+fn spread(places: &mut [f64], distance: f64, top: f64, bottom: f64) {
     let mut lowest = top;
     for place in places.iter_mut() {
-        *place = (*place).max(lowest);
+        *place = place.max(lowest);
         lowest = *place + distance;
     }
     let mut highest = bottom;
     for place in places.iter_mut().rev() {
-        *place = (*place).min(highest);
+        *place = place.min(highest);
         highest = *place - distance;
     }
 }
@@ -247,12 +235,12 @@ mod tests {
     #[test]
     fn labels_do_not_overlap_and_stay_inside() {
         for (mut places, expected) in [
-            (vec![10, 12, 14], vec![10, 20, 30]),
-            (vec![95, 98, 99], vec![80, 90, 100]),
-            (vec![0, 50, 200], vec![5, 50, 100]),
+            (vec![10.0, 12.0, 14.0], vec![10.0, 20.0, 30.0]),
+            (vec![95.0, 98.0, 99.0], vec![80.0, 90.0, 100.0]),
+            (vec![0.0, 50.0, 200.0], vec![5.0, 50.0, 100.0]),
             (vec![], vec![]),
         ] {
-            spread(&mut places, 10, 5, 100);
+            spread(&mut places, 10.0, 5.0, 100.0);
             assert_eq!(places, expected);
         }
     }
@@ -273,7 +261,7 @@ mod tests {
         {
             assert!(svg.contains(part), "{part} in {svg}");
         }
-        assert!(!svg.contains("\"#FA") && !svg.contains("<c>"), "{svg}");
+        assert!(!svg.contains("<c>"), "{svg}");
     }
 
     #[test]
@@ -284,6 +272,6 @@ mod tests {
             y: Axis::linear(Quantity::Number, 0.0),
             lines: vec![Line::new(String::new(), Paint::Series(99), Vec::new())],
         };
-        assert!(plot.to_svg().unwrap().ends_with("</svg>\n"));
+        assert!(plot.to_svg().unwrap().ends_with("</svg>"));
     }
 }

@@ -5,7 +5,7 @@
 //! record means the same entry whatever was renamed since.
 //!
 //! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, then the fields of the change. The store frames
-//! it with position and crc32c (`docs/store-format.md`).
+//! it with position and crc32c (`docs/reference/store-format.md`).
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};

@@ -1,8 +1,8 @@
 //! The rows that the directory keeps in the store: ids, maps, keys and the two smallest row formats.
 //!
-//! `docs/store-format.md` draws them. Keys hold integers big-endian so that they sort as numbers. A normal name or
-//! value too long for a key keeps its head and has a hash for the rest ([`shorten`]): equality still works, and the
-//! entry itself decides what matches.
+//! `docs/reference/store-format.md` draws them. Keys hold integers big-endian so that they sort as numbers. A normal
+//! name or value too long for a key keeps its head and has a hash for the rest ([`shorten`]): equality still works, and
+//! the entry itself decides what matches.
 
 use sha2::{Digest, Sha256};
 use store::{MapId, MapKind, MapSpec};

@@ -12,8 +12,8 @@ pub const CONFIG_DN: &str = "cn=config";
 /// OID of "who am I?" (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
-/// OID of the extended operation that puts directory-wide settings in force, all at once: see `docs/configure.md`. The
-/// arc is a placeholder until we have a number of our own.
+/// OID of the extended operation that puts directory-wide settings in force, all at once: see
+/// `docs/how-to/configure.md`. The arc is a placeholder until we have a number of our own.
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 
 /// Extended operations that work, with their names.

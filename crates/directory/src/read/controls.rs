@@ -15,7 +15,7 @@ pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// OID of the subentries control (RFC 3672 section 3).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
 /// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
-/// explanation as UTF-8 text (`docs/indexes.md`). The arc is a placeholder, as in `pando.schema`.
+/// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The operation on which a control arrives.

@@ -45,7 +45,7 @@ fn line_of(workload: &workload::Workload) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-A workload is a text file (TOML); docs/benchmark.md describes it. The shipped ones rerun the rows of published
+A workload is a text file (TOML); docs/how-to/benchmark.md describes it. The shipped ones rerun the rows of published
 benchmarks.
 
 Examples:

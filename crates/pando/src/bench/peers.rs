@@ -305,10 +305,10 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
 
 pub(crate) const HELP: &str = "\
 Servers run one at a time, each on --server-cpus. Data is generated once, loaded into each by its own bulk loader,
-and the same searches are answered by all before anything is measured; differences are printed. docs/peers.md says
-what is set on each server and why. With --one-at-a-time there is data of one server on the disk, and one in memory.
-./dev peers installs the servers. The result is saved after every workload; with --resume the same command goes on
-where it was interrupted.
+and the same searches are answered by all before anything is measured; differences are printed. docs/how-to/peers.md
+says what is set on each server and why. With --one-at-a-time there is data of one server on the disk, and one in
+memory. ./dev peers installs the servers. The result is saved after every workload; with --resume the same command goes
+on where it was interrupted.
 
 Examples:
   pando bench peers --entries 100000 --workloads 'people-*,oid-mixed' -o result.json

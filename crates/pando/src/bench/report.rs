@@ -109,7 +109,7 @@ fn write(path: &Path, fill: &Fill<'_>) -> io::Result<()> {
 }
 
 pub(crate) const HELP: &str = "\
-The page is one file without scripts; open it in a browser, or print it. docs/report.md says how to read it.
+The page is one file without scripts; open it in a browser, or print it. docs/how-to/report.md says how to read it.
 
 Examples:
   pando bench report result.json

@@ -503,7 +503,7 @@ pub(super) fn raise_open_files() -> Result<(), String> {
 pub(crate) const HELP: &str = "\
 Entries are looked for before anything is measured; entries that a workload needs for itself are added before and
 removed afterwards. Every answer is checked. The null responder is measured under the same load at the end: the
-floor of this machine. docs/benchmark.md says how to measure well.
+floor of this machine. docs/how-to/benchmark.md says how to measure well.
 
 --find-max doubles the clients from 1 on; it ends when the rate grows by less than 3% twice, or once with p99 doubled.
 

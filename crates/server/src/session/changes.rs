@@ -9,12 +9,12 @@ use ldap::{Message, Request, ResultCode};
 
 use super::passwords::hash_pool_busy;
 use super::{Asked, Session, Work};
-use crate::context::Context;
-use crate::hash_pool::{ChangedPasswords, HashClaim, HashResult, HashWork, PreparedPasswords};
 use crate::limits::CLEAR_PASSWORDS_MAX;
-use crate::mailbox::{Address, Written};
+use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
+use crate::session::context::Context;
 use crate::stamp::no_random_numbers;
-use crate::writer::WriteRequest;
+use crate::workers::hash_pool::{ChangedPasswords, HashClaim, HashWork};
+use crate::workers::writer::{Reservation, WriteRequest};
 
 /// A change that waits for the hash pool, or behind one that does.
 pub(super) struct HeldChange {
@@ -29,7 +29,7 @@ impl Session {
         context: &mut Context,
         asked: Asked,
         message: &Message<'_>,
-        frame: &[u8],
+        (frame, place): (&[u8], Reservation),
         out: &mut Vec<u8>,
     ) {
         let mut request = WriteRequest {
@@ -37,6 +37,7 @@ impl Session {
             requester: Arc::clone(&self.requester),
             message: frame.to_vec(),
             passwords: PreparedPasswords::default(),
+            place,
         };
         let mut claim = None;
         let prepared = self
@@ -45,10 +46,7 @@ impl Session {
         match prepared {
             Ok(Prepared::Now(passwords)) => request.passwords = passwords,
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
-            Err(outcome) => {
-                context.shared.writes.release(1, frame.len());
-                return self.answer(context, &asked, &outcome, out);
-            }
+            Err(outcome) => return self.answer(context, &asked, &outcome, out),
         }
         let ready = claim.is_none();
         self.keep_claimed(asked, Work::Change, frame.len(), claim);
@@ -122,7 +120,6 @@ impl Session {
     /// Refuses a change whose password could not be hashed.
     fn drop_held(&mut self, context: &mut Context, place: usize, fault: ServerFault, out: &mut Vec<u8>) {
         let Some(held) = self.held.remove(place) else { return };
-        context.shared.writes.release(1, held.request.message.len());
         if let Some((asked, _)) = self.take(held.request.address.ticket) {
             let text = "the password could not be hashed";
             let outcome = Outcome::new(ResultCode::OTHER, text).by_fault(fault);

@@ -6,11 +6,11 @@ use directory::Requester;
 use directory::search::Search;
 use ldap::MessageId;
 
-use super::searches::SharedRest;
-use crate::counters::Operation;
-use crate::hash_pool::HashClaim;
+use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
-use crate::operation_log::OperationLine;
+use crate::telemetry::counters::Operation;
+use crate::telemetry::operation_log::OperationLine;
+use crate::workers::hash_pool::HashClaim;
 
 /// A request without a response yet.
 pub(super) struct Outstanding {

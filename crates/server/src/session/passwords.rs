@@ -8,8 +8,9 @@ use directory::{Outcome, Requester, ServerFault};
 use ldap::ResultCode;
 
 use super::{Asked, Session, Work};
-use crate::context::Context;
-use crate::hash_pool::{HashResult, HashWork};
+use crate::net::mailbox::HashResult;
+use crate::session::context::Context;
+use crate::workers::hash_pool::HashWork;
 
 /// A password that was verified at once.
 struct Verified {

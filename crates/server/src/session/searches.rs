@@ -4,55 +4,16 @@
 use std::time::{Duration, Instant};
 
 use directory::controls::RequestControls;
-use directory::search::{Budget, Search, Step};
+use directory::search::{Search, Step};
 use ldap::ResultCode;
 
 use super::outstanding::{Outstanding, Work};
+use super::shared_rest::{SLICE, SharedRest};
 use super::{Asked, Session};
-use crate::context::Context;
-use crate::limits::{SCAN_CANDIDATES_MIN, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
-use crate::mailbox::Address;
-use crate::request_memory::Standing;
-use crate::scan_pool::ScanHandle;
-
-/// What one slice of a search may do.
-const SLICE: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
-
-/// The rest of a search, at which scan threads look.
-pub(super) struct SharedRest {
-    scan: ScanHandle,
-    /// Whether a piece can be taken; when there is none, a letter tells of the next.
-    ready: bool,
-}
-
-impl SharedRest {
-    pub(super) fn is_ready(&self) -> bool {
-        self.ready
-    }
-
-    /// How many scanners look at it, at most.
-    pub(super) fn scanners(&self) -> usize {
-        self.scan.scanners()
-    }
-
-    /// Takes pieces, as much as a slice may append.
-    fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
-        let start = out.len();
-        while out.len() - start < SLICE_BYTES_MAX {
-            if search.is_streaming() {
-                return search.run(&context.snapshot, out, &SLICE);
-            }
-            let Some(piece) = self.scan.take() else {
-                self.ready = false;
-                return Step::More;
-            };
-            if let Step::Done = search.take(&context.snapshot, piece, out) {
-                return Step::Done;
-            }
-        }
-        Step::More
-    }
-}
+use crate::limits::SCAN_CANDIDATES_MIN;
+use crate::net::mailbox::Address;
+use crate::net::request_memory::Standing;
+use crate::session::context::Context;
 
 /// Whether there is so much left to look at that it is worth other threads' while.
 fn is_long(search: &Search) -> bool {
@@ -66,7 +27,7 @@ fn share(context: &Context, address: Address, search: &mut Search) -> Option<Sha
     }
     let is_measured = search.explains();
     let scan = context.shared.scan_pool.begin(address, is_measured, || search.split())?;
-    Some(SharedRest { scan, ready: false })
+    Some(SharedRest::new(scan))
 }
 
 impl Session {
@@ -168,7 +129,7 @@ impl Session {
         let mut all = self.outstanding.iter_mut();
         let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);
         if let Some(Work::Search { rest: Some(rest), .. }) = found {
-            rest.ready = true;
+            rest.set_ready();
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use directory::settings::{self, Difference};
-use server::settings::text;
+use server::config::settings_text as text;
 
 /// Any text as a settings file: it is read, or refused with lines that exist; what is read is written so that it reads
 /// back; what can be is in canonical form, which is the same once more.

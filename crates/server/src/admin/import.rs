@@ -1,0 +1,419 @@
+//! `pando import`: the threads, files and counters around [`directory::import`].
+//!
+//! ```text
+//!   reader --pieces of text--> preparers, one a core --rows--> builder: the new data file
+//! ```
+//!
+//! The reader cuts the text at empty lines and numbers records; each preparer makes rows of whole pieces; the builder,
+//! which is the calling thread, writes entry rows in the order of the text, then everything that had to be sorted.
+//! Pieces are handed around by channels with few places, so memory stays what it is however fast one of them is.
+//!
+//! A record that is refused is written to the rejects file as it stands in the text: from the text's own file where it
+//! has one, otherwise from a temporary copy of what was read.
+
+mod early_sync;
+mod pieces;
+mod progress;
+mod rejects;
+mod source;
+mod spares;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use directory::import::{
+    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, ROW_BLOCK_SIZE, RandomSource,
+    Refusal, Refused, Resolved, RowBlock, Rows, SortedRows, Sorters, Statistics, Text, resolve,
+};
+use store::StoreError;
+
+use crate::admin::settings::{self, SettingsFile};
+use crate::config::Config;
+use crate::error::ServeError;
+use crate::open::Opened;
+use crate::stamp::{Random, now_micros};
+use early_sync::EarlySync;
+use pieces::{PIECE_SIZE, Piece, Pieces};
+use progress::{Phase, Progress};
+use rejects::Rejects;
+use source::Sources;
+pub use source::{Input, InputData};
+use spares::Spares;
+
+/// Least memory that an import is given, in bytes.
+const MEMORY_MIN: usize = 64 << 20;
+
+/// Blocks of rows that wait to be written, at most, and the share of the memory that they may take.
+const BLOCKS_MAX: usize = 64;
+const BLOCKS_SHARE: usize = 16;
+
+/// Blocks of rows, of half a megabyte each, after which what was written is synced beside the writing.
+const BLOCKS_PER_SYNC: usize = 64;
+
+/// Buffers of texts and rows that are kept for the next ones, for each preparer.
+const SPARES_A_THREAD: usize = 4;
+
+/// Share of the memory that one record may take before it is read in parts instead.
+const LARGE_SHARE: usize = 32;
+
+/// What an import keeps in memory unless told otherwise, in bytes.
+pub const MEMORY_DEFAULT: usize = 512 << 20;
+
+/// How to import.
+#[derive(Clone, Debug)]
+pub struct Importing {
+    /// Whether entries that are there below the suffix are thrown away; otherwise there must be none.
+    pub replace: bool,
+    /// Whether clear passwords stay clear.
+    pub keep_clear_passwords: bool,
+    /// The file for records that are not imported; `None` is a new one in the data directory. It must not exist.
+    pub rejects: Option<PathBuf>,
+    /// About how much memory to take, in bytes; what does not fit is sorted in temporary files beside the data.
+    pub memory: usize,
+}
+
+/// What an import has done.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// What was counted while reading.
+    pub statistics: Statistics,
+    /// Entries imported.
+    pub entries: u64,
+    /// Entries of other suffixes that were carried over.
+    pub carried_over: u64,
+    /// Link values that name no entry.
+    pub dangling: u64,
+    /// Values of very large attributes that were given more than once, and are there once.
+    pub repeated_values: u64,
+    /// Records that were not imported, by the kind of reason.
+    pub rejected: BTreeMap<Refusal, u64>,
+    /// Where they are, if there are any.
+    pub rejects_file: Option<PathBuf>,
+    /// Bytes of text read.
+    pub bytes: u64,
+    /// Microseconds taken.
+    pub micros: u64,
+}
+
+impl Imported {
+    /// Number of records that were not imported.
+    pub fn rejected_count(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+}
+
+/// Imports texts into a data directory that nobody has open, all of it or nothing.
+///
+/// A directory that is not there is made with `settings`, or the default ones. The naming contexts loaded are those of
+/// `config`; if it names none, all that the directory has.
+///
+/// # Errors
+/// The data directory, a text or a setting cannot be used; the disk is full or fails. The old data is there as it was.
+pub fn import(
+    mut config: Config,
+    settings: Option<&SettingsFile>,
+    inputs: Vec<Input>,
+    how: &Importing,
+) -> Result<Imported, ServeError> {
+    let started = now_micros();
+    if let Some(file) = settings {
+        settings::begin(&mut config, file)?;
+    }
+    let (data, creator) = (config.data.clone(), config.admin_dn.as_str().to_owned());
+    let suffixes: Vec<String> = config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect();
+    let mut random = Random::default();
+    let rejects = Rejects::new(how.rejects.clone(), &data)?;
+    config.admin_password = None;
+    // Makes the directory where there is none, and the naming contexts that it lacks.
+    drop(Opened::open_as_is(config)?);
+    let failed = |error| ServeError::Import { path: data.clone(), error };
+    let builder = Builder::create(&data, &store::Options::default()).map_err(failed)?;
+    let options = ImportOptions {
+        suffixes,
+        replace: how.replace,
+        keep_clear_passwords: how.keep_clear_passwords,
+        creator,
+        now_micros: started,
+    };
+    let job = Job::begin(builder.old(), options).map_err(failed)?;
+    let sources = Sources::new(inputs, &data)?;
+    let generation = random.bytes()?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let spares = Spares::new(SPARES_A_THREAD * threads, 2 * PIECE_SIZE);
+    let memory = how.memory.max(MEMORY_MIN);
+    let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
+    let mut imported = run.run(builder, rejects, generation)?;
+    imported.micros = now_micros().saturating_sub(started);
+    Ok(imported)
+}
+
+/// An import under way.
+struct Run<'r> {
+    job: &'r Job,
+    sources: &'r Sources,
+    data: &'r PathBuf,
+    memory: usize,
+    /// Preparers.
+    threads: usize,
+    /// For texts and for rows.
+    spares: &'r Spares,
+}
+
+impl Run<'_> {
+    fn failed(&self, error: ImportError) -> ServeError {
+        ServeError::Import { path: self.data.clone(), error }
+    }
+
+    fn run(
+        &self,
+        mut builder: Builder,
+        mut rejects: Rejects,
+        generation: [u8; 16],
+    ) -> Result<Imported, ServeError> {
+        let mut progress = Progress::new(self.sources.total_bytes());
+        let early_sync = builder.new_file().and_then(EarlySync::of);
+        let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
+        let mut imported = Imported::default();
+        // Of the memory, half and an eighth is for the preparers; the rest for pieces of text, pages, and the two
+        // sorters that fill while those of the preparers are read.
+        let mut carried = Sorters::new(self.data, self.memory / 16);
+        imported.carried_over =
+            builder.carry_over(self.job, &mut carried).map_err(|error| self.failed(error))?;
+        let mut sorters = self.prepare(&mut builder, &mut rejects, &mut imported, &mut progress)?;
+        // The entries are written, and one core has nothing to do while names are sorted out.
+        early_sync.ask();
+        sorters.push(carried);
+        let (mut rows, names): (Vec<Rows>, Vec<_>) =
+            sorters.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
+        progress.begin(Phase::Names, imported.statistics.records);
+        let mut resolved_rows = Rows::new(self.data, self.memory / 8);
+        let outcomes = store::Sorter::new(self.data, self.memory / 16);
+        let resolved = std::thread::scope(|scope| {
+            let (sender, blocks) = sync_channel(self.blocks_max());
+            scope.spawn(move || hand_over(SortedRows::merge_names(names), &sender));
+            resolve(self.job, blocks.into_iter(), &mut resolved_rows, outcomes, |count| progress.at(count))
+        })
+        .map_err(|error| self.failed(error))?;
+        imported.dangling = resolved.dangling;
+        rows.push(resolved_rows);
+        std::thread::scope(|scope| {
+            // Merging begins while the tree is written, as far as there is room for what comes of it.
+            let (sender, blocks) = sync_channel(self.blocks_max());
+            scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
+            let refused = self.place(&mut builder, resolved, &mut rejects, &mut imported, &mut progress)?;
+            if imported.entries == 0 {
+                return Ok(());
+            }
+            progress.begin(Phase::Rows, 0);
+            early_sync.ask();
+            let blocks = blocks.into_iter().enumerate().map(|(number, block)| {
+                if number % BLOCKS_PER_SYNC == BLOCKS_PER_SYNC - 1 {
+                    early_sync.ask();
+                }
+                block
+            });
+            let written = builder.write_rows(blocks, &refused, |count| progress.at(count));
+            imported.repeated_values = written.map_err(|error| self.failed(error))?;
+            Ok::<(), ServeError>(())
+        })?;
+        if imported.entries == 0 {
+            let reason = rejects.first_reason().to_owned();
+            rejects.keep();
+            return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
+        }
+        imported.bytes = progress.bytes();
+        progress.begin(Phase::Sync, 0);
+        drop(early_sync);
+        builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
+        rejects.keep();
+        progress.end();
+        Ok(imported)
+    }
+
+    /// Blocks of rows that wait for whoever needs them, at most.
+    fn blocks_max(&self) -> usize {
+        (self.memory / BLOCKS_SHARE / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
+    }
+
+    /// Writes the tree, and what has no place in it to the rejects.
+    fn place(
+        &self,
+        builder: &mut Builder,
+        resolved: Resolved,
+        rejects: &mut Rejects,
+        imported: &mut Imported,
+        progress: &mut Progress,
+    ) -> Result<Refused, ServeError> {
+        progress.begin(Phase::Tree, imported.statistics.records);
+        let mut not_written = None;
+        let refused = builder
+            .place(resolved, |rejected| {
+                *imported.rejected.entry(rejected.refusal).or_default() += 1;
+                rejects.add(self.sources, &rejected).map_err(|error| {
+                    not_written = Some(error);
+                    ImportError::File(std::io::ErrorKind::Other.into())
+                })
+            })
+            .map_err(|error| not_written.take().unwrap_or_else(|| self.failed(error)))?;
+        imported.entries = builder.count() - refused.count();
+        imported.rejects_file = rejects.finish()?;
+        Ok(refused)
+    }
+
+    /// Reads all texts and writes all entry rows.
+    fn prepare(
+        &self,
+        builder: &mut Builder,
+        rejects: &mut Rejects,
+        imported: &mut Imported,
+        progress: &mut Progress,
+    ) -> Result<Vec<Sorters>, ServeError> {
+        let threads = self.threads;
+        let memory = self.memory / 8 * 5 / threads;
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (piece_sender, piece_receiver) = sync_channel(threads);
+            let (done_sender, done_receiver) = sync_channel(threads);
+            // A piece for each thread, and some that wait for one before them.
+            let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
+            let piece_receiver = Arc::new(Mutex::new(piece_receiver));
+            let stopped = &stopped;
+            let reader = scope.spawn(move || self.read(&piece_sender, &ticket_sender, stopped));
+            let preparers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let (pieces, done) = (Arc::clone(&piece_receiver), done_sender.clone());
+                    scope.spawn(move || {
+                        let prepared = self.prepare_pieces(memory, &pieces, &done);
+                        stopped.fetch_or(prepared.is_err(), Ordering::Relaxed);
+                        prepared
+                    })
+                })
+                .collect();
+            drop((piece_receiver, done_sender));
+            // When this ends early, whoever waits to hand something over hears that nobody takes it any more.
+            let written = self.write(builder, rejects, imported, progress, done_receiver, ticket_receiver);
+            let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
+            let read = joined(reader.join());
+            // The first cause first: a preparer that has failed makes the others end without one.
+            let sorters = prepared.into_iter().collect::<Result<Vec<_>, _>>()?;
+            read?;
+            written?;
+            Ok(sorters)
+        })
+    }
+
+    /// The reader's thread.
+    fn read(
+        &self,
+        pieces: &SyncSender<Piece>,
+        tickets: &SyncSender<()>,
+        stopped: &AtomicBool,
+    ) -> Result<(), ServeError> {
+        let mut next_id = self.job.first_id();
+        let mut sequence = 0;
+        for source in 0..self.sources.count() {
+            let mut text = Pieces::new(self.sources, self.spares, source, self.memory / LARGE_SHARE);
+            while let Some(mut piece) = text.next()? {
+                piece.sequence = sequence;
+                piece.first_id = next_id;
+                sequence += 1;
+                next_id += piece.record_count;
+                let is_over = stopped.load(Ordering::Relaxed);
+                if is_over || tickets.send(()).is_err() || pieces.send(piece).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A preparer's thread.
+    fn prepare_pieces(
+        &self,
+        memory: usize,
+        pieces: &Mutex<Receiver<Piece>>,
+        done: &SyncSender<(Piece, Prepared)>,
+    ) -> Result<Sorters, ServeError> {
+        let failed = |error| self.failed(error);
+        let mut preparer = Preparer::new(self.job, self.data, memory, random_source()).map_err(failed)?;
+        loop {
+            let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(mut piece) = piece else { break };
+            let Piece { offset, line, length, source, first_id, .. } = piece;
+            let prepared = if piece.bytes.is_empty() {
+                let open = || self.sources.range(source as usize, offset, length);
+                let text = LargeText { source, offset, length, line, id: first_id, open: &open };
+                preparer.prepare_large(&text).map_err(failed)?
+            } else {
+                preparer.lend(self.spares.take());
+                let text = Text { source, offset, line, first_id, bytes: &piece.bytes };
+                preparer.prepare(&text).map_err(failed)?
+            };
+            self.spares.give(std::mem::take(&mut piece.bytes));
+            if done.send((piece, prepared)).is_err() {
+                break;
+            }
+        }
+        preparer.into_sorters().map_err(failed)
+    }
+
+    /// Writes entry rows in the order of the text.
+    fn write(
+        &self,
+        builder: &mut Builder,
+        rejects: &mut Rejects,
+        imported: &mut Imported,
+        progress: &mut Progress,
+        done: Receiver<(Piece, Prepared)>,
+        tickets: Receiver<()>,
+    ) -> Result<(), ServeError> {
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        for (piece, prepared) in done {
+            early.insert(piece.sequence, (piece, prepared));
+            while let Some((piece, prepared)) = early.remove(&next) {
+                next += 1;
+                // Cannot fail: the ticket was there before the piece.
+                let _ = tickets.recv();
+                builder.take(&prepared).map_err(|error| self.failed(error))?;
+                for rejected in &prepared.rejected {
+                    *imported.rejected.entry(rejected.refusal).or_default() += 1;
+                    rejects.add(self.sources, rejected)?;
+                }
+                imported.statistics.add(&prepared.statistics);
+                progress.read(imported.statistics.records, piece.length);
+                self.spares.give(prepared.into_room());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Merges rows and hands them over, or the error that ends it, until nobody takes them any more.
+fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
+    let merged = sorted.map_err(ImportError::from).and_then(|mut sorted| {
+        while let Some(block) = sorted.next_block()? {
+            if blocks.send(Ok(block)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = merged {
+        // Whoever has ended by itself has an error of its own.
+        let _ = blocks.send(Err(error));
+    }
+}
+
+/// What a thread returned; that it met a defect is an error like others.
+fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, ServeError> {
+    result.unwrap_or_else(|_| Err(ServeError::Panicked("import".to_owned())))
+}
+
+fn random_source() -> RandomSource {
+    let mut random = Random::default();
+    Box::new(move || random.bytes().map_err(|error| error.to_string()))
+}

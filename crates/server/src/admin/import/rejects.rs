@@ -1,0 +1,183 @@
+//! The file of records that are not imported.
+//!
+//! It is LDIF: each record as it stood in the text, with a comment before it that says where that was and what is
+//! wrong. Repaired, it can be imported or added as it is. What is no LDIF at all stands there as a comment.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use directory::import::{Refusal, Rejected};
+
+use crate::admin::import::source::Sources;
+use crate::error::ServeError;
+
+/// Files tried in the data directory until one has a name that is free.
+const NAMES_MAX: u32 = 10_000;
+
+/// Longest record that is copied, in bytes; of a longer one only the place is told.
+const COPIED_SIZE_MAX: u64 = 64 << 20;
+
+/// The file, made when the first record comes.
+pub(super) struct Rejects {
+    path: Option<PathBuf>,
+    directory: PathBuf,
+    file: Option<(PathBuf, BufWriter<File>)>,
+    record: Vec<u8>,
+    first_reason: Option<String>,
+    is_kept: bool,
+}
+
+/// An import that failed has changed nothing: its file goes, so that the same command can be given again.
+impl Drop for Rejects {
+    fn drop(&mut self) {
+        if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            tracing::warn!(%error, "{} could not be removed", path.display());
+        }
+    }
+}
+
+impl Rejects {
+    /// A file of that name, which must not exist, or a new one in the data directory.
+    pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
+        if let Some(path) = path.as_ref().filter(|path| path.exists()) {
+            return Err(ServeError::RejectsExist { path: path.clone() });
+        }
+        Ok(Rejects {
+            path,
+            directory: directory.to_owned(),
+            file: None,
+            record: Vec::new(),
+            first_reason: None,
+            is_kept: false,
+        })
+    }
+
+    /// Writes a record.
+    pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> Result<(), ServeError> {
+        let place = &rejected.place;
+        let source = place.source as usize;
+        self.record.clear();
+        if place.length <= COPIED_SIZE_MAX {
+            self.record.resize(place.length as usize, 0);
+            let name = || sources.name(source).to_owned();
+            sources
+                .read_at(source, place.offset, &mut self.record)
+                .map_err(|error| ServeError::Text { name: name(), error })?;
+        }
+        let mut record = std::mem::take(&mut self.record);
+        let reason = rejected.reason.replace(['\n', '\r'], " ");
+        let reason = format!("{}, line {}: {reason}", sources.name(source), place.line);
+        let is_malformed = rejected.refusal == Refusal::Malformed;
+        self.write(&reason, &record, is_malformed, place.length).map_err(|error| self.failed(error))?;
+        record.clear();
+        self.record = record;
+        self.first_reason.get_or_insert(reason);
+        Ok(())
+    }
+
+    fn write(&mut self, reason: &str, record: &[u8], is_malformed: bool, length: u64) -> io::Result<()> {
+        let file = self.file()?;
+        writeln!(file, "# {reason}")?;
+        write_record(file, record, is_malformed)?;
+        if length > COPIED_SIZE_MAX {
+            writeln!(file, "# The record is not copied here: it has {length} bytes.")?;
+        }
+        file.write_all(b"\n")
+    }
+
+    fn failed(&self, error: io::Error) -> ServeError {
+        let path = self.file.as_ref().map(|(path, _)| path.clone()).or_else(|| self.path.clone());
+        ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
+    }
+
+    /// Why the first record is not imported, with its place.
+    pub(super) fn first_reason(&self) -> &str {
+        self.first_reason.as_deref().unwrap_or("there is no record")
+    }
+
+    /// The file's name, if there is one, when all of it is written.
+    pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
+        if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
+            return Err(self.failed(error));
+        }
+        Ok(self.file.as_ref().map(|(path, _)| path.clone()))
+    }
+
+    /// Leaves the file, because what it says is so now.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
+    fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
+        if self.file.is_none() {
+            let (path, file) = self.create()?;
+            let mut file = BufWriter::new(file);
+            file.write_all(b"version: 1\n\n")?;
+            self.file = Some((path, file));
+        }
+        match &mut self.file {
+            Some((_, file)) => Ok(file),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn create(&self) -> io::Result<(PathBuf, File)> {
+        if let Some(path) = &self.path {
+            return Ok((path.clone(), create_new(path)?));
+        }
+        for number in 1..NAMES_MAX {
+            let path = self.directory.join(format!("rejects-{number}.ldif"));
+            match create_new(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => return Ok((path, file)),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Only the owner may read it: records have passwords.
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes the lines of a record, without empty ones and without the version, which stands at the head of the file.
+fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
+    let mut has_begun = false;
+    for line in record.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_version = line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"version:"));
+        if line.is_empty() || !has_begun && is_version {
+            continue;
+        }
+        has_begun |= line.first() != Some(&b'#');
+        if as_comment {
+            file.write_all(b"# ")?;
+        }
+        file.write_all(line)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_copied_without_version_and_empty_lines() {
+        let check = |record: &str, as_comment, expected: &str| {
+            let mut out = Vec::new();
+            write_record(&mut out, record.as_bytes(), as_comment).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("\nversion: 1\r\ndn: a\r\nb: c\r\n d\r\n\r\n", false, "dn: a\nb: c\n d\n");
+        check("dn: a\nb c\n\n", true, "# dn: a\n# b c\n");
+        check("# hello\ndn: a\nversion: 2\n", false, "# hello\ndn: a\nversion: 2\n");
+    }
+}

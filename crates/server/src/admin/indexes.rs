@@ -1,0 +1,143 @@
+//! Indexes and plans of a directory: what `pando index` and `pando explain` do.
+
+use std::time::Instant;
+
+use directory::Requester;
+use directory::controls::RequestControls;
+use directory::index::IndexKinds;
+use directory::index::maintenance::{IndexProgress, SliceBudget};
+use directory::search::{Budget, Explanation, Search, Step};
+use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
+
+use crate::admin::verify::{check_data, open_read_only};
+use crate::config::Config;
+use crate::error::ServeError;
+use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::open::{Opened, new_stamp};
+
+/// What to do with an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexChange {
+    /// It answers these kinds too.
+    Add(IndexKinds),
+    /// It no longer answers these.
+    Drop(IndexKinds),
+}
+
+/// The indexes of a data directory by attribute, and the parts of them that are being made or removed.
+pub type Indexes = (Vec<(String, IndexKinds)>, Vec<IndexProgress>);
+
+fn open(config: Config) -> Result<Opened, ServeError> {
+    check_data(&config)?;
+    Opened::open_for_reading(config)
+}
+
+/// The indexes of a data directory, whether or not it is being served.
+///
+/// # Errors
+/// There is no data, or it cannot be read.
+pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
+    let directory = open_read_only(config)?;
+    Ok((directory.indexes(), directory.index_progress()?))
+}
+
+/// Changes the index of an attribute type and finishes everything that indexes want done; what an interrupted command
+/// or a server left is among it. `report` hears now and then what is being done. Returns what the index answers now.
+///
+/// # Errors
+/// There is no data, another process has it, the type cannot have such an index, or the disk is nearly full.
+pub fn change_index(
+    config: Config,
+    attribute: &str,
+    change: IndexChange,
+    mut report: impl FnMut(&IndexProgress),
+) -> Result<IndexKinds, ServeError> {
+    /// Slices between two reports.
+    const SLICES_PER_REPORT: usize = 128;
+    let mut opened = open(config)?;
+    let defined = opened.directory().indexes();
+    let attribute = opened.directory().attribute_name(attribute).unwrap_or_else(|| attribute.to_owned());
+    let known = defined.into_iter().find(|(name, _)| *name == attribute);
+    let known = known.map_or(IndexKinds::NONE, |(_, kinds)| kinds);
+    let kinds = match change {
+        IndexChange::Add(kinds) => known.with(kinds),
+        IndexChange::Drop(kinds) => known.without(kinds),
+    };
+    opened.define_index(&attribute, kinds)?;
+    let (writer, _) = opened.writer();
+    let mut slices = 0;
+    while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
+        slices += 1;
+        if slices % SLICES_PER_REPORT == 0 {
+            writer.index_progress()?.iter().for_each(&mut report);
+        }
+    }
+    Ok(kinds)
+}
+
+impl Opened {
+    /// Defines the index of an attribute type without waiting for its rows: they are made once the directory is served.
+    ///
+    /// # Errors
+    /// The type cannot have such an index, or the directory failed.
+    pub fn define_index(&mut self, attribute: &str, kinds: IndexKinds) -> Result<(), ServeError> {
+        let (writer, random) = self.writer();
+        writer.define_index(attribute, kinds, &new_stamp(random)?)?;
+        Ok(())
+    }
+}
+
+/// Why a search was not explained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExplainError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The search was refused, or failed.
+    #[error("{code}: {diagnostic}")]
+    Refused {
+        /// As a client would get it.
+        code: ldap::ResultCode,
+        /// For a person to read.
+        diagnostic: String,
+    },
+    /// The base lies outside the tree: there is nothing to plan.
+    #[error("the search is not in the tree: nothing is planned")]
+    NoPlan,
+}
+
+/// Carries out a search as the administrator, without its results, and says how.
+///
+/// # Errors
+/// There is no data, another process has it, or the search is refused.
+pub fn explain(
+    config: Config,
+    base: &str,
+    scope: Scope,
+    filter: &FilterBuf,
+) -> Result<Explanation, ExplainError> {
+    let requester = Requester::Administrator { dn: config.admin_dn.as_str().to_owned() };
+    let opened = open(config)?;
+    let snapshot = opened.directory().snapshot().map_err(ServeError::from)?;
+    let mut selection = SelectionBuf::new();
+    selection.push("1.1");
+    let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
+    let controls = RequestControls { explain: true, ..RequestControls::default() };
+    let refused = |outcome: directory::Outcome| ExplainError::Refused {
+        code: outcome.code,
+        diagnostic: outcome.diagnostic,
+    };
+    let asked = Instant::now();
+    let micros = move || asked.elapsed().as_micros() as u64;
+    let mut search =
+        Search::start(&snapshot, &requester, MessageId(1), &request, &controls).map_err(refused)?;
+    search.measure(micros(), Box::new(micros));
+    let budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
+    let mut out = Vec::new();
+    while search.run(&snapshot, &mut out, &budget) == Step::More {
+        out.clear();
+    }
+    let explanation = search.explanation(&snapshot).map_err(ServeError::from)?;
+    explanation.ok_or(ExplainError::NoPlan)
+}

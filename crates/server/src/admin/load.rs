@@ -1,0 +1,47 @@
+//! Putting entries into a directory before anybody is served.
+
+use directory::Requester;
+use directory::controls::RequestControls;
+use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
+
+use crate::error::{LoadError, ServeError};
+use crate::limits::LOAD_ENTRIES_MAX;
+use crate::open::{Opened, new_stamp};
+
+/// An entry to add: its DN, and attribute descriptions with their values.
+pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);
+
+impl Opened {
+    /// Adds entries, parents before children, in one durable step: all of them or none. Returns how many.
+    ///
+    /// Clear passwords among them are stored as they are: hash them before.
+    ///
+    /// # Errors
+    /// The directory refuses an entry or fails.
+    pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
+        let requester = Requester::Administrator { dn: self.config().admin_dn.as_str().to_owned() };
+        // Referrals are entries here, not places to go (RFC 3296).
+        let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
+        let (writer, random) = self.writer();
+        let mut batch = writer.begin()?;
+        let mut count = 0;
+        for (dn, attributes) in entries {
+            if count == LOAD_ENTRIES_MAX {
+                return Err(LoadError::TooMany.into());
+            }
+            let mut encoded = AttributesBuf::new();
+            for (description, values) in &attributes {
+                encoded.push(description, values);
+            }
+            let request = Request::Add(AddRequest { entry: &dn, attributes: encoded.as_attributes() });
+            let outcome = batch.execute(&requester, &request, &controls, &new_stamp(random)?);
+            if outcome.code != ResultCode::SUCCESS {
+                let (code, diagnostic) = (outcome.code, outcome.diagnostic);
+                return Err(LoadError::Refused { dn, code, diagnostic }.into());
+            }
+            count += 1;
+        }
+        batch.commit()?;
+        Ok(count)
+    }
+}

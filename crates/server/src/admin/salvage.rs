@@ -1,0 +1,24 @@
+//! Reading what is whole in a data directory that cannot be opened.
+
+use directory::salvage::SalvagedDirectory;
+
+use crate::config::Config;
+use crate::error::ServeError;
+
+/// Reads a data directory that nobody has open, whose data file or redo log may be damaged. Nothing is changed.
+///
+/// # Errors
+/// Another process has the directory, or there is neither a data file nor a redo log.
+pub fn salvage(config: &Config) -> Result<SalvagedDirectory, ServeError> {
+    let path = || config.data.clone();
+    if !config.data.is_dir() {
+        return Err(ServeError::NoData { path: path() });
+    }
+    let salvaged =
+        SalvagedDirectory::open(&config.data).map_err(|error| ServeError::Open { path: path(), error })?;
+    if !salvaged.has_redo_log() {
+        // There is nothing to be told, then, but why.
+        crate::admin::verify::check_data(config)?;
+    }
+    Ok(salvaged)
+}

@@ -1,0 +1,191 @@
+//! What a settings file says, and what is told of one that is wrong.
+
+use std::path::Path;
+
+use directory::index::IndexKinds;
+use directory::password::StorageScheme;
+use directory::{DirectorySettings, settings};
+
+use super::SettingsFile;
+use crate::config::settings_text::{self as text, parse};
+
+/// All problems of a text, checked as `pando plan` does, as `LINE: WHAT`.
+fn problems(text: &str) -> Vec<String> {
+    let read = |text: &str| {
+        let mut none = |_: &str, path: &str| match path {
+            "good.schema" => Ok(COLOUR.to_owned()),
+            "bad.schema" => Ok("# comment\nattributetype ( 1.2.3 )\n".to_owned()),
+            _ => Err(format!("cannot read {path}: there is none")),
+        };
+        parse(text, &mut none)
+    };
+    match read(text) {
+        Err(problems) => {
+            problems.iter().map(|problem| format!("{}: {}", problem.line, problem.what)).collect()
+        }
+        Ok(read) => match settings::check(&read.settings) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems
+                .iter()
+                .map(|problem| format!("{}: {}", read.line(&problem.place), problem.what))
+                .collect(),
+        },
+    }
+}
+
+const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+
+#[test]
+fn each_kind_of_bad_setting_is_told_with_its_line() {
+    let cases: &[(&str, &[&str])] = &[
+        // The text.
+        ("suffixes = [\n", &["1: unclosed array"]),
+        ("\nsufixes = []\n", &["2: unknown key sufixes: there are suffixes, schema_files, anonymous_read"]),
+        ("[limits]\nsize = 5\n", &["2: unknown key limits.size: "]),
+        ("threads = 2\n", &["1: threads belongs to one machine"]),
+        ("[limits]\nconnections = 2\n", &["2: limits.connections belongs to one machine"]),
+        ("suffixes = [\"o=x\"]\nsuffixes = []\n", &["2: "]),
+        // Values that do not fit.
+        (
+            "suffixes = \"o=x\"\n",
+            &["1: suffixes is a list of texts such as [\"dc=example,dc=com\"], not a text"],
+        ),
+        ("suffixes = [\n \"o=x\",\n 3,\n]\n", &["3: suffixes is a list of texts", "with no integer in it"]),
+        ("anonymous_read = \"yes\"\n", &["1: anonymous_read: \"yes\" does not fit: it takes true or false"]),
+        (
+            "password_scheme = \"rot13\"\n",
+            &["1: password_scheme: unknown password storage scheme \"rot13\": choose argon2id"],
+        ),
+        (
+            "password_scheme = 3\n",
+            &["1: password_scheme: 3 does not fit: it takes a text such as \"argon2id\""],
+        ),
+        ("integrity_attributes = \"member\"\n", &["1: ", "it takes a list of texts such as [\"member\"]"]),
+        (
+            "[limits]\n\nsize_limit = -1\n",
+            &["3: limits.size_limit: \"-1\" does not fit: it takes a whole number from 0 to 4294967295"],
+        ),
+        ("[limits]\nsize_limit = 4294967296\n", &["2: limits.size_limit: 4294967296 does not fit"]),
+        (
+            "[limits]\ntime_limit_seconds = 1.5\n",
+            &["2: limits.time_limit_seconds: a fraction does not fit here"],
+        ),
+        (
+            "[limits]\nlog_records = 0\n",
+            &["2: limits.log_records: 0 does not fit: it takes a whole number from 1"],
+        ),
+        ("limits = 3\n", &["1: limits is a table: write [limits], not an integer"]),
+        (
+            "[indexes]\nmail = \"exact\"\n",
+            &["2: \"exact\" is no kind of index: there are equality, ordering"],
+        ),
+        (
+            "[indexes]\nmail = [\n \"equality\",\n 4\n]\n",
+            &["4: an integer is no kind of index: write [\"equality\"]"],
+        ),
+        ("[schema]\nlocal = 3\n", &["2: an integer is no text of definitions: write local = '''...'''"]),
+        ("schema_files = [\n\"none.schema\"]\n", &["2: cannot read none.schema"]),
+        (
+            "schema_files = [\"good.schema\"]\n[schema]\ngood = ''\n",
+            &["1: there is a schema text good already"],
+        ),
+        // What the schema knows better.
+        ("suffixes = [\n\"o=x\",\n\"x\"]\n", &["3: suffix \"x\": "]),
+        (
+            "suffixes = [\"o=x\",\n\"noSuchType=x\"]\n",
+            &["2: suffix \"noSuchType=x\": attribute type \"noSuchType\""],
+        ),
+        ("suffixes = [\"o=x\",\n\"ou=a,O=X\"]\n", &["2: ", "it lies above or below the suffix o=x"]),
+        ("suffixes = [\"o=x\",\n\"O=X\"]\n", &["2: suffix \"O=X\" is there twice"]),
+        ("suffixes = [\"\"]\n", &["1: ", "the empty DN is the root DSE"]),
+        ("suffixes = [\"cn=a,cn=config\"]\n", &["1: ", "cn=config is the server's own"]),
+        (
+            "[indexes]\ncn = [\"equality\"]\nmial = [\"equality\"]\n",
+            &["3: attribute type \"mial\" is not defined"],
+        ),
+        (
+            "[indexes]\ncn = [\"equality\"]\ncommonName = [\"presence\"]\n",
+            &["3: commonName is another name of cn"],
+        ),
+        (
+            "[indexes]\nmember = [\"equality\"]\n",
+            &["2: values of member are links to entries, which are always indexed"],
+        ),
+        ("[indexes]\njpegPhoto = [\"substring\"]\n", &["2: jpegPhoto has no substring rule"]),
+        (
+            "integrity_attributes = [\"member\",\n\"cn\"]\n",
+            &["2: values of cn are not links to entries: it takes member"],
+        ),
+        ("integrity_attributes = [\"nope\"]\n", &["1: attribute type \"nope\" is not defined"]),
+        ("[schema]\n\"a b\" = ''\n", &["1: \"a b\" cannot name a schema text"]),
+        ("[schema]\na = ''\nA = ''\n", &["1: \"a\" is there twice, but for its case"]),
+        (
+            "[schema]\nlocal = '''\n# a comment\n\nattributetype ( 1.2.3 )\n'''\n",
+            &["5: SUP or SYNTAX is missing"],
+        ),
+        ("[schema]\nlocal = \"hello\"\n", &["2: \"hello\" is not the beginning of a schema definition"]),
+    ];
+    for (text, parts) in cases {
+        let found = problems(text);
+        for part in *parts {
+            // A part that begins with a number begins with the line.
+            let is_there = |problem: &String| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
+                true => problem.starts_with(part),
+                false => problem.contains(part),
+            };
+            assert!(found.iter().any(is_there), "{text:?}: {part:?} expected, {found:#?} found");
+        }
+    }
+}
+
+#[test]
+fn all_problems_are_told_in_the_order_of_their_lines() {
+    let found = problems("anonymous_read = 3\n[limits]\nsize_limit = \"x\"\nnope = 3\n");
+    let lines: Vec<&str> = found.iter().filter_map(|problem| problem.split(':').next()).collect();
+    assert_eq!(lines, ["1", "3", "4"], "{found:#?}");
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let mut none = |_: &str, _: &str| Err(String::new());
+    let read = |text: &str| parse(text, &mut none).unwrap().settings;
+    let mut read = read;
+    assert_eq!(read(""), DirectorySettings::default());
+    assert!(read("[indexes]\n").indexes.is_empty(), "a table that is there states all indexes");
+    let some = read(
+        "suffixes = []\npassword_scheme = \"SSHA\"\n[limits]\nsize_limit = 0x10\n[indexes]\nsn = \"equality,substring\"\ncn = []\n",
+    );
+    assert!(some.suffixes.is_empty());
+    assert_eq!((some.general.password_scheme, some.general.size_limit), (StorageScheme::Ssha, 16));
+    assert_eq!(some.general.time_limit_seconds, 60);
+    assert_eq!(some.indexes["sn"], IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING));
+}
+
+#[test]
+fn errors_of_schema_files_name_the_file() {
+    let folder = std::env::temp_dir().join(format!("pando-settings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("own.schema"), "# comment\nattributetype ( 1.2.3 )\n").unwrap();
+    let path = folder.join("settings.toml");
+    let file = SettingsFile::parse(&path, "\nschema_files = [\"own.schema\"]\n").unwrap();
+    let problem = &settings::check(file.settings()).unwrap_err()[0];
+    let text = file.error(problem).to_string();
+    assert!(text.starts_with(&format!("{}:2: SUP or SYNTAX", folder.join("own.schema").display())), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let missing = SettingsFile::read(Path::new("/nonexistent/file")).unwrap_err();
+    assert!(missing.to_string().contains("cannot read /nonexistent/file"), "{missing}");
+}
+
+#[test]
+fn a_long_text_is_written_so_that_it_reads_back() {
+    for definitions in [COLOUR, "a\nb\n", "\n", "a\r\nb", "'''\n", "x\ny'", "# \u{1}\n", "\"\"\"\n\\n", ""] {
+        let stated = DirectorySettings {
+            schema: [("local".to_owned(), definitions.to_owned())].into(),
+            suffixes: vec!["o=\"a\\\\\",c=DE".to_owned()],
+            ..DirectorySettings::default()
+        };
+        let written = text::write(&stated);
+        let read = parse(&written, &mut |_, _| Err(String::new()));
+        assert_eq!(read.unwrap().settings, stated, "{written}");
+    }
+}

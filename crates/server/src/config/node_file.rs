@@ -1,0 +1,198 @@
+//! The node file: its keys, and errors with the line they stand on.
+
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use directory::settings::GENERAL;
+use ldap::ServerUrl;
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::ConfigError;
+use crate::config::values::{DnText, FromText, LogLevel};
+
+/// The keys of a node file that a settings file does not have.
+pub(crate) const NODE_KEYS: [&str; 18] = [
+    "data",
+    "listen",
+    "threads",
+    "hash_threads",
+    "scan_threads",
+    "read_ahead_threads",
+    "row_cache_bytes",
+    "warm_up_bytes",
+    "request_memory_bytes",
+    "admin_dn",
+    "admin_password_file",
+    "idle_timeout_seconds",
+    "log",
+    "limits.connections",
+    "limits.outstanding",
+    "limits.message_size",
+    "limits.message_size_unauthenticated",
+    "tls",
+];
+
+/// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeFile {
+    pub(crate) data: Option<PathBuf>,
+    #[serde(rename = "listen")]
+    listen_texts: Option<Vec<Spanned<String>>>,
+    #[serde(skip)]
+    pub(crate) listen: Vec<ServerUrl>,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) hash_threads: Option<NonZeroUsize>,
+    pub(crate) scan_threads: Option<usize>,
+    pub(crate) read_ahead_threads: Option<usize>,
+    pub(crate) row_cache_bytes: Option<usize>,
+    pub(crate) warm_up_bytes: Option<u64>,
+    pub(crate) request_memory_bytes: Option<usize>,
+    pub(crate) admin_dn: Option<FromText<DnText>>,
+    pub(crate) admin_password_file: Option<PathBuf>,
+    pub(crate) idle_timeout_seconds: Option<u64>,
+    #[serde(default)]
+    pub(crate) limits: LimitKeys,
+    #[serde(default)]
+    pub(crate) log: LogKeys,
+}
+
+/// The table `[limits]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitKeys {
+    pub(crate) connections: Option<NonZeroUsize>,
+    pub(crate) outstanding: Option<NonZeroUsize>,
+    pub(crate) message_size: Option<NonZeroUsize>,
+    pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,
+}
+
+/// The table `[log]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogKeys {
+    pub(crate) level: Option<FromText<LogLevel>>,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) operations: Option<bool>,
+}
+
+impl NodeFile {
+    /// Reads a node file.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not say what a node file says.
+    pub(crate) fn read(path: &Path) -> Result<NodeFile, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
+        NodeFile::parse(&text, path)
+    }
+
+    /// Reads the text of a node file. Relative paths in it start at the file's own directory, so that it means the same
+    /// wherever the server is started.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<NodeFile, ConfigError> {
+        let error_at =
+            |offset, what| ConfigError::File { file: path.to_owned(), line: line_of(text, offset), what };
+        check_moved(text, error_at)?;
+        let mut file: NodeFile = toml::from_str(text).map_err(|error| {
+            error_at(error.span().map_or(0, |span| span.start), error.message().to_owned())
+        })?;
+        file.listen = parse_list(file.listen_texts.as_deref(), error_at)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let paths = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
+        for path in paths.into_iter().flatten() {
+            *path = directory.join(&*path);
+        }
+        Ok(file)
+    }
+}
+
+/// Refuses keys that node files had once and that are the whole directory's now.
+fn check_moved(text: &str, error_at: impl Fn(usize, String) -> ConfigError) -> Result<(), ConfigError> {
+    // What is no TOML is told by who reads the file.
+    let Ok(document) = DeTable::parse(text) else { return Ok(()) };
+    let moved = |name: &str| {
+        matches!(name, "suffixes" | "schema_files") || GENERAL.iter().any(|setting| setting.key == name)
+    };
+    for (key, value) in document.get_ref() {
+        let inner = match (key.get_ref().as_ref(), value.get_ref()) {
+            ("limits", DeValue::Table(limits)) => Some(limits),
+            _ => None,
+        };
+        let limits = inner.into_iter().flat_map(|limits| limits.keys());
+        let names = limits.map(|limit| (limit.span().start, format!("limits.{}", limit.get_ref())));
+        for (offset, name) in names.chain([(key.span().start, key.get_ref().to_string())]) {
+            if moved(&name) {
+                let what = format!(
+                    "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and \
+                     put that in force with `pando apply FILE` (docs/how-to/configure.md)"
+                );
+                return Err(error_at(offset, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}
+
+/// Reads the members of a list of texts. The place of a member in the file survives only this way: what a value's own
+/// deserialization refuses is reported at the beginning of the list.
+fn parse_list<T: FromStr<Err: Display>>(
+    list: Option<&[Spanned<String>]>,
+    error_at: impl Fn(usize, String) -> ConfigError,
+) -> Result<Vec<T>, ConfigError> {
+    let parse = |member: &Spanned<String>| {
+        let parsed = member.as_ref().parse();
+        parsed.map_err(|error: T::Err| error_at(member.span().start, error.to_string()))
+    };
+    list.unwrap_or_default().iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_start_at_the_file() {
+        let text = "data = \"data\"\nadmin_password_file = \"/password\"\n[log]\nfile = \"log\"";
+        let file = NodeFile::parse(text, Path::new("/etc/pando/node.toml")).unwrap();
+        assert_eq!(file.data.unwrap(), Path::new("/etc/pando/data"));
+        assert_eq!(file.admin_password_file.unwrap(), Path::new("/password"));
+        assert_eq!(file.log.file.unwrap(), Path::new("/etc/pando/log"));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_cause() {
+        let check = |text: &str, line: usize, part: &str| match NodeFile::parse(text, Path::new("node.toml"))
+        {
+            Err(ConfigError::File { line: found, what, .. }) => {
+                assert_eq!(found, line, "{text:?}: {what}");
+                assert!(what.contains(part), "{text:?}: {what}");
+            }
+            other => panic!("{text:?}: {other:?}"),
+        };
+        check("data = \"a\"\nlisen = []\n", 2, "unknown field `lisen`");
+        check("\n[limits]\nsize = 3\n", 3, "unknown field `size`");
+        check("threads = 0\n", 1, "nonzero");
+        check("threads = \"two\"\n", 1, "invalid type");
+        check("data = \n", 1, "");
+        check("\n\nlisten = [\"http://x\"]\n", 3, "ldap://");
+        check("listen = [\n  \"ldap://localhost\",\n  \"nonsense\",\n]\n", 3, "nonsense");
+        check("\nadmin_dn = \"x\"\n", 2, "\"x\" is no DN");
+        check("[log]\nlevel = \"loud\"\n", 2, "loud");
+        // What was here once and is the directory's now.
+        check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
+        check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
+        check(
+            "[limits]\nconnections = 3\nsize_limit = 3\n",
+            3,
+            "limits.size_limit is a setting of the directory",
+        );
+    }
+}

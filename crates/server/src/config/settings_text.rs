@@ -1,0 +1,402 @@
+//! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables
+//! `[indexes]` and `[schema]`.
+//!
+//! It is read as a tree in which everything knows its place, so that whatever turns out to be wrong later, in the
+//! schema or in the directory, is told with its line. All problems are found, not the first alone. Text of any kind
+//! never panics.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use directory::DirectorySettings;
+use directory::index::IndexKinds;
+use directory::settings::{GENERAL, GeneralSetting, Place, SettingValue};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::node_file::NODE_KEYS;
+
+/// Longest text that is looked at, in octets.
+pub const TEXT_SIZE_MAX: usize = 8 << 20;
+
+/// Settings read from a text, with the lines on which they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsText {
+    /// The settings, as stated.
+    pub settings: DirectorySettings,
+    lines: BTreeMap<Place, usize>,
+}
+
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct TextProblem {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong there, and what would be right.
+    pub what: String,
+}
+
+/// Gives the text of a schema file by its name in the settings and its path, or says why not.
+pub type ReadSchema<'r> = dyn FnMut(&str, &str) -> Result<String, String> + 'r;
+
+impl SettingsText {
+    /// Whether the text says which suffixes there are; else they are the default.
+    pub fn names_suffixes(&self) -> bool {
+        self.lines.contains_key(&Place::Key("suffixes".to_owned()))
+    }
+
+    /// The line on which a setting stands; where it is not in the text, that of its table, else the first.
+    pub fn line(&self, place: &Place) -> usize {
+        let line = |place: &Place| self.lines.get(place).copied();
+        if let Some(line) = line(place) {
+            return line;
+        }
+        match place {
+            Place::Key(key) => {
+                let table = key.split_once('.').map(|(table, _)| Place::Key(table.to_owned()));
+                table.and_then(|table| line(&table)).unwrap_or(1)
+            }
+            Place::Member(key, _) => self.line(&Place::Key(key.clone())),
+            // Where an inline text begins is kept as the place of its first line.
+            Place::Line(key, number) => match line(&Place::Line(key.clone(), 1)) {
+                Some(first) => first + number.saturating_sub(1),
+                None => self.line(&Place::Key(key.clone())),
+            },
+        }
+    }
+}
+
+/// Reads the text of a settings file.
+///
+/// # Errors
+/// Everything that is wrong with it by itself: no TOML, keys that are not known, values that do not fit. Whether the
+/// settings can be is for [`directory::settings::check()`].
+pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
+    if text.len() > TEXT_SIZE_MAX {
+        let what =
+            format!("{} octets are more than the {TEXT_SIZE_MAX} that a settings file may have", text.len());
+        return Err(vec![TextProblem { line: 1, what }]);
+    }
+    let document = DeTable::parse(text).map_err(|error| {
+        let line = line_of(text, error.span().map_or(0, |span| span.start));
+        vec![TextProblem { line, what: error.message().to_owned() }]
+    })?;
+    let mut reading = Reading {
+        text,
+        read: SettingsText { settings: DirectorySettings::default(), lines: BTreeMap::new() },
+        problems: Vec::new(),
+        read_schema,
+    };
+    reading.document(document.get_ref());
+    let Reading { read, mut problems, .. } = reading;
+    problems.sort_by_key(|problem| problem.line);
+    if problems.is_empty() { Ok(read) } else { Err(problems) }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}
+
+/// A text while it is read.
+struct Reading<'t, 'r, 's> {
+    text: &'t str,
+    read: SettingsText,
+    problems: Vec<TextProblem>,
+    read_schema: &'r mut ReadSchema<'s>,
+}
+
+type Key<'t> = Spanned<toml::de::DeString<'t>>;
+type Value<'t> = Spanned<DeValue<'t>>;
+
+impl Reading<'_, '_, '_> {
+    fn document(&mut self, document: &DeTable<'_>) {
+        for (key, value) in document {
+            let name = key.get_ref().as_ref();
+            self.note(Place::Key(name.to_owned()), key.span().start);
+            match name {
+                "suffixes" => {
+                    if let Some(dns) = self.texts("suffixes", value, "[\"dc=example,dc=com\"]") {
+                        self.read.settings.suffixes = dns;
+                    }
+                }
+                "schema_files" => self.schema_files(value),
+                "indexes" => self.indexes(value),
+                "schema" => self.schema_texts(value),
+                "limits" => self.limits(value),
+                _ => self.general(name, key, value),
+            }
+        }
+    }
+
+    fn general(&mut self, name: &str, key: &Key<'_>, value: &Value<'_>) {
+        let Some(setting) = GeneralSetting::of_key(name).filter(|setting| !setting.key.contains('.')) else {
+            return self.unknown(name, key);
+        };
+        self.set(setting, value);
+    }
+
+    fn limits(&mut self, value: &Value<'_>) {
+        let Some(table) = self.table("limits", value) else { return };
+        for (key, value) in table {
+            let name = format!("limits.{}", key.get_ref());
+            self.note(Place::Key(name.clone()), key.span().start);
+            match GeneralSetting::of_key(&name) {
+                Some(setting) => self.set(setting, value),
+                None => self.unknown(&name, key),
+            }
+        }
+    }
+
+    fn set(&mut self, setting: &GeneralSetting, value: &Value<'_>) {
+        let place = value.span().start;
+        let result = match value.get_ref() {
+            DeValue::Boolean(on) => Ok(SettingValue::Switch(*on)),
+            DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Ok(SettingValue::Number(number)),
+                // What is wrong with it, the setting says.
+                Err(_) => Ok(SettingValue::Word(number.to_string())),
+            },
+            DeValue::String(word) => Ok(SettingValue::Word(word.to_string())),
+            DeValue::Array(_) => {
+                let Some(words) = self.texts(setting.key, value, "[\"member\"]") else { return };
+                Ok(SettingValue::Words(words))
+            }
+            other => Err(format!("{} does not fit here", kind(other))),
+        };
+        let set = result.and_then(|value| setting.set(&mut self.read.settings.general, value));
+        if let Err(what) = set {
+            self.problem(place, format!("{}: {what}", setting.key));
+        }
+    }
+
+    fn indexes(&mut self, value: &Value<'_>) {
+        let Some(table) = self.table("indexes", value) else { return };
+        // A table that is there states all of them.
+        self.read.settings.indexes.clear();
+        for (key, value) in table {
+            let attribute = key.get_ref().to_string();
+            self.note(Place::Key(format!("indexes.{attribute}")), key.span().start);
+            let members: Vec<&Value<'_>> = match value.get_ref() {
+                DeValue::Array(members) => members.iter().collect(),
+                _ => vec![value],
+            };
+            let mut kinds = IndexKinds::NONE;
+            for member in members {
+                let parsed = match member.get_ref() {
+                    DeValue::String(text) => text.parse::<IndexKinds>(),
+                    other => Err(format!("{} is no kind of index: write [\"equality\"]", kind(other))),
+                };
+                match parsed {
+                    Ok(more) => kinds = kinds.with(more),
+                    Err(what) => self.problem(member.span().start, what),
+                }
+            }
+            self.read.settings.indexes.insert(attribute, kinds);
+        }
+    }
+
+    fn schema_texts(&mut self, value: &Value<'_>) {
+        let Some(table) = self.table("schema", value) else { return };
+        for (key, value) in table {
+            let name = key.get_ref().to_string();
+            self.note(Place::Key(format!("schema.{name}")), key.span().start);
+            let DeValue::String(text) = value.get_ref() else {
+                let what = format!(
+                    "{} is no text of definitions: write {name} = '''...''', or name a file in schema_files",
+                    kind(value.get_ref())
+                );
+                self.problem(value.span().start, what);
+                continue;
+            };
+            self.note(Place::Line(format!("schema.{name}"), 1), first_line_at(self.text, value.span().start));
+            self.add_schema(name, text.to_string(), key.span().start);
+        }
+    }
+
+    fn schema_files(&mut self, value: &Value<'_>) {
+        let Some(paths) = self.texts("schema_files", value, "[\"local.schema\"]") else { return };
+        let DeValue::Array(members) = value.get_ref() else { return };
+        for (path, member) in paths.iter().zip(members) {
+            let stem = std::path::Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
+            let name = stem.unwrap_or_default().to_owned();
+            let place = member.span().start;
+            self.note(Place::Key(format!("schema.{name}")), place);
+            match (self.read_schema)(&name, path) {
+                Ok(text) => self.add_schema(name, text, place),
+                Err(what) => self.problem(place, what),
+            }
+        }
+    }
+
+    fn add_schema(&mut self, name: String, text: String, place: usize) {
+        if self.read.settings.schema.contains_key(&name) {
+            let what = format!(
+                "there is a schema text {name} already: a file is called by its name without its ending"
+            );
+            return self.problem(place, what);
+        }
+        self.read.settings.schema.insert(name, text);
+    }
+
+    /// The texts of a list.
+    fn texts(&mut self, key: &str, value: &Value<'_>, example: &str) -> Option<Vec<String>> {
+        let DeValue::Array(members) = value.get_ref() else {
+            let what = format!("{key} is a list of texts such as {example}, not {}", kind(value.get_ref()));
+            self.problem(value.span().start, what);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for (number, member) in members.iter().enumerate() {
+            self.note(Place::Member(key.to_owned(), number), member.span().start);
+            match member.get_ref() {
+                DeValue::String(text) => texts.push(text.to_string()),
+                other => {
+                    let what = format!(
+                        "{key} is a list of texts such as {example}, with no {} in it",
+                        bare_kind(other)
+                    );
+                    self.problem(member.span().start, what);
+                }
+            }
+        }
+        (texts.len() == members.len()).then_some(texts)
+    }
+
+    fn table<'v, 'd>(&mut self, key: &str, value: &'v Value<'d>) -> Option<&'v DeTable<'d>> {
+        match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            other => {
+                self.problem(
+                    value.span().start,
+                    format!("{key} is a table: write [{key}], not {}", kind(other)),
+                );
+                None
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &str, key: &Key<'_>) {
+        let known: Vec<&str> = ["suffixes", "schema_files"]
+            .into_iter()
+            .chain(GENERAL.iter().map(|setting| setting.key))
+            .chain(["indexes", "schema"])
+            .collect();
+        let what = if NODE_KEYS.contains(&name) {
+            format!("{name} belongs to one machine: it is said in the node file of `pando serve --config`")
+        } else {
+            format!("unknown key {name}: there are {}", known.join(", "))
+        };
+        self.problem(key.span().start, what);
+    }
+
+    fn note(&mut self, place: Place, offset: usize) {
+        let line = line_of(self.text, offset);
+        self.read.lines.insert(place, line);
+    }
+
+    fn problem(&mut self, offset: usize, what: String) {
+        let line = line_of(self.text, offset);
+        self.problems.push(TextProblem { line, what });
+    }
+}
+
+/// Where the first line of a text value begins: TOML drops a line end right behind three quotes.
+fn first_line_at(text: &str, start: usize) -> usize {
+    let value = text.get(start..).unwrap_or_default();
+    let rest = value.strip_prefix("'''").or_else(|| value.strip_prefix("\"\"\""));
+    match rest {
+        Some(rest) if rest.starts_with('\n') => start + 4,
+        Some(rest) if rest.starts_with("\r\n") => start + 5,
+        _ => start,
+    }
+}
+
+/// What a value is, for messages.
+fn kind(value: &DeValue<'_>) -> String {
+    match bare_kind(value) {
+        kind @ "integer" => format!("an {kind}"),
+        kind => format!("a {kind}"),
+    }
+}
+
+fn bare_kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) => "integer",
+        DeValue::Float(_) => "fraction",
+        DeValue::Boolean(_) => "switch",
+        DeValue::Datetime(_) => "time",
+        DeValue::Array(_) => "list",
+        DeValue::Table(_) => "table",
+    }
+}
+
+/// The text of a file that states these settings.
+pub fn write(settings: &DirectorySettings) -> String {
+    let mut text = String::from(
+        "# Settings of a Pando directory: `pando plan FILE` says what they would change, `pando apply FILE` puts them in\n\
+         # force. What is left out has its default.\n\n",
+    );
+    // Writing to a string cannot fail.
+    let _ = write_settings(settings, &mut text);
+    text
+}
+
+fn write_settings(settings: &DirectorySettings, text: &mut String) -> std::fmt::Result {
+    writeln!(text, "# the trees that the directory holds\nsuffixes = {}\n", list(&settings.suffixes))?;
+    let (in_table, outside): (Vec<_>, Vec<_>) = GENERAL.iter().partition(|setting| setting.key.contains('.'));
+    for setting in outside {
+        let value = setting.value(&settings.general);
+        writeln!(text, "# {}\n{} = {}\n", setting.help, setting.key, value_text(&value))?;
+    }
+    writeln!(text, "[limits]")?;
+    for setting in in_table {
+        let value = setting.value(&settings.general);
+        let name = setting.key.rsplit('.').next().unwrap_or_default();
+        writeln!(text, "# {}\n{name} = {}", setting.help, value_text(&value))?;
+    }
+    writeln!(text, "\n# exactly these are kept, and what each answers\n[indexes]")?;
+    for (attribute, kinds) in &settings.indexes {
+        let names = kinds.to_string();
+        let names = names.split(',').filter(|_| !kinds.is_none());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        writeln!(text, "{} = {}", key_text(attribute), list(&names))?;
+    }
+    writeln!(text, "\n# definitions besides the shipped ones\n[schema]")?;
+    for (name, definitions) in &settings.schema {
+        writeln!(text, "{} = {}", key_text(name), long_text(definitions))?;
+    }
+    Ok(())
+}
+
+fn value_text(value: &SettingValue) -> String {
+    match value {
+        SettingValue::Switch(on) => on.to_string(),
+        SettingValue::Number(number) => number.to_string(),
+        SettingValue::Word(word) => quoted(word),
+        SettingValue::Words(words) => list(words),
+    }
+}
+
+fn list(words: &[String]) -> String {
+    format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn key_text(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { quoted(name) }
+}
+
+/// A text of several lines: as it is, where TOML allows that, else with escapes.
+fn long_text(text: &str) -> String {
+    let is_plain = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
+    if text.contains('\n') && !text.contains("'''") && !text.ends_with('\'') && text.chars().all(is_plain) {
+        return format!("'''\n{text}'''");
+    }
+    quoted(text)
+}

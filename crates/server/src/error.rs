@@ -1,0 +1,252 @@
+//! What goes wrong with a server or its data as a whole, and whose fault that is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use directory::OperationError;
+use ldap::ResultCode;
+
+use crate::config::ConfigError;
+use crate::event_loop::EventLoopError;
+use crate::limits::LOAD_ENTRIES_MAX;
+use crate::net::listener::ListenError;
+
+/// Why a server does not start, or stopped by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The settings are not usable.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A server that was asked refused.
+    #[error("{code}: {diagnostic}")]
+    Refused {
+        /// Why.
+        code: ResultCode,
+        /// For a person to read.
+        diagnostic: String,
+    },
+    /// Directory-wide settings cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
+    Settings(Vec<ConfigError>),
+    /// There is no log.
+    #[error(transparent)]
+    Log(#[from] crate::log::LogError),
+    /// A schema file is not usable.
+    #[error("schema: {0}")]
+    Schema(#[from] schema::SchemaError),
+    /// The data directory cannot be opened; in use by another process is one of the reasons.
+    #[error("{}", in_directory(path, error))]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: directory::OpenError,
+    },
+    /// There is no data where it should be.
+    #[error("{} holds no data of Pando", path.display())]
+    NoData {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory refused something that a start needs.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    /// A place cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system gives no random bytes.
+    #[error("no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The system gives no thread or event queue.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// An event loop ended by itself.
+    #[error(transparent)]
+    EventLoop(#[from] EventLoopError),
+    /// Changes were stopped while it served. What was answered is on disk; the next start says what it finds.
+    #[error("changes were stopped: {0}")]
+    ChangesStopped(String),
+    /// New connections could not be waited for.
+    #[error("waiting for new connections failed: {0}")]
+    Accepting(String),
+    /// A thread ended by a defect.
+    #[error("thread {0} met a defect in the server and ended")]
+    Panicked(String),
+    /// There is no sample for the suffix.
+    #[error("{0}")]
+    Sample(String),
+    /// An import ended; the data is as it was.
+    #[error("cannot import into {}: {error}", path.display())]
+    Import {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: directory::import::ImportError,
+    },
+    /// A text to import cannot be read.
+    #[error("cannot read {name}: {error}")]
+    Text {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Not one entry of the texts can be taken, and data is not replaced by nothing.
+    #[error("no entry can be imported, so nothing is changed: {reason}{}", all_reasons(rejects.as_deref()))]
+    NothingImported {
+        /// What is wrong with the first record.
+        reason: String,
+        /// The file with all records and reasons.
+        rejects: Option<PathBuf>,
+    },
+    /// The file for rejected records cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Rejects {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file for rejected records is there already.
+    #[error("{} exists already: --rejects wants a name for a new file", path.display())]
+    RejectsExist {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Data that was to be loaded before the start was refused.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+fn all_reasons(rejects: Option<&Path>) -> String {
+    rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
+}
+
+/// What is wrong with a data directory, with its name: some errors have it in them already.
+fn in_directory(path: &Path, error: &directory::OpenError) -> String {
+    let (path, error) = (path.display().to_string(), error.to_string());
+    if error.contains(&path) { error } else { format!("cannot use the data directory {path}: {error}") }
+}
+
+/// Whose fault a [`ServeError`] is, for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The settings, the schema files, or what the command line says.
+    Settings,
+    /// Another process has the data directory.
+    InUse,
+    /// The data directory cannot be used as it is.
+    Data,
+    /// A place cannot be listened on.
+    Listen,
+    /// Anything else: the system, or a defect.
+    Other,
+}
+
+impl ServeError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        use directory::OpenError;
+        match self {
+            ServeError::Open { error, .. } if is_passing(error) => Fault::Other,
+            ServeError::Config(_)
+            | ServeError::Settings(_)
+            | ServeError::Log(_)
+            | ServeError::Schema(_)
+            | ServeError::Sample(_) => Fault::Settings,
+            ServeError::Open { error: OpenError::Open(store::OpenError::InUse { .. }), .. } => Fault::InUse,
+            ServeError::Open { error: OpenError::Suffix { .. } | OpenError::Setting { .. }, .. } => {
+                Fault::Settings
+            }
+            ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
+            ServeError::Import { error, .. } => import_fault(error),
+            ServeError::Text { .. }
+            | ServeError::RejectsExist { .. }
+            | ServeError::NothingImported { .. } => Fault::Settings,
+            ServeError::Listen(_) => Fault::Listen,
+            _ => Fault::Other,
+        }
+    }
+}
+
+impl ServeError {
+    /// Whether acknowledged changes are missing or damaged: what a check of the data is to find.
+    pub fn is_lost_data(&self) -> bool {
+        let error = match self {
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::DataFileMissing { .. }),
+                ..
+            } => {
+                return true;
+            }
+            ServeError::Open {
+                error: directory::OpenError::Open(store::OpenError::Store(error)), ..
+            }
+            | ServeError::Open { error: directory::OpenError::Store(error), .. }
+            | ServeError::Store(error) => error,
+            _ => return false,
+        };
+        matches!(error, store::StoreError::DamagedRedo { .. } | store::StoreError::RedoContradicted { .. })
+    }
+}
+
+/// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or
+/// memory.
+fn is_passing(error: &directory::OpenError) -> bool {
+    use rustix::io::Errno;
+    let is_exhausted = |code: i32| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN]
+            .iter()
+            .any(|errno| errno.raw_os_error() == code)
+    };
+    match error {
+        directory::OpenError::Open(store::OpenError::File { source, .. }) => {
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+                || source.raw_os_error().is_some_and(is_exhausted)
+        }
+        directory::OpenError::Open(store::OpenError::Store(error)) | directory::OpenError::Store(error) => {
+            match error {
+                store::StoreError::DiskFull { .. } | store::StoreError::Exhausted { .. } => true,
+                store::StoreError::Engine { code, .. } => is_exhausted(*code),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+fn import_fault(error: &directory::import::ImportError) -> Fault {
+    use directory::import::ImportError;
+    match error {
+        ImportError::Open(error) if is_passing(error) => Fault::Other,
+        ImportError::Open(directory::OpenError::Open(store::OpenError::InUse { .. })) => Fault::InUse,
+        ImportError::UnknownSuffix { .. }
+        | ImportError::NotEmpty { .. }
+        | ImportError::WhichSuffix { .. } => Fault::Settings,
+        ImportError::Open(_) | ImportError::Operation(_) => Fault::Data,
+        _ => Fault::Other,
+    }
+}
+
+/// Why entries were not loaded. None of them was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The directory refused one.
+    #[error("loading {dn:?}: {code}: {diagnostic}")]
+    Refused {
+        /// Its DN.
+        dn: String,
+        /// Why.
+        code: ResultCode,
+        /// For a person to read.
+        diagnostic: String,
+    },
+    /// There are more than a start may load.
+    #[error("more than {LOAD_ENTRIES_MAX} entries to load")]
+    TooMany,
+}

@@ -1,0 +1,693 @@
+//! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
+//!
+//! Readiness is edge-triggered: the kernel tells once that there is something to read, so a turn reads until a read
+//! comes back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent
+//! stays here, and while there is much of it nothing more is read or produced: TCP then slows the client.
+
+use std::io::ErrorKind;
+use std::time::Instant;
+
+use ldap::{ResultCode, response};
+use rustix::buffer::spare_capacity;
+use rustix::net::RecvFlags;
+
+use crate::limits::{
+    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX,
+    STALL_TIMEOUT, UNSENT_MAX,
+};
+use crate::net::buffers::Buffers;
+use crate::net::mailbox::{HashResult, Written};
+use crate::net::request_memory::Standing;
+use crate::net::stream::Stream;
+use crate::session::context::Context;
+use crate::session::{MEMORY_USED, Next, Session, Urgent};
+use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
+
+/// A connection. An idle one is this struct and nothing else.
+pub(crate) struct Connection {
+    stream: Stream,
+    session: Session,
+    /// Bytes received and not done with: a message begun, or messages that wait. Without capacity when there are none.
+    input: Vec<u8>,
+    /// Answers; without capacity when all are sent.
+    output: Vec<u8>,
+    /// How much of `output` is sent.
+    sent: usize,
+    /// Answers of other threads that came while `output` ended in the middle of a message.
+    later: Vec<u8>,
+    /// When a byte last moved, in either direction.
+    last_progress: Instant,
+    /// The socket may have something to read.
+    readable: bool,
+    /// The peer has sent its last byte: read until the end is seen.
+    ending: bool,
+    /// Both directions are closed, which a peer that only sends no more does not cause.
+    broken: bool,
+    phase: Phase,
+    /// What the requests in `input` wait for.
+    waiting: Waiting,
+    /// How far the requests in `input` are read ahead.
+    ahead: ReadingAhead,
+    /// The socket took no more when something was sent last.
+    blocked: bool,
+    /// Whether the kernel tells when there is room to send again.
+    watches_room: bool,
+    /// Whether the event loop has this connection in its queue of those that want another turn.
+    pub(crate) queued: bool,
+    /// Whether the event loop has this connection in its list of those that got an answer to send.
+    pub(crate) woken: bool,
+    /// Whether the event loop looks at this connection for timeouts.
+    pub(crate) watched: bool,
+    /// Whether the event loop wakes this connection when the writer has room.
+    pub(crate) waits_for_writer: bool,
+    /// Whether the event loop has this connection look again soon whether it may take more memory.
+    pub(crate) waits_for_memory: bool,
+}
+
+/// What peers are told when the server stops.
+const STOPPING: &str = "the server is stopping";
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The peer sends nothing more; what is outstanding is still answered.
+    Finishing,
+    /// The server stops: what is outstanding is still answered, then the peer is told.
+    Draining,
+    /// The peer was told goodbye. What it still sends is read and thrown away, because closing a socket with unread
+    /// bytes resets the connection, and the peer might never see why.
+    Lingering {
+        since: Instant,
+    },
+}
+
+/// Why requests in the input are not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// The next one is not complete.
+    Bytes,
+    /// Something outstanding has to finish first.
+    Finish,
+    /// Answers have to be sent first.
+    Send,
+    /// The writer's queue is full.
+    Writer,
+    /// Others of the same source and identity have to let go of memory first.
+    Memory,
+    /// They are being read ahead.
+    ReadAhead,
+}
+
+/// What a connection wants after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing, until something happens.
+    Wait,
+    /// Another turn in this pass's successor: there is work that could be done.
+    Again,
+    /// A turn when the writer has room.
+    WaitForWriter,
+    /// A turn soon, to look whether it may take more memory.
+    WaitForMemory,
+    /// To be closed.
+    Close,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, session: Session, now: Instant) -> Connection {
+        Connection {
+            stream,
+            session,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            later: Vec::new(),
+            last_progress: now,
+            // The first readiness event comes after registration, also for bytes that were there before.
+            readable: false,
+            ending: false,
+            broken: false,
+            phase: Phase::Open,
+            waiting: Waiting::Bytes,
+            ahead: ReadingAhead::default(),
+            blocked: false,
+            watches_room: false,
+            queued: false,
+            woken: false,
+            watched: false,
+            waits_for_writer: false,
+            waits_for_memory: false,
+        }
+    }
+
+    pub(crate) fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.session.number()
+    }
+
+    /// The kernel says that both directions are closed: nobody reads an answer. What is under way is given up (RFC 4511
+    /// section 3.1), changes that are with the writer apart.
+    pub(crate) fn now_broken(&mut self) {
+        self.broken = true;
+    }
+
+    /// The kernel says that there may be something to read, and whether it is the last.
+    pub(crate) fn now_readable(&mut self, ending: bool) {
+        self.readable = true;
+        self.ending |= ending;
+    }
+
+    /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
+    pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
+        if self.broken {
+            return Turn::Close;
+        }
+        if let Phase::Lingering { .. } = self.phase {
+            return self.linger(context, buffers);
+        }
+        if self.output.capacity() == 0 {
+            self.output = buffers.take();
+        }
+        if self.unsent() > 0 && !self.send(context) {
+            return Turn::Close;
+        }
+        if slice && self.unsent() < UNSENT_MAX && self.session.wants_slice() {
+            self.make_room_for_slice();
+            if !self.session.run_slice(context, &mut self.output) {
+                tracing::error!("conn={} is closed: a message could not be finished", self.number());
+                return Turn::Close;
+            }
+            if !self.session.is_mid_message() {
+                self.output.append(&mut self.later);
+            }
+        }
+        let wants_more = match self.read_requests(context, buffers) {
+            Reading::Idle => false,
+            Reading::More => true,
+            // The peer can do nothing as whom it becomes: it has gone, and its password is not verified.
+            Reading::Ended if self.session.is_binding() => return Turn::Close,
+            Reading::Ended => {
+                self.phase = Phase::Finishing;
+                false
+            }
+            Reading::Close => {
+                self.send(context);
+                return Turn::Close;
+            }
+            Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
+        };
+        // Requests may be read that came before the end did.
+        if !self.send(context) || (self.broken && self.session.is_binding()) {
+            return Turn::Close;
+        }
+        if self.phase == Phase::Draining && self.session.is_idle() {
+            return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
+        }
+        let turn = self.after(wants_more);
+        if self.unsent() == 0 {
+            buffers.give(std::mem::take(&mut self.output));
+        }
+        turn
+    }
+
+    /// What is wanted next.
+    fn after(&self, wants_more: bool) -> Turn {
+        if self.phase == Phase::Finishing && self.session.is_idle() && self.unsent() == 0 {
+            return Turn::Close;
+        }
+        let has_room = self.unsent() < UNSENT_MAX;
+        let can_read = wants_more || self.waiting == Waiting::Send;
+        if has_room && (can_read || self.session.wants_slice()) {
+            Turn::Again
+        } else if self.waiting == Waiting::Writer {
+            Turn::WaitForWriter
+        } else if self.waiting == Waiting::Memory && self.phase == Phase::Open {
+            Turn::WaitForMemory
+        } else {
+            Turn::Wait
+        }
+    }
+
+    /// Reads what is there and hands it to the session, until there is no more or the session wants no more.
+    fn read_requests(&mut self, context: &mut Context, buffers: &mut Buffers) -> Reading {
+        if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
+            return Reading::Idle;
+        }
+        let mut input = self.take_input(buffers);
+        let mut consumed = 0;
+        let reading = self.exchange(context, &mut input, &mut consumed);
+        self.keep_input(input, consumed, buffers);
+        reading
+    }
+
+    /// Alternates between the session and the socket. `consumed` is how much of `input` is done with.
+    fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
+        let mut reads = 0;
+        loop {
+            if *consumed < input.len() {
+                let rest = input.get(*consumed..).unwrap_or_default();
+                if let Err(error) = context.catch_up() {
+                    return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
+                }
+                let (ready, mut answers) = self.ready(context, rest);
+                if ready == 0 {
+                    context.give_back(answers);
+                    self.waiting = Waiting::ReadAhead;
+                    return Reading::Idle;
+                }
+                let unsent = self.unsent();
+                let received = self.session.receive(
+                    context,
+                    rest.get(..ready).unwrap_or(rest),
+                    &mut self.output,
+                    unsent,
+                    answers.as_deref_mut(),
+                );
+                context.give_back(answers);
+                let is_cut = ready < rest.len() && received.consumed > 0;
+                *consumed += received.consumed;
+                self.waiting = match received.next {
+                    Next::Read => Waiting::Bytes,
+                    Next::Finish => Waiting::Finish,
+                    Next::Send => Waiting::Send,
+                    Next::WriterRoom => Waiting::Writer,
+                    Next::Memory => Waiting::Memory,
+                    Next::Close => return Reading::Close,
+                    Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
+                };
+                if self.waiting != Waiting::Bytes {
+                    match self.look_behind(context, input, consumed) {
+                        Behind::Nothing => return Reading::Idle,
+                        Behind::Abandoned => continue,
+                        Behind::End(reading) => return reading,
+                    }
+                }
+                if is_cut {
+                    continue;
+                }
+            } else {
+                self.waiting = Waiting::Bytes;
+            }
+            if !self.readable {
+                return Reading::Idle;
+            }
+            if reads == READS_PER_TURN_MAX {
+                return Reading::More;
+            }
+            reads += 1;
+            if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
+                self.session.charge(context, input.capacity() + self.output.capacity());
+                // Not to wait: where all that a source holds are messages begun, none of them would ever end.
+                if self.session.standing(context) != Standing::Free {
+                    context.shared.request_memory.refuse(context.now);
+                    return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
+                }
+            }
+            make_room(input, consumed);
+            if let Some(end) = self.read(context, input) {
+                return end;
+            }
+        }
+    }
+
+    /// Looks for Abandon and Unbind behind a request that has to wait, as far as a buffer of the usual size reaches.
+    /// The rest stays in the socket.
+    fn look_behind(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Behind {
+        let is_read =
+            self.readable && input.len() - *consumed < BUFFER_SIZE && input.capacity() <= 2 * BUFFER_SIZE;
+        if is_read {
+            input.drain(..*consumed);
+            *consumed = 0;
+            input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
+            match self.read(context, input) {
+                // The peer can do nothing as whom it becomes.
+                Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
+                    return Behind::End(Reading::Ended);
+                }
+                // The end is met again when the requests before it are done with.
+                Some(Reading::Ended) => self.readable = true,
+                Some(end) => return Behind::End(end),
+                None => {}
+            }
+        }
+        let behind = input.get(*consumed..).unwrap_or_default();
+        match self.session.look_behind(context, behind) {
+            None => Behind::Nothing,
+            Some(Urgent::Unbind) => Behind::End(Reading::Close),
+            Some(Urgent::Abandoned(message)) => {
+                input.drain(*consumed + message.start..*consumed + message.end);
+                Behind::Abandoned
+            }
+        }
+    }
+
+    /// How much of `input` the session may look at now, nothing while it is read ahead, and the answers that are known
+    /// by then.
+    #[inline]
+    fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Answers>>) {
+        if self.ahead == ReadingAhead::default() && !context.is_cold() {
+            return (input.len(), None);
+        }
+        let mut answers = None;
+        let look = |input: &[u8]| match context.is_cold() {
+            true => {
+                let answers = answers.insert(context.spare_answers.take().unwrap_or_default());
+                self.session.look_ahead(context, input, answers)
+            }
+            false => Ahead::all(input),
+        };
+        (self.ahead.ready(input, look), answers)
+    }
+
+    /// One read. `Some` when the connection is at its end.
+    fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
+        let room = input.capacity() - input.len();
+        // Not `read`, which asks what only files have before it comes to the socket.
+        match rustix::net::recv(&self.stream, spare_capacity(input), RecvFlags::empty()) {
+            Ok((0, _)) => {
+                self.readable = false;
+                Some(Reading::Ended)
+            }
+            Ok((count, _)) => {
+                self.last_progress = context.now;
+                context.counters.bytes_in.add(count as u64);
+                // A short read emptied the socket; what comes later is told again. The end of the stream is not, when
+                // it was told together with these bytes.
+                self.readable = count == room || self.ending;
+                None
+            }
+            Err(rustix::io::Errno::AGAIN) => {
+                self.readable = false;
+                None
+            }
+            Err(rustix::io::Errno::INTR) => None,
+            Err(_) => Some(Reading::Close),
+        }
+    }
+
+    /// A buffer of full size with the bytes that wait.
+    fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
+        let kept = std::mem::take(&mut self.input);
+        if kept.capacity() >= BUFFER_SIZE {
+            return kept;
+        }
+        let mut buffer = buffers.take();
+        buffer.extend_from_slice(&kept);
+        buffer
+    }
+
+    /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message
+    /// and waits costs little.
+    fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
+        let rest = input.get(consumed..).unwrap_or_default();
+        if rest.is_empty() {
+            buffers.give(input);
+        } else if rest.len() <= PARTIAL_COPY_MAX {
+            self.input = rest.to_vec();
+            buffers.give(input);
+        } else {
+            input.drain(..consumed);
+            self.input = input;
+        }
+    }
+
+    /// Charges what the connection holds to its source and identity.
+    pub(crate) fn charge(&mut self, context: &mut Context) {
+        let answers = self.output.capacity() + self.later.capacity();
+        // What is read ahead is there a second time, for the thread that does it.
+        let input =
+            self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
+        self.session.charge(context, input + answers);
+    }
+
+    /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice
+    /// as much from clients that do not read.
+    fn make_room_for_slice(&mut self) {
+        if self.output.len() < SLICE_BYTES_MAX {
+            return;
+        }
+        if self.sent > 0 && self.output.len() + SLICE_BYTES_MAX > OUTPUT_SIZE {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        self.output.reserve_exact(OUTPUT_SIZE.saturating_sub(self.output.len()));
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Sends as much as the socket takes. False when the connection is broken.
+    fn send(&mut self, context: &mut Context) -> bool {
+        self.blocked = false;
+        while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.send(rest) {
+                Ok(count) => {
+                    self.sent += count;
+                    self.last_progress = context.now;
+                    context.counters.bytes_out.add(count as u64);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        if self.sent == self.output.len() {
+            self.output.clear();
+            self.sent = 0;
+        } else if self.sent >= UNSENT_MAX {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        true
+    }
+
+    /// The writer has finished a change of this connection. The answer is sent in the next turn.
+    pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
+        self.prepare_output(buffers);
+        let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+        self.session.written(context, answer, out);
+    }
+
+    /// The hash pool has finished a job of this connection. The answer is sent in the next turn.
+    pub(crate) fn hashed(
+        &mut self,
+        context: &mut Context,
+        buffers: &mut Buffers,
+        ticket: u64,
+        result: HashResult,
+    ) {
+        self.prepare_output(buffers);
+        let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+        self.session.hashed(context, ticket, result, out);
+    }
+
+    /// Scan threads have a piece for a search of this connection. It is sent in one of the next turns.
+    pub(crate) fn scanned(&mut self, ticket: u64) {
+        self.session.scanned(ticket);
+    }
+
+    /// One of the jobs for the requests in the input is done. They are looked at in the next turn when all are.
+    pub(crate) fn read_ahead(&mut self) {
+        self.ahead.one_is_done();
+    }
+
+    fn prepare_output(&mut self, buffers: &mut Buffers) {
+        if self.output.capacity() == 0 {
+            self.output = buffers.take();
+        }
+    }
+
+    /// Whether the kernel has to be asked, from now on, to tell when there is room to send.
+    pub(crate) fn wants_room(&mut self) -> bool {
+        let wants = self.blocked && !self.watches_room;
+        self.watches_room |= wants;
+        wants
+    }
+
+    /// Whether something may run into a timeout.
+    pub(crate) fn needs_watching(&self) -> bool {
+        self.unsent() > 0
+            || !self.input.is_empty()
+            || self.session.has_deadline()
+            || matches!(self.phase, Phase::Lingering { .. })
+    }
+
+    /// Looks for timeouts. `Close` when the connection ran into one; `Again` when there is something to send.
+    pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
+        if let Phase::Lingering { since } = self.phase {
+            let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
+            return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
+        let silence = context.now.duration_since(self.last_progress);
+        if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
+            tracing::debug!("conn={} has stalled and is closed", self.number());
+            return Turn::Close;
+        }
+        if self.session.has_deadline() {
+            self.prepare_output(buffers);
+            self.session.expire(context, &mut self.output);
+            return Turn::Again;
+        }
+        Turn::Wait
+    }
+
+    /// Whether nothing has moved, and nothing is outstanding, since that long ago.
+    pub(crate) fn is_idle_since(&self, deadline: Instant) -> bool {
+        self.phase == Phase::Open && self.session.is_idle() && self.last_progress <= deadline
+    }
+
+    /// The server stops: the client is told as soon as nothing is outstanding, or at once if `now_or_never`.
+    pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, now_or_never: bool) -> Turn {
+        if let Phase::Lingering { since } = self.phase {
+            let is_over = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
+            return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        // No further requests: what is in the input is not answered but by the notice.
+        self.phase = Phase::Draining;
+        if self.session.is_idle() || now_or_never {
+            return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
+        }
+        Turn::Wait
+    }
+
+    /// Tells the peer why it is disconnected (RFC 4511 section 4.4.1) and lets it read that.
+    pub(crate) fn disconnect(
+        &mut self,
+        context: &mut Context,
+        buffers: &mut Buffers,
+        code: ResultCode,
+        why: &str,
+    ) -> Turn {
+        tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
+        if self.session.is_mid_message() {
+            // A notice would be read as a part of the message.
+            return Turn::Close;
+        }
+        self.prepare_output(buffers);
+        response::encode_notice_of_disconnection(&mut self.output, code, why);
+        self.session.close(context);
+        self.input = Vec::new();
+        if !self.send(context) || self.unsent() > 0 {
+            // A peer that does not read its answers does not read a notice either.
+            return Turn::Close;
+        }
+        buffers.give(std::mem::take(&mut self.output));
+        if self.stream.finish_sending().is_err() {
+            return Turn::Close;
+        }
+        self.phase = Phase::Lingering { since: context.now };
+        self.readable = true;
+        self.linger(context, buffers)
+    }
+
+    /// Throws away what a peer sends after it was told goodbye, until it closes.
+    fn linger(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
+        let mut input = buffers.take();
+        for _ in 0..READS_PER_TURN_MAX {
+            input.clear();
+            if !self.readable {
+                break;
+            }
+            if self.read(context, &mut input).is_some() {
+                return Turn::Close;
+            }
+        }
+        buffers.give(input);
+        if self.readable { Turn::Again } else { Turn::Wait }
+    }
+
+    /// Gives back everything that is held elsewhere.
+    pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
+        self.session.close(context);
+        buffers.give(std::mem::take(&mut self.output));
+        buffers.give(std::mem::take(&mut self.input));
+    }
+}
+
+/// How reading requests ended.
+enum Reading {
+    /// There is nothing more now, or the session waits.
+    Idle,
+    /// There is more, but others want their turn.
+    More,
+    /// The peer has sent everything it will.
+    Ended,
+    /// The session is over.
+    Close,
+    /// The session is over and the peer is to be told.
+    Disconnect(ResultCode, String),
+}
+
+/// What a look behind a waiting request came to.
+enum Behind {
+    /// There is nothing to be done now.
+    Nothing,
+    /// Something was abandoned: the waiting request may not have to wait any more.
+    Abandoned,
+    /// The connection is at its end.
+    End(Reading),
+}
+
+/// Room for the answers of a connection whose client reads slowly: what may be unsent, the slice that goes beyond it,
+/// and the entry that goes beyond that.
+const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX + BUFFER_SIZE;
+
+/// Whether a read needs a larger buffer.
+fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
+    consumed == 0 && !input.is_empty() && input.len() == input.capacity()
+}
+
+/// Makes room for a read: first where bytes are done with, then by doubling, so that memory grows with what arrives and
+/// not with what a header announces, and no further than the message reaches.
+fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
+    if *consumed == input.len() {
+        input.clear();
+        *consumed = 0;
+    } else if input.len() == input.capacity() {
+        if *consumed > 0 {
+            input.drain(..*consumed);
+            *consumed = 0;
+        } else {
+            let missing = match ldap::frame_len(input) {
+                Ok(Some(size)) => size.saturating_sub(input.len()).max(1),
+                _ => input.len(),
+            };
+            input.reserve_exact(missing.min(input.len()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_costs_a_few_hundred_bytes() {
+        let size = size_of::<Connection>();
+        assert!(size <= 320, "{size}");
+    }
+
+    #[test]
+    fn room_is_made_by_moving_before_growing() {
+        let check = |len: usize, mut consumed: usize, expected: (usize, usize, bool)| {
+            let mut input = Vec::with_capacity(64);
+            input.resize(len, 7);
+            make_room(&mut input, &mut consumed);
+            assert_eq!((input.len(), consumed, input.capacity() > 64), expected);
+        };
+        check(0, 0, (0, 0, false));
+        check(10, 10, (0, 0, false));
+        check(10, 4, (10, 4, false));
+        check(64, 60, (4, 0, false));
+        check(64, 0, (64, 0, true));
+    }
+}

@@ -1,0 +1,301 @@
+//! Listening sockets: of the network, and of the file system.
+//!
+//! A socket of the file system outlives a server that is killed. The one in the data directory may be replaced, because
+//! who holds the directory's lock is the only server there; of one that stands elsewhere nobody knows whose it is, so
+//! it is asked whether anybody listens.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ldap::ServerUrl;
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+
+use crate::limits::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, LISTEN_BACKLOG};
+use crate::net::stream::{Peer, Process, Stream};
+
+/// The name of the socket in the data directory.
+pub const SOCKET_NAME: &str = "pando.sock";
+
+/// Only the data directory's owner may connect to its socket.
+const OWNER_ONLY: u32 = 0o600;
+
+/// Everybody on the machine may connect to a socket that was asked for, as to a port; the folder that it stands in may
+/// say otherwise.
+const EVERYBODY: u32 = 0o666;
+
+/// Why a place cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {url}: {error}")]
+pub struct ListenError {
+    /// The place.
+    pub url: ServerUrl,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// A listening socket, non-blocking.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Local(LocalListener),
+}
+
+/// A listening socket of the file system. Its file goes when it does.
+pub(crate) struct LocalListener {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the file that this listener made.
+    identity: (u64, u64),
+}
+
+impl Listener {
+    /// Listens on all addresses that a URL stands for.
+    pub(crate) fn open(url: &ServerUrl) -> Result<Vec<Listener>, ListenError> {
+        let failed = |error| ListenError { url: url.clone(), error };
+        match url {
+            ServerUrl::Internet { host, port } => {
+                let addresses = resolve(host, *port).map_err(failed)?;
+                let listen = |address| listen(address).map(Listener::Tcp).map_err(failed);
+                addresses.into_iter().map(listen).collect()
+            }
+            ServerUrl::Local(path) => {
+                remove_if_dead(path).map_err(failed)?;
+                let listener = LocalListener::open(path, EVERYBODY).map_err(failed)?;
+                Ok(vec![Listener::Local(listener)])
+            }
+        }
+    }
+
+    /// Listens on the socket in a data directory, whose lock the caller holds.
+    pub(crate) fn open_in(data: &Path) -> Result<Listener, ListenError> {
+        let path = data.join(SOCKET_NAME);
+        let listener = remove_socket(&path).and_then(|()| LocalListener::open(&path, OWNER_ONLY));
+        listener.map(Listener::Local).map_err(|error| ListenError { url: ServerUrl::local(path), error })
+    }
+
+    /// Where it listens, with the real port.
+    pub(crate) fn address(&self) -> io::Result<ServerUrl> {
+        match self {
+            Listener::Tcp(socket) => socket.local_addr().map(ServerUrl::from),
+            Listener::Local(listener) => Ok(ServerUrl::local(&listener.path)),
+        }
+    }
+
+    /// Its address on the network, if it has one.
+    pub(crate) fn network_address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(socket) => socket.local_addr().ok(),
+            Listener::Local(_) => None,
+        }
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Listener::Tcp(socket) => {
+                let (stream, address) = socket.accept()?;
+                Ok((Stream::Tcp(stream), Peer::Network(address)))
+            }
+            Listener::Local(listener) => {
+                let (stream, _) = listener.socket.accept()?;
+                let process = Process::behind(&stream);
+                Ok((Stream::Local(stream), Peer::Local(process)))
+            }
+        }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp(socket) => socket.register(registry, token, Interest::READABLE),
+            Listener::Local(listener) => listener.socket.register(registry, token, Interest::READABLE),
+        }
+    }
+}
+
+/// The addresses a host name stands for.
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if host.is_empty() {
+        // One socket for both versions of IP where the system has IPv6; the listener falls back to IPv4.
+        return Ok(vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))]);
+    }
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
+}
+
+/// Opens a listening socket. On Linux accepted sockets inherit TCP_NODELAY and the keepalive settings, which spares
+/// four system calls a connection.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
+    let (address, socket) = match new_socket(address) {
+        // No IPv6 here: "every address" then means every IPv4 address.
+        Err(_) if unspecified_v6 => {
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            (v4, new_socket(v4)?)
+        }
+        other => (address, other?),
+    };
+    if unspecified_v6 && address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_tcp_nodelay(true)?;
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(LISTEN_BACKLOG)?;
+    Ok(TcpListener::from_std(std::net::TcpListener::from(OwnedFd::from(socket))))
+}
+
+fn new_socket(address: SocketAddr) -> io::Result<Socket> {
+    Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+}
+
+impl LocalListener {
+    /// Makes the file, says who may connect, and only then listens: until then the kernel refuses everybody.
+    fn open(path: &Path, mode: u32) -> io::Result<LocalListener> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        bind(&socket, path)?;
+        let opened = fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .and_then(|()| socket.listen(LISTEN_BACKLOG))
+            .and_then(|()| identity(path));
+        let identity = opened.inspect_err(|_| drop(fs::remove_file(path)))?;
+        let socket = UnixListener::from_std(std::os::unix::net::UnixListener::from(OwnedFd::from(socket)));
+        Ok(LocalListener { socket, path: path.to_owned(), identity })
+    }
+}
+
+impl Drop for LocalListener {
+    fn drop(&mut self) {
+        // Whoever found the file dead may have put another in its place.
+        if identity(&self.path).is_ok_and(|found| found == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, "{} could not be removed", self.path.display());
+        }
+    }
+}
+
+/// Gives a socket its name. The kernel takes names of up to 107 octets; a longer one is reached through its folder.
+fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
+    if let Ok(address) = SockAddr::unix(path) {
+        return socket.bind(&address);
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ErrorKind::InvalidFilename.into());
+    };
+    let folder = fs::File::open(folder)?;
+    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+    socket.bind(&SockAddr::unix(short)?)
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let facts = fs::symlink_metadata(path)?;
+    Ok((facts.dev(), facts.ino()))
+}
+
+/// Removes the socket that stands at `path`, whoever made it. Anything else that is there stays, and is an error.
+fn remove_socket(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(facts) if facts.file_type().is_socket() => fs::remove_file(path),
+        Ok(_) => {
+            Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file of that name that is no socket"))
+        }
+    }
+}
+
+/// Removes the socket that stands at `path` if nobody listens on it.
+fn remove_if_dead(path: &Path) -> io::Result<()> {
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_socket(path),
+        // Not there, or what follows says why not.
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A folder of a test's own, with a name so long that a socket in it cannot be bound by its path.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let folder = std::env::temp_dir().join(format!("pando-listener-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Folder(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn host_names_resolve() {
+        assert_eq!(resolve("[::1]", 77).unwrap(), ["[::1]:77".parse().unwrap()]);
+        assert_eq!(resolve("", 5).unwrap(), ["[::]:5".parse().unwrap()]);
+    }
+
+    #[test]
+    fn the_socket_of_a_data_directory_is_its_owner_s() {
+        let folder = Folder::new("owner");
+        let path = folder.0.join(SOCKET_NAME);
+        // A dead server's, and what is no socket at all.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let listener = Listener::open_in(&folder.0).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&path).unwrap();
+        drop(listener);
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        let error = Listener::open_in(&folder.0).err().unwrap().to_string();
+        assert!(error.contains("no socket"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_socket_is_taken_over_from_the_dead_only() {
+        let folder = Folder::new("dead");
+        let url = ServerUrl::local(folder.0.join("s"));
+        let first = Listener::open(&url).unwrap();
+        let error = Listener::open(&url).err().unwrap().to_string();
+        assert!(error.contains("another process listens there"), "{error}");
+        drop(first);
+        drop(std::os::unix::net::UnixListener::bind(folder.0.join("s")).unwrap());
+        let second = Listener::open(&url).unwrap();
+        // A listener whose name was taken over leaves its successor alone.
+        fs::remove_file(folder.0.join("s")).unwrap();
+        let third = Listener::open(&url).unwrap();
+        drop(second);
+        UnixStream::connect(folder.0.join("s")).unwrap();
+        drop(third);
+    }
+
+    #[test]
+    fn long_paths_work() {
+        let folder = Folder::new(&"long".repeat(40));
+        let listener = Listener::open_in(&folder.0).unwrap();
+        assert_eq!(listener.address().unwrap(), ServerUrl::local(folder.0.join(SOCKET_NAME)));
+        let opened = fs::File::open(&folder.0).unwrap();
+        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET_NAME}", opened.as_raw_fd())).unwrap();
+    }
+}

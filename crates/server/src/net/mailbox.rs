@@ -1,0 +1,125 @@
+//! How other threads reach an event loop: a list of messages and a wake-up.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use directory::{Outcome, ServerFault};
+use mio::Waker;
+use store::PageNumber;
+
+use crate::config::OnlineSettings;
+use crate::net::stream::{Peer, Stream};
+
+/// Pairs of a clear password and its stored form.
+pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Which connection of which event loop an answer goes to.
+///
+/// Slots are used again; the connection's number, which never is, tells whether it is still the one that asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Index of the event loop.
+    pub(crate) event_loop: u16,
+    /// Index of the connection's slot in it.
+    pub(crate) slot: u32,
+    /// Number of the connection, counted since start.
+    pub(crate) connection: u64,
+    /// Number of the operation, counted per connection.
+    pub(crate) ticket: u64,
+}
+
+/// The answer to a change.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) address: Address,
+    pub(crate) outcome: Outcome,
+    /// The value of the answer to an extended operation.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// The passwords of a change, each clear one with its stored form. No `Debug`: clear passwords are in it.
+#[derive(Clone, Default)]
+pub(crate) struct PreparedPasswords {
+    /// To be stored.
+    pub(crate) hashed: HashedPasswords,
+    /// To be deleted.
+    pub(crate) matched: HashedPasswords,
+}
+
+/// What came of it.
+pub(crate) enum HashResult {
+    /// Whether the password is right.
+    Verified(bool),
+    /// The stored forms.
+    Prepared(PreparedPasswords),
+    /// The system gave no random salt, or a defect was met.
+    Failed(ServerFault),
+}
+
+/// Work done.
+pub(crate) struct HashDone {
+    /// Who waits for it.
+    pub(crate) address: Address,
+    pub(crate) result: HashResult,
+}
+
+impl std::fmt::Debug for HashDone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HashDone").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// What an event loop is told.
+#[derive(Debug)]
+pub(crate) enum LoopMessage {
+    /// A new connection, its peer and its number.
+    Connection(Stream, Peer, u64),
+    /// A batch of changes was committed, or was not.
+    Written(Vec<Written>),
+    /// A password was verified or hashed.
+    Hashed(HashDone),
+    /// A piece of a search can be sent.
+    Scanned(Address),
+    /// What these waited for was read ahead, an job each, and the pages that were brought in for them.
+    ReadAhead(Vec<Address>, Vec<PageNumber>),
+    /// The writer's queue has room again.
+    WriterHasRoom,
+    /// The settings have changed.
+    Settings(Arc<OnlineSettings>),
+    /// Finish what is outstanding, then stop.
+    Drain,
+}
+
+/// The messages of one event loop.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    messages: Mutex<Vec<LoopMessage>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub(crate) fn new(waker: Waker) -> Mailbox {
+        Mailbox { messages: Mutex::default(), waker }
+    }
+
+    /// Leaves a message. Only the first one after the loop emptied its box costs a system call.
+    pub(crate) fn post(&self, message: LoopMessage) {
+        let was_empty = {
+            let mut messages = self.lock();
+            messages.push(message);
+            messages.len() == 1
+        };
+        if was_empty && let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "an event loop could not be woken");
+        }
+    }
+
+    /// Takes all messages, in the order of their arrival. `into` must be empty; its capacity is used again.
+    pub(crate) fn take(&self, into: &mut Vec<LoopMessage>) {
+        std::mem::swap(&mut *self.lock(), into);
+    }
+
+    /// A thread that panicked while it held the lock cannot have left half a message, so the lock is good.
+    fn lock(&self) -> MutexGuard<'_, Vec<LoopMessage>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

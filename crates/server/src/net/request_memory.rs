@@ -1,0 +1,416 @@
+//! What requests may hold, in bytes: one budget for the whole server.
+//!
+//! A request that is not answered at once holds memory: the bytes received of it, its compiled filter, answers that its
+//! client does not read. Each connection has an [`Account`] of that. Accounts of one source and identity belong to one
+//! *holder*, and all holders share the budget.
+//!
+//! Three bounds, from the inside out:
+//! - A connection that holds [`HELD_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request: that waits in
+//!   its socket, and TCP slows the client.
+//! - So does a connection whose holder has a quarter of the budget. One that needs memory for more of a message that it
+//!   has begun is closed then.
+//! - Where the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget
+//!   divided by the number of holders; whoever has less is served as if nothing were wrong. So no client waits for the
+//!   memory of others, and all together hold at most twice the budget.
+//!
+//! The administrator, over the network or the socket in the data directory, has a reserve of its own.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use directory::Requester;
+
+use crate::limits::{
+    HOLDER_DIVISOR, REQUEST_MEMORY_MIN, REQUEST_MEMORY_RESERVE_DIVISOR, UNCHARGED_MAX, WARNING_INTERVAL,
+};
+use crate::net::stream::Peer;
+
+/// The budget.
+#[derive(Debug)]
+pub(crate) struct RequestMemory {
+    /// Bytes for everybody.
+    limit: usize,
+    /// Bytes for administrators besides.
+    reserve: usize,
+    /// Most bytes of one holder.
+    holder_max: usize,
+    used: AtomicUsize,
+    reserve_used: AtomicUsize,
+    /// Holders, apart from administrators, that hold something.
+    holding: AtomicUsize,
+    holders: Mutex<HashMap<HolderKey, Arc<Holder>>>,
+    /// Requests answered busy, and connections closed, because the budget was used.
+    pub(crate) refused: AtomicU64,
+    /// Times that a connection had to wait because its holder has its most.
+    pub(crate) waited: AtomicU64,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// Who holds memory: a source and the identity that it has there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HolderKey {
+    source: Source,
+    identity: Identity,
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// An address; of IPv6 the first 64 bits, which one customer has.
+    Network(IpAddr),
+    /// A user of this machine, by the socket in the data directory.
+    User(Option<u32>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    Anonymous,
+    Entry(u64),
+    Administrator,
+}
+
+#[derive(Debug)]
+struct Holder {
+    key: HolderKey,
+    bytes: AtomicUsize,
+}
+
+/// What one connection holds. [`close`](Account::close) comes before it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Looked up when there is something to charge for the first time.
+    holder: Option<Arc<Holder>>,
+    charged: usize,
+}
+
+/// What a request may count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is taken.
+    Free,
+    /// It waits in its socket: its holder has its most. What is needed for a message begun is refused.
+    MustWait,
+    /// It is answered busy: the budget is used, and its holder has more than its share.
+    Refused,
+}
+
+impl From<&Peer> for Source {
+    fn from(peer: &Peer) -> Source {
+        match peer {
+            Peer::Network(address) => Source::Network(match address.ip() {
+                IpAddr::V6(address) => match address.to_ipv4_mapped() {
+                    Some(address) => IpAddr::V4(address),
+                    None => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+                },
+                address => address,
+            }),
+            Peer::Local(process) => Source::User(process.map(|process| process.user_id)),
+        }
+    }
+}
+
+impl HolderKey {
+    pub(crate) fn new(source: Source, requester: &Requester) -> HolderKey {
+        let identity = match requester {
+            Requester::Anonymous => Identity::Anonymous,
+            Requester::User { id, .. } => Identity::Entry(id.0),
+            Requester::Administrator { .. } => Identity::Administrator,
+        };
+        HolderKey { source, identity }
+    }
+
+    fn is_administrator(&self) -> bool {
+        self.identity == Identity::Administrator
+    }
+}
+
+impl fmt::Display for HolderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.source {
+            Source::Network(address) => write!(f, "{address}")?,
+            Source::User(Some(user)) => write!(f, "user {user} of this machine")?,
+            Source::User(None) => f.write_str("a process of this machine")?,
+        }
+        match self.identity {
+            Identity::Anonymous => f.write_str(" (anonymous)"),
+            Identity::Entry(id) => write!(f, " (entry {id})"),
+            Identity::Administrator => f.write_str(" (the administrator)"),
+        }
+    }
+}
+
+impl RequestMemory {
+    /// A budget of `limit` bytes, more where it would be too small for messages of up to `message_size_max` bytes.
+    pub(crate) fn new(limit: usize, message_size_max: usize) -> RequestMemory {
+        let limit = limit.max(REQUEST_MEMORY_MIN);
+        RequestMemory {
+            limit,
+            reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
+            // Room for a message that is complete and one that is received behind it.
+            holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
+            used: AtomicUsize::new(0),
+            reserve_used: AtomicUsize::new(0),
+            holding: AtomicUsize::new(0),
+            holders: Mutex::default(),
+            refused: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            warned: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes that requests hold now, the administrators' apart.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that requests of administrators hold now.
+    pub(crate) fn reserve_used(&self) -> usize {
+        self.reserve_used.load(Ordering::Relaxed)
+    }
+
+    /// Sources and identities that hold something.
+    pub(crate) fn holders(&self) -> usize {
+        self.holding.load(Ordering::Relaxed)
+    }
+
+    /// A request is answered busy, or a connection closed. The log hears of it, not more often than every few seconds.
+    pub(crate) fn refuse(&self, now: Instant) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_some_and(|warned| now.duration_since(warned) < WARNING_INTERVAL) {
+            return;
+        }
+        *warned = Some(now);
+        drop(warned);
+        let most = self
+            .lock()
+            .values()
+            .map(|holder| (holder.bytes.load(Ordering::Relaxed), holder.key))
+            .max_by_key(|(bytes, _)| *bytes);
+        if let Some((bytes, key)) = most {
+            tracing::warn!(
+                "requests hold {} of {} bytes (request_memory_bytes): who holds more than a share is answered busy; \
+                 most is held by {key}, {bytes} bytes",
+                self.used(),
+                self.limit
+            );
+        }
+    }
+
+    fn holder(&self, key: HolderKey) -> Arc<Holder> {
+        let mut holders = self.lock();
+        let new = || Arc::new(Holder { key, bytes: AtomicUsize::new(0) });
+        Arc::clone(holders.entry(key).or_insert_with(new))
+    }
+
+    /// Forgets a holder that no account has any more.
+    fn forget(&self, holder: Arc<Holder>) {
+        let mut holders = self.lock();
+        // One is in the table, one is this.
+        if Arc::strong_count(&holder) == 2 {
+            holders.remove(&holder.key);
+        }
+    }
+
+    /// Entries are put in and taken out whole, so a panic elsewhere leaves nothing half done.
+    fn lock(&self) -> MutexGuard<'_, HashMap<HolderKey, Arc<Holder>>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn total_of(&self, holder: &Holder) -> &AtomicUsize {
+        if holder.key.is_administrator() { &self.reserve_used } else { &self.used }
+    }
+}
+
+impl Account {
+    /// Says how many bytes the connection holds now. `key` is whose they are. Little is not charged at all, so that
+    /// most changes cost no shared counter. Returns how many bytes fewer these are than before.
+    #[inline]
+    pub(crate) fn set(
+        &mut self,
+        memory: &RequestMemory,
+        key: impl FnOnce() -> HolderKey,
+        bytes: usize,
+    ) -> usize {
+        let bytes = if bytes <= UNCHARGED_MAX { 0 } else { bytes };
+        let released = self.charged.saturating_sub(bytes);
+        if bytes != self.charged {
+            self.charge(memory, key, bytes);
+        }
+        released
+    }
+
+    fn charge(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey, bytes: usize) {
+        let holder = self.holder.get_or_insert_with(|| memory.holder(key()));
+        let total = memory.total_of(holder);
+        let before = if bytes > self.charged {
+            let more = bytes - self.charged;
+            total.fetch_add(more, Ordering::Relaxed);
+            holder.bytes.fetch_add(more, Ordering::Relaxed)
+        } else {
+            let less = self.charged - bytes;
+            total.fetch_sub(less, Ordering::Relaxed);
+            holder.bytes.fetch_sub(less, Ordering::Relaxed)
+        };
+        if !holder.key.is_administrator() {
+            let after = before + bytes - self.charged;
+            match (before, after) {
+                (0, 1..) => drop(memory.holding.fetch_add(1, Ordering::Relaxed)),
+                (1.., 0) => drop(memory.holding.fetch_sub(1, Ordering::Relaxed)),
+                _ => {}
+            }
+        }
+        self.charged = bytes;
+    }
+
+    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one. Returns
+    /// how many bytes it held.
+    pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
+        let Some(holder) = self.holder.clone() else { return 0 };
+        let released = self.set(memory, || holder.key, 0);
+        self.holder = None;
+        memory.forget(holder);
+        released
+    }
+
+    /// What a request of this connection may count on. `key` is whose it is.
+    #[inline]
+    pub(crate) fn standing(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Standing {
+        match &self.holder {
+            Some(holder) => holder.standing(memory),
+            // Nothing is short, so there is no need to look up what others of its holder have.
+            None if memory.used() < memory.limit / 2 => Standing::Free,
+            None => self.holder.insert(memory.holder(key())).standing(memory),
+        }
+    }
+}
+
+impl Holder {
+    fn standing(&self, memory: &RequestMemory) -> Standing {
+        if self.key.is_administrator() {
+            let fits = memory.reserve_used() < memory.reserve.max(memory.holder_max);
+            return if fits { Standing::Free } else { Standing::MustWait };
+        }
+        let (own, is_used) = (self.bytes.load(Ordering::Relaxed), memory.used() >= memory.limit);
+        let share = memory.limit / memory.holders().max(1);
+        match (own >= memory.holder_max, is_used) {
+            (false, false) => Standing::Free,
+            (false, true) if own < share => Standing::Free,
+            (_, true) => Standing::Refused,
+            (true, false) => Standing::MustWait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn key(address: [u8; 4]) -> HolderKey {
+        HolderKey::new(Source::Network(IpAddr::from(address)), &Requester::Anonymous)
+    }
+
+    fn administrator() -> HolderKey {
+        let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        HolderKey::new(Source::User(Some(0)), &requester)
+    }
+
+    #[test]
+    fn what_is_charged_is_given_back() {
+        let memory = RequestMemory::new(256 * MIB, MIB);
+        let [mut one, mut two] = [Account::default(), Account::default()];
+        one.set(&memory, || key([1; 4]), UNCHARGED_MAX);
+        assert_eq!((memory.used(), memory.holders(), memory.lock().len()), (0, 0, 0));
+        one.set(&memory, || key([1; 4]), 3 * MIB);
+        two.set(&memory, || key([1; 4]), MIB);
+        one.set(&memory, || key([1; 4]), 2 * MIB);
+        assert_eq!((memory.used(), memory.holders(), memory.lock().len()), (3 * MIB, 1, 1));
+        one.close(&memory);
+        assert_eq!((memory.used(), memory.holders(), memory.lock().len()), (MIB, 1, 1));
+        two.set(&memory, || key([1; 4]), 0);
+        assert_eq!((memory.used(), memory.holders(), memory.lock().len()), (0, 0, 1));
+        two.close(&memory);
+        assert_eq!((memory.used(), memory.lock().len()), (0, 0));
+    }
+
+    #[test]
+    fn one_holder_waits_at_a_quarter_and_others_do_not() {
+        let memory = RequestMemory::new(256 * MIB, MIB);
+        let [mut greedy, mut modest] = [Account::default(), Account::default()];
+        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Free);
+        greedy.set(&memory, || key([1; 4]), 64 * MIB - 1);
+        modest.set(&memory, || key([2; 4]), MIB);
+        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Free);
+        greedy.set(&memory, || key([1; 4]), 64 * MIB);
+        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::MustWait);
+        assert_eq!(modest.standing(&memory, || key([2; 4])), Standing::Free);
+    }
+
+    /// However many there are: those below their share are served, and all of them hold at most twice the budget.
+    #[test]
+    fn a_used_budget_refuses_those_above_their_share() {
+        let memory = RequestMemory::new(256 * MIB, MIB);
+        let mut greedy: Vec<Account> = Vec::new();
+        for number in 0..4 {
+            let mut account = Account::default();
+            account.set(&memory, || key([1, 1, 1, number]), 64 * MIB);
+            greedy.push(account);
+        }
+        let is_refused =
+            |account: &mut Account| account.standing(&memory, || key([9; 4])) == Standing::Refused;
+        assert!(greedy.iter_mut().all(is_refused));
+        let mut modest: Vec<Account> = (0..100).map(|_| Account::default()).collect();
+        for round in 1..=64 {
+            for (number, account) in modest.iter_mut().enumerate() {
+                if account.standing(&memory, || key([2, 2, 2, number as u8])) == Standing::Free {
+                    account.set(&memory, || key([2, 2, 2, number as u8]), round * MIB);
+                }
+            }
+            assert!(memory.used() <= 2 * memory.limit() + 100 * MIB, "{}", memory.used());
+        }
+        let [mut late, mut another] = [Account::default(), Account::default()];
+        late.set(&memory, || key([3; 4]), MIB);
+        assert_eq!(late.standing(&memory, || key([3; 4])), Standing::Free);
+        // A new connection is no better than those that its source has already.
+        assert_eq!(another.standing(&memory, || key([1, 1, 1, 0])), Standing::Refused);
+        another.close(&memory);
+        for mut account in greedy.into_iter().chain(modest).chain([late]) {
+            account.close(&memory);
+        }
+        assert_eq!((memory.used(), memory.holders(), memory.lock().len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn administrators_have_a_reserve() {
+        let memory = RequestMemory::new(256 * MIB, MIB);
+        let [mut greedy, mut admin] = [Account::default(), Account::default()];
+        greedy.set(&memory, || key([1; 4]), 600 * MIB);
+        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Refused);
+        admin.set(&memory, administrator, 40 * MIB);
+        assert_eq!(admin.standing(&memory, administrator), Standing::Free);
+        assert_eq!((memory.used(), memory.reserve_used()), (600 * MIB, 40 * MIB));
+        admin.set(&memory, administrator, 64 * MIB);
+        assert_eq!(admin.standing(&memory, administrator), Standing::MustWait);
+    }
+
+    #[test]
+    fn sources_are_addresses_and_networks_of_64_bits() {
+        let source = |text: &str| Source::from(&Peer::Network(text.parse().unwrap()));
+        assert_eq!(source("[2001:db8::1]:1"), source("[2001:db8::ffff:2]:9"));
+        assert_ne!(source("[2001:db8::1]:1"), source("[2001:db8:0:1::1]:1"));
+        assert_eq!(source("[::ffff:192.0.2.1]:1"), source("192.0.2.1:5"));
+        assert_ne!(source("192.0.2.1:5"), source("192.0.2.2:5"));
+        assert_eq!(key([192, 0, 2, 1]).to_string(), "192.0.2.1 (anonymous)");
+        assert_eq!(administrator().to_string(), "user 0 of this machine (the administrator)");
+    }
+}

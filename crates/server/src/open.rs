@@ -1,0 +1,461 @@
+//! Opening a data directory, and starting and stopping the threads that serve it.
+//!
+//! There is no global state: a process may run several servers, and tests do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use directory::{Directory, DirectorySettings, NodeSettings, OpenOptions, Stamp, Writer, password};
+use ldap::ServerUrl;
+use mio::{Poll, Waker};
+use schema::{Schema, SchemaBuilder};
+
+use crate::config::{Config, ConfigError, Secret};
+use crate::error::ServeError;
+use crate::event_loop::{self, EventLoop, EventLoopError};
+use crate::limits::ROW_CACHE_WRITER_DIVISOR;
+use crate::monitor::{Monitor, Sources};
+use crate::net::acceptor::{Acceptor, AcceptorControl};
+use crate::net::mailbox::{LoopMessage, Mailbox};
+use crate::net::request_memory::RequestMemory;
+use crate::session::context::{Context, Shared};
+use crate::stamp::{Random, now_micros};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::health::Health;
+use crate::workers::hash_pool::HashPool;
+use crate::workers::read_ahead::ReadAheadPool;
+use crate::workers::scan_pool::ScanPool;
+use crate::workers::warm_up;
+use crate::workers::writer::{self, WriteQueue};
+
+/// An open data directory that nobody is served from yet.
+pub struct Opened {
+    config: Config,
+    directory: Arc<Directory>,
+    writer: Writer,
+    monitor: Arc<Monitor>,
+    health: Arc<Health>,
+    random: Random,
+    generated_password: Option<String>,
+}
+
+impl Opened {
+    /// Opens, or creates, the data directory.
+    ///
+    /// A clear administrator password of the settings is hashed here. Without one, on the very first start, one is
+    /// generated and kept: see [`generated_password`](Opened::generated_password).
+    ///
+    /// # Errors
+    /// Schema files, settings or the data directory are not usable.
+    pub fn open(config: Config) -> Result<Opened, ServeError> {
+        let mut opened = Opened::open_as_is(config)?;
+        if !opened.directory.has_administrator_password() {
+            opened.generate_password()?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens a data directory that exists, without changing it.
+    pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
+        // A suffix that is not there yet would be written down.
+        config.suffixes.clear();
+        Opened::open_as_is(config)
+    }
+
+    pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
+        warn_of_password_file(&config);
+        let mut random = Random::default();
+        let monitor = Arc::new(Monitor::new());
+        let health = Arc::new(Health::default());
+        let observer = Some(Arc::clone(&health) as Arc<dyn store::Observer>);
+        let options = OpenOptions {
+            initial: initial_settings(&config),
+            suffixes: config.suffixes.iter().map(|suffix| suffix.as_str().to_owned()).collect(),
+            node: NodeSettings { admin_password: None, ..node_settings(&config) },
+            monitor: Arc::clone(&monitor) as Arc<dyn directory::virtual_entries::MonitorSource>,
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            store: store::Options { observer, ..store::Options::default() },
+            stamp: new_stamp(&mut random)?,
+        };
+        let opened = Directory::open(&config.data, options);
+        let (directory, writer) =
+            opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        for file in directory.set_aside() {
+            tracing::warn!(file = %file.display(), "a redo log of other data was in the data directory, and is set aside");
+        }
+        if let Some(Secret(clear)) = &config.admin_password {
+            // Only now is known how the directory stores passwords.
+            let stored =
+                password::hash(directory.settings().general.password_scheme, clear, &random.bytes()?);
+            let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
+            let set = directory.set_node_settings(node);
+            set.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
+        }
+        Ok(Opened { config, directory, writer, monitor, health, random, generated_password: None })
+    }
+
+    /// The administrator's password, if this start generated one. To be shown once: it is kept as a hash only.
+    pub fn generated_password(&self) -> Option<&str> {
+        self.generated_password.as_deref()
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn writer(&mut self) -> (&mut Writer, &mut Random) {
+        (&mut self.writer, &mut self.random)
+    }
+
+    fn generate_password(&mut self) -> Result<(), ServeError> {
+        let clear = readable_password(&self.random.bytes()?);
+        let scheme = self.directory.settings().general.password_scheme;
+        let stored = password::hash(scheme, clear.as_bytes(), &self.random.bytes()?);
+        let stamp = new_stamp(&mut self.random)?;
+        self.writer.set_administrator_password(stored, &stamp)?;
+        self.generated_password = Some(clear);
+        Ok(())
+    }
+
+    /// Listens and starts to serve.
+    ///
+    /// # Errors
+    /// A place cannot be listened on, or the system gives no thread.
+    pub fn start(self) -> Result<Server, ServeError> {
+        let threads = self.config.threads.clamp(1, usize::from(u16::MAX));
+        let mut polls = Vec::with_capacity(threads);
+        let mut mailboxes = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let poll = Poll::new()?;
+            mailboxes.push(Mailbox::new(Waker::new(poll.registry(), event_loop::WAKER)?));
+            polls.push(poll);
+        }
+        let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+        let counters: Arc<[Arc<Counters>]> = (0..threads).map(|_| Arc::default()).collect();
+        let acceptor = Acceptor::listen(
+            &self.config.listen,
+            &self.config.data,
+            self.config.online.connections_max,
+            Arc::clone(&mailboxes),
+            Arc::clone(&counters),
+        )?;
+        let (urls, addresses) = acceptor.addresses();
+        let writer_cache_bytes = self.config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR;
+        let shared = Arc::new(Shared {
+            directory: Arc::clone(&self.directory),
+            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
+            hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
+            scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
+            read_ahead: ReadAheadPool::new(self.config.read_ahead_threads, &self.directory, &mailboxes),
+            request_memory: Arc::new(RequestMemory::new(
+                self.config.request_memory_bytes,
+                self.config.online.message_size_max,
+            )),
+            health: Arc::clone(&self.health),
+            row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
+        });
+        self.monitor.attach(Sources {
+            counters: Arc::clone(&counters),
+            acceptor: acceptor.control(),
+            writes: Arc::clone(&shared.writes),
+            scans: shared.scan_pool.figures(),
+            hashes: shared.hash_pool.figures(),
+            read_ahead: shared.read_ahead.figures(),
+            request_memory: Arc::clone(&shared.request_memory),
+            health: Arc::clone(&self.health),
+            directory: Arc::downgrade(&self.directory),
+        });
+        let warm_up_bytes = self.config.warm_up_bytes;
+        let handle = Handle {
+            acceptor: acceptor.control(),
+            mailboxes: Arc::clone(&mailboxes),
+            directory: Arc::downgrade(&self.directory),
+            config: Arc::new(Mutex::new(self.config)),
+        };
+        let writes = Arc::clone(&shared.writes);
+        let mut writer = self.writer;
+        if writer_cache_bytes > 0 {
+            writer.remember_rows(writer_cache_bytes);
+        }
+        let mut server = Server {
+            handle,
+            urls,
+            addresses,
+            writes,
+            health: self.health,
+            loops: Vec::new(),
+            others: Vec::new(),
+            is_stopping: Arc::default(),
+        };
+        if warm_up_bytes > 0 {
+            let (directory, is_stopping) = (Arc::clone(&self.directory), Arc::clone(&server.is_stopping));
+            let run = move || warm_up::run(&directory, warm_up_bytes, &is_stopping);
+            server.others.push(spawn("pando-warm-up", run)?);
+        }
+        let (queue, health) = (Arc::clone(&server.writes), Arc::clone(&server.health));
+        server.others.push(spawn("pando-writer", move || writer::run(writer, &queue, &health))?);
+        let online = Arc::new(server.handle.lock_config().online.clone());
+        let mut acceptor = Some(acceptor);
+        for (index, (poll, counters)) in polls.into_iter().zip(counters.iter()).enumerate() {
+            let (shared, counters) = (Arc::clone(&shared), Arc::clone(counters));
+            let context = Context::new(index as u16, shared, counters, Arc::clone(&online))?;
+            let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context, acceptor.take())?;
+            let stop = server.handle.clone();
+            let name = format!("pando-loop-{index}");
+            let run = move || {
+                let _stop = StopsWithLoop(stop);
+                event_loop
+                    .run()
+                    .inspect_err(|error| tracing::error!(%error, "an event loop ended: the server stops"))
+            };
+            server.loops.push(spawn(&name, run)?);
+        }
+        server.handle.acceptor.count_descriptors();
+        Ok(server)
+    }
+}
+
+/// Stops the server when one of its loops ends, however: the others cannot take over its connections.
+struct StopsWithLoop(Handle);
+
+impl Drop for StopsWithLoop {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("an event loop met a defect and ended: the server stops");
+        }
+        self.0.stop();
+    }
+}
+
+/// A server at work.
+pub struct Server {
+    handle: Handle,
+    urls: Vec<ServerUrl>,
+    addresses: Vec<SocketAddr>,
+    writes: Arc<WriteQueue>,
+    health: Arc<Health>,
+    loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
+    others: Vec<JoinHandle<()>>,
+    /// For threads that nobody waits for.
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Where it listens, with the real ports; the socket in the data directory last.
+    pub fn listeners(&self) -> &[ServerUrl] {
+        &self.urls
+    }
+
+    /// The network addresses it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What stops it and changes its settings, from any thread.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until the server has stopped: everything that was outstanding is answered, as far as the time allowed, and
+    /// everything that was answered is on disk.
+    ///
+    /// # Errors
+    /// It stopped by itself.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let mut result = Ok(());
+        for thread in self.loops {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => result = Err(error.into()),
+                Err(_) => result = Err(ServeError::Panicked(name)),
+            }
+        }
+        // Only the loops bring changes, so now nothing more comes.
+        self.handle.stop();
+        self.writes.close();
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for thread in self.others {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                result = Err(ServeError::Panicked(name));
+            }
+        }
+        result?;
+        if let Some(error) = self.handle.acceptor.failure.get() {
+            return Err(ServeError::Accepting(error.to_string()));
+        }
+        match self.health.changes_stopped() {
+            Some(cause) => Err(ServeError::ChangesStopped(cause.to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Controls a server from outside.
+#[derive(Clone)]
+pub struct Handle {
+    acceptor: Arc<AcceptorControl>,
+    mailboxes: Arc<[Mailbox]>,
+    /// Weak, so that a handle that is kept does not keep the data directory open.
+    directory: Weak<Directory>,
+    config: Arc<Mutex<Config>>,
+}
+
+/// What a reload did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Settings that changed and apply now.
+    pub applied: Vec<&'static str>,
+    /// Settings that changed and need a restart.
+    pub need_restart: Vec<&'static str>,
+}
+
+impl Handle {
+    /// Lets the server finish what is outstanding and stop.
+    pub fn stop(&self) {
+        self.acceptor.stop();
+    }
+
+    /// Applies what of `new` can be applied to a running server. Nothing once the server has stopped.
+    ///
+    /// # Errors
+    /// A setting of the directory cannot be, or there is no random salt for the administrator's password; then nothing
+    /// is applied.
+    pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
+        let mut reloaded = Reloaded::default();
+        let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
+        warn_of_password_file(&new);
+        let mut config = self.lock_config();
+        for (name, online) in config.changes(&new) {
+            let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
+            list.push(name);
+        }
+        let in_force = directory.settings();
+        let mut node = node_settings(&new);
+        node.admin_password = match &new.admin_password {
+            same if *same == config.admin_password => in_force.node.admin_password.clone(),
+            Some(Secret(clear)) => {
+                Some(password::hash(in_force.general.password_scheme, clear, &Random::default().bytes()?))
+            }
+            None => None,
+        };
+        let path = config.data.clone();
+        directory.set_node_settings(node).map_err(|error| ServeError::Open { path, error })?;
+        self.acceptor.set_connections_max(new.online.connections_max);
+        let online = Arc::new(new.online.clone());
+        for mailbox in self.mailboxes.iter() {
+            mailbox.post(LoopMessage::Settings(Arc::clone(&online)));
+        }
+        config.take_online(new);
+        Ok(reloaded)
+    }
+
+    fn lock_config(&self) -> std::sync::MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn warn_of_password_file(config: &Config) {
+    if let Some(warning) = config.password_file_warning() {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// The shipped schema with the texts of settings, by name, and with files.
+///
+/// # Errors
+/// A file cannot be read, or definitions cannot be used.
+pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Result<Arc<Schema>, ServeError> {
+    if texts.is_empty() && files.is_empty() {
+        return Ok(Schema::shipped());
+    }
+    let mut builder = SchemaBuilder::shipped();
+    for (name, text) in texts {
+        builder.add_text(name, text)?;
+    }
+    for file in files {
+        let text =
+            std::fs::read_to_string(file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
+        builder.add_text(&file.display().to_string(), &text)?;
+    }
+    Ok(builder.build()?)
+}
+
+/// The stored form of a clear password.
+///
+/// # Errors
+/// The system gives no random salt.
+pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Vec<u8>, ServeError> {
+    Ok(password::hash(scheme, clear, &Random::default().bytes()?))
+}
+
+/// What the node adds to the settings, but for the administrator's password.
+fn node_settings(config: &Config) -> NodeSettings {
+    NodeSettings {
+        admin_dn: config.admin_dn.as_str().to_owned(),
+        admin_password: None,
+        anonymous_read: config.anonymous_read,
+    }
+}
+
+/// The directory-wide settings that a new data directory begins with. Suffixes of the command line stand for the
+/// default one.
+fn initial_settings(config: &Config) -> DirectorySettings {
+    match &config.initial {
+        Some(stated) => stated.clone(),
+        None if config.suffixes.is_empty() => DirectorySettings::default(),
+        None => DirectorySettings { suffixes: Vec::new(), ..DirectorySettings::default() },
+    }
+}
+
+/// What the clock and the random source give to an operation of the start itself.
+pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
+    Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
+}
+
+/// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without
+/// those that look alike.
+fn readable_password(random: &[u8; 16]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+    let mut text = String::new();
+    for (place, byte) in random.iter().enumerate() {
+        if place > 0 && place % 4 == 0 {
+            text.push('-');
+        }
+        text.push(char::from(ALPHABET[usize::from(byte % 32)]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_passwords_can_be_typed() {
+        let random = std::array::from_fn(|place| (place as u8).wrapping_mul(37));
+        let password = readable_password(&random);
+        assert_eq!(password.len(), 19);
+        assert!(password.split('-').all(|group| group.len() == 4));
+        assert_ne!(password, readable_password(&[7; 16]));
+    }
+}

@@ -1,0 +1,163 @@
+//! What the sessions of one event loop share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use directory::{Directory, Requester, ServerFault, Snapshot};
+use ldap::{DecodeLimits, MessageId, ResultCode};
+use store::StoreError;
+
+use crate::config::OnlineSettings;
+use crate::net::request_memory::RequestMemory;
+use crate::stamp::Random;
+use crate::telemetry::counters::{Counters, Operation};
+use crate::telemetry::health::{FailedOperation, Health};
+use crate::workers::hash_pool::HashPool;
+use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
+use crate::workers::scan_pool::ScanPool;
+use crate::workers::writer::{WriteQueue, WriteRequest};
+
+/// What all threads of a server share.
+pub(crate) struct Shared {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) writes: Arc<WriteQueue>,
+    pub(crate) hash_pool: HashPool,
+    pub(crate) scan_pool: ScanPool,
+    pub(crate) read_ahead: ReadAheadPool,
+    /// What requests of all connections hold, and may hold.
+    pub(crate) request_memory: Arc<RequestMemory>,
+    /// What is wrong with the server.
+    pub(crate) health: Arc<Health>,
+    /// Bytes that one event loop spends on remembering where rows are.
+    pub(crate) row_cache_bytes: usize,
+}
+
+/// What one event loop lends to the session that it runs.
+pub(crate) struct Context {
+    /// Index of the event loop.
+    pub(crate) event_loop: u16,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<Counters>,
+    /// The directory as of this pass of the loop, or as of the last commit seen since.
+    pub(crate) snapshot: Snapshot,
+    /// [`WriteQueue::commits`] when the snapshot was renewed.
+    commits_seen: u64,
+    /// When this pass of the loop began.
+    pub(crate) now: Instant,
+    pub(crate) settings: Arc<OnlineSettings>,
+    /// The requester of every session that has not bound.
+    pub(crate) anonymous: Arc<Requester>,
+    pub(crate) random: Random,
+    /// Bytes that connections have let go of since memory was given back to the system.
+    pub(crate) released: usize,
+    /// Changes of this pass, for the writer.
+    pub(crate) outbox: Vec<WriteRequest>,
+    /// Requests of this pass to be read ahead.
+    pub(crate) jobs: Vec<PrefetchJob>,
+    /// For the next look at requests, see [`give_back`](Context::give_back).
+    pub(crate) spare_answers: Option<Box<Answers>>,
+    /// Whether this loop waits for the disk; `None` where nobody can do that for it.
+    coldness: Option<Coldness>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        event_loop: u16,
+        shared: Arc<Shared>,
+        counters: Arc<Counters>,
+        settings: Arc<OnlineSettings>,
+    ) -> Result<Context, StoreError> {
+        let mut snapshot = shared.directory.snapshot()?;
+        if shared.row_cache_bytes > 0 {
+            snapshot.remember_rows(shared.row_cache_bytes);
+        }
+        Ok(Context {
+            event_loop,
+            shared,
+            counters,
+            snapshot,
+            commits_seen: 0,
+            now: Instant::now(),
+            settings,
+            anonymous: Arc::new(Requester::Anonymous),
+            random: Random::default(),
+            released: 0,
+            outbox: Vec::new(),
+            jobs: Vec::new(),
+            spare_answers: None,
+            coldness: Some(Coldness::new(Instant::now())),
+        })
+    }
+
+    /// The loop waits for something to happen, until it begins a pass.
+    pub(crate) fn begin_wait(&mut self) {
+        if let Some(coldness) = &mut self.coldness {
+            coldness.idle_from(Instant::now());
+        }
+    }
+
+    /// Begins a pass: the present, and the directory as it is now.
+    pub(crate) fn begin_pass(&mut self) -> Result<(), StoreError> {
+        self.now = Instant::now();
+        if let Some(coldness) = &mut self.coldness
+            && coldness.tick(self.now)
+            && !self.shared.read_ahead.start()
+        {
+            self.coldness = None;
+        }
+        self.renew(self.shared.writes.commits())
+    }
+
+    /// Whether requests are to be read ahead, because the data is not in memory.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.coldness.as_ref().is_some_and(Coldness::is_cold)
+    }
+
+    /// Keeps the room of a look that nobody needs any more for the next.
+    #[inline]
+    pub(crate) fn give_back(&mut self, answers: Option<Box<Answers>>) {
+        if let Some(mut answers) = answers {
+            answers.clear();
+            self.spare_answers = Some(answers);
+        }
+    }
+
+    /// Makes sure that everything that was answered before now is visible. Called after requests were received and
+    /// before they are looked at: a client that got an answer on another connection, of another loop, may have sent
+    /// them since the pass began. Costs one load of a shared counter when nothing was committed.
+    pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
+        let commits = self.shared.writes.commits();
+        if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }
+    }
+
+    fn renew(&mut self, commits: u64) -> Result<(), StoreError> {
+        self.snapshot.renew().inspect_err(|error| {
+            tracing::error!(%error, "an event loop cannot read the directory");
+        })?;
+        self.commits_seen = commits;
+        Ok(())
+    }
+
+    /// Says in the log that an operation was answered by a fault of the server's.
+    #[cold]
+    pub(crate) fn tell(
+        &self,
+        fault: ServerFault,
+        connection: u64,
+        (id, operation, code): (MessageId, Operation, ResultCode),
+        text: &str,
+    ) {
+        let failed = FailedOperation { connection, id, name: operation.name(), code };
+        self.shared.health.tell(self.now, fault, failed, text);
+    }
+
+    /// What a peer may send, before and after it has bound.
+    pub(crate) fn decode_limits(&self, authenticated: bool) -> DecodeLimits {
+        let message_size_max = if authenticated {
+            self.settings.message_size_max
+        } else {
+            self.settings.message_size_unauthenticated_max
+        };
+        DecodeLimits { message_size_max, ..DecodeLimits::AUTHENTICATED }
+    }
+}

@@ -1,0 +1,56 @@
+//! The rest of a long search, at which scan threads look.
+
+use directory::search::{Budget, Search, Step};
+
+use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::session::context::Context;
+use crate::workers::scan_pool::ScanHandle;
+
+/// What one slice of a search may do.
+pub(super) const SLICE: Budget =
+    Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
+
+/// The rest of a search, at which scan threads look.
+pub(super) struct SharedRest {
+    scan: ScanHandle,
+    /// Whether a piece can be taken; when there is none, a message tells of the next.
+    ready: bool,
+}
+
+impl SharedRest {
+    pub(super) fn new(scan: ScanHandle) -> SharedRest {
+        SharedRest { scan, ready: false }
+    }
+
+    /// A piece can be taken.
+    pub(super) fn set_ready(&mut self) {
+        self.ready = true;
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// How many scanners look at it, at most.
+    pub(super) fn scanners(&self) -> usize {
+        self.scan.scanners()
+    }
+
+    /// Takes pieces, as much as a slice may append.
+    pub(super) fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
+        let start = out.len();
+        while out.len() - start < SLICE_BYTES_MAX {
+            if search.is_streaming() {
+                return search.run(&context.snapshot, out, &SLICE);
+            }
+            let Some(piece) = self.scan.take() else {
+                self.ready = false;
+                return Step::More;
+            };
+            if let Step::Done = search.take(&context.snapshot, piece, out) {
+                return Step::Done;
+            }
+        }
+        Step::More
+    }
+}

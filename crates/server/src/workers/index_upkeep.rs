@@ -1,0 +1,96 @@
+//! Index rows made and removed by the writer between the changes of clients.
+//!
+//! An index that is defined while the server runs is made in slices of a few milliseconds. Without changes waiting they
+//! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some
+//! day however busy the server is. The loops go first within a slice, too. What is left when the server stops goes on
+//! at the next start.
+
+use std::time::Duration;
+
+use directory::Writer;
+use directory::index::Phase;
+use directory::index::maintenance::{IndexProgress, SliceBudget};
+use system::CooperativeYield;
+
+use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
+
+/// Slices between two lines in the log.
+const SLICES_PER_REPORT: u64 = 256;
+
+/// What the writer knows of that work.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// The last slice failed, for want of room on the disk as a rule. There is another try after a change, or after a
+    /// while: room may be made by others.
+    has_failed: bool,
+    batches: u32,
+    slices: u64,
+}
+
+impl Upkeep {
+    /// How long the writer may wait for changes before it does a slice; `None` when there is nothing to do.
+    pub(crate) fn patience(&self, writer: &Writer) -> Option<Duration> {
+        let patience = if self.has_failed { INDEX_SLICE_RETRY } else { Duration::ZERO };
+        writer.maintenance_pending().then_some(patience)
+    }
+
+    /// Whether it is time for a slice though changes are waiting. To be asked after every batch.
+    pub(crate) fn is_due(&mut self, writer: &Writer) -> bool {
+        self.batches += 1;
+        if self.batches < BATCHES_PER_INDEX_SLICE {
+            return false;
+        }
+        self.batches = 0;
+        writer.maintenance_pending()
+    }
+
+    /// Does a slice.
+    pub(crate) fn run(&mut self, writer: &mut Writer) {
+        let mut cooperative = CooperativeYield::default();
+        let more =
+            match writer.run_maintenance_slice(&SliceBudget::default(), &mut || cooperative.maybe_yield()) {
+                Ok(more) => more,
+                Err(error) => {
+                    if !self.has_failed {
+                        tracing::warn!(%error, "index rows are not made for now, it is tried again");
+                    }
+                    self.has_failed = true;
+                    return;
+                }
+            };
+        if std::mem::take(&mut self.has_failed) {
+            tracing::info!("index rows are made again");
+        }
+        if !more {
+            tracing::info!("all indexes are complete");
+            self.slices = 0;
+            return;
+        }
+        if self.slices.is_multiple_of(SLICES_PER_REPORT) {
+            report(writer);
+        }
+        self.slices += 1;
+    }
+}
+
+fn report(writer: &Writer) {
+    let progress = match writer.index_progress() {
+        Ok(progress) => progress,
+        Err(error) => return tracing::warn!(%error, "no progress of indexes"),
+    };
+    for part in progress {
+        tracing::info!("{}", progress_text(&part));
+    }
+}
+
+/// What is being done, for people.
+pub fn progress_text(progress: &IndexProgress) -> String {
+    let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
+    let name = part.name();
+    match progress.phase {
+        Phase::Building => {
+            format!("building {name} of the index on {attribute}: entry {built_to} of {last_entry}")
+        }
+        _ => format!("removing {name} of the index on {attribute}"),
+    }
+}

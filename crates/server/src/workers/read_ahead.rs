@@ -1,0 +1,708 @@
+//! Threads that wait for the disk, so that event loops do not.
+//!
+//! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
+//! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
+//! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to
+//! its end is answered at once, whatever others wait for, and a search with what was found on the way ([`Answers`]).
+//! For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that
+//! other requests lack, and looks again. Requests that go through many rows are not worth that: a thread goes through
+//! them as a whole. The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when
+//! or by whom a request was read ahead.
+//!
+//! The threads are started when they are first wanted: a directory that fits into memory never has them.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use directory::bind::ExternalIdentity;
+use directory::read_ahead::{self, read_ahead};
+use directory::search::{Budget, Search};
+use directory::{Directory, Requester, Snapshot};
+use ldap::{DecodeLimits, Message, Request};
+use store::PageNumber;
+
+use crate::limits::{
+    BUFFER_SIZE, COLD_PAGES_MIN, COLD_TICK, COLD_TICKS, COLD_WAIT_MIN, READ_AHEAD_LOOK_ENTRIES,
+    READ_AHEAD_LOOKS, READ_AHEAD_MEMORY_PER_THREAD, READ_AHEAD_MESSAGES, READ_AHEAD_NICENESS,
+    READ_AHEAD_PAGES, READ_AHEAD_ROUNDS, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
+};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::telemetry::process::{bytes_read, lower_priority, time_used};
+
+/// Bytes of a page of memory.
+const PAGE_SIZE: u64 = 4096;
+
+/// What is read of a search: its first slice on the event loop.
+const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
+
+/// What an event loop looks at of a search to find out what is missing.
+const LOOK: Budget = Budget { entries_examined_max: READ_AHEAD_LOOK_ENTRIES, out_bytes_max: BUFFER_SIZE };
+
+/// Something that a thread here does for a loop. No `Debug`: there may be passwords in it.
+pub(crate) struct PrefetchJob {
+    /// Whom to tell when it is done.
+    address: Address,
+    work: Work,
+}
+
+enum Work {
+    /// Pages to bring in.
+    Pages(Vec<PageNumber>),
+    /// Requests to go through, in a row: whole messages.
+    Requests { requester: Arc<Requester>, messages: Vec<u8> },
+}
+
+/// The threads. Dropping it ends them.
+pub(crate) struct ReadAheadPool {
+    queue: Arc<Queue>,
+    threads_max: usize,
+    directory: Arc<Directory>,
+    mailboxes: Arc<[Mailbox]>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    work_arrived: Condvar,
+    figures: Arc<ReadAheadFigures>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<PrefetchJob>,
+    waiting_threads: usize,
+    closed: bool,
+}
+
+/// What the threads have done, for monitoring.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAheadFigures {
+    /// Threads that were started.
+    pub(crate) threads: AtomicU64,
+    /// Requests gone through.
+    pub(crate) requests: AtomicU64,
+    /// Pages brought in.
+    pub(crate) pages: AtomicU64,
+}
+
+/// What came of looking ahead.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// Octets at the front that can be looked at now.
+    ready: usize,
+    /// Messages that will tell when what others lack is there.
+    awaited: u32,
+    /// Whether all of the input can be looked at then, without looking ahead again.
+    is_all: bool,
+}
+
+impl Ahead {
+    /// Nothing is missing.
+    pub(crate) fn all(input: &[u8]) -> Ahead {
+        Ahead { ready: input.len(), awaited: 0, is_all: true }
+    }
+}
+
+/// How far a connection has what it received read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadingAhead {
+    /// Messages that are still to come.
+    awaited: u32,
+    /// How often in a row the request at the front has waited.
+    rounds: u8,
+    /// What has to come has come: all of the input can be looked at.
+    is_done: bool,
+}
+
+impl ReadingAhead {
+    /// How much of `input` can be looked at, by `look` if that is not known; nothing while messages are awaited.
+    pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
+        if self.awaited > 0 {
+            return 0;
+        }
+        if self.is_done || self.rounds >= READ_AHEAD_ROUNDS {
+            *self = ReadingAhead::default();
+            return input.len();
+        }
+        let Ahead { ready, awaited, is_all } = look(input);
+        let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
+        *self = ReadingAhead { awaited, rounds, is_done: is_all && awaited > 0 };
+        // Nothing would tell when to look again.
+        if ready == 0 && awaited == 0 { input.len() } else { ready }
+    }
+
+    /// A message has come.
+    pub(crate) fn one_is_done(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+    }
+}
+
+/// Answers that a look came to, of requests at the front of an input, in their order: who sends them need not go their
+/// way again. Of use to the connection whose input that is, and until the snapshot is another.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// Of each request the search, if it is one that is over, and where its messages are.
+    searches: VecDeque<Option<(Search, Range<usize>)>>,
+    messages: Vec<u8>,
+}
+
+impl Answers {
+    /// The search that the next request is, if it is over. To be called once for each of them.
+    pub(crate) fn next(&mut self) -> Option<(Search, &[u8])> {
+        let (search, messages) = self.searches.pop_front()??;
+        Some((search, self.messages.get(messages)?))
+    }
+
+    /// Forgets all of it, but for a moderate room.
+    pub(crate) fn clear(&mut self) {
+        self.searches.clear();
+        self.messages.clear();
+        self.messages.shrink_to(2 * SLICE_BYTES_MAX);
+    }
+}
+
+/// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes jobs of what
+/// is not. `external` is who asks as far as the connection tells.
+pub(crate) fn look_ahead(
+    snapshot: &Snapshot,
+    limits: &DecodeLimits,
+    address: Address,
+    (requester, external): (&Arc<Requester>, ExternalIdentity),
+    input: &[u8],
+    answers: &mut Answers,
+    jobs: &mut Vec<PrefetchJob>,
+) -> Ahead {
+    let (mut ready, mut end, mut awaited) = (0, 0, 0);
+    // Whether what comes next is asked by the same requester and of the same directory, whatever came before.
+    let mut is_same = true;
+    for _ in 0..READ_AHEAD_LOOKS {
+        let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
+            if awaited == 0 {
+                // What follows is for the session, which waits for the rest of it or says what is wrong.
+                return Ahead::all(input);
+            }
+            break;
+        };
+        let messages = &mut answers.messages;
+        let start = messages.len();
+        let decoded = Message::decode(frame, limits).ok();
+        let found = decoded
+            .as_ref()
+            .map(|message| read_ahead::look_ahead(snapshot, requester, external, message, &LOOK, messages));
+        let found = found.unwrap_or_default();
+        if found.absent.is_walk && end == 0 {
+            let whole = whole_requests(address, requester, input, limits.message_size_max);
+            awaited = whole.len() as u32;
+            jobs.extend(whole);
+            return Ahead { ready: 0, awaited, is_all: true };
+        } else if found.absent.is_walk {
+            // It is gone through when it is the first.
+            break;
+        }
+        end += frame.len();
+        if !found.absent.pages.is_empty() {
+            awaited += 1;
+            jobs.push(PrefetchJob { address, work: Work::Pages(found.absent.pages) });
+        } else if awaited == 0 {
+            ready = end;
+            let search = found.search.filter(|_| is_same);
+            answers.searches.push_back(search.map(|search| (search, start..answers.messages.len())));
+        }
+        is_same &= decoded
+            .is_some_and(|message| matches!(message.request, Request::Search(_) | Request::Compare(_)));
+    }
+    Ahead { ready, awaited, is_all: false }
+}
+
+/// The message at the front, if it is there as a whole and may be looked at.
+fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
+    let size = ldap::frame_len(input).ok().flatten().filter(|size| *size <= message_size_max)?;
+    input.get(..size)
+}
+
+/// Cuts the whole messages at the front of `input` into jobs, a few messages each, so that several threads can go
+/// through what one connection sent at once. None where there is no whole message, or none that may be looked at.
+fn whole_requests(
+    address: Address,
+    requester: &Arc<Requester>,
+    input: &[u8],
+    message_size_max: usize,
+) -> Vec<PrefetchJob> {
+    let mut jobs = Vec::new();
+    let (mut begin, mut end, mut count) = (0, 0, 0);
+    let mut push = |messages: &[u8]| {
+        let requester = Arc::clone(requester);
+        jobs.push(PrefetchJob { address, work: Work::Requests { requester, messages: messages.to_vec() } });
+    };
+    while let Some(frame) = first_frame(&input[end..], message_size_max) {
+        end += frame.len();
+        count += 1;
+        if count == READ_AHEAD_MESSAGES {
+            push(&input[begin..end]);
+            (begin, count) = (end, 0);
+        }
+    }
+    if begin < end {
+        push(&input[begin..end]);
+    }
+    jobs
+}
+
+impl ReadAheadPool {
+    /// A pool of at most so many threads, which are started with the first job; with none, nothing is read ahead.
+    pub(crate) fn new(
+        threads_max: usize,
+        directory: &Arc<Directory>,
+        mailboxes: &Arc<[Mailbox]>,
+    ) -> ReadAheadPool {
+        ReadAheadPool {
+            queue: Arc::default(),
+            threads_max,
+            directory: Arc::clone(directory),
+            mailboxes: Arc::clone(mailboxes),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Makes sure that there are threads. False where there cannot be any.
+    pub(crate) fn start(&self) -> bool {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = threads_for(system::available_memory_bytes()).min(self.threads_max);
+        while threads.len() < wanted {
+            match self.start_one(threads.len()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let count = threads.len();
+                    tracing::warn!(%error, "only {count} threads read ahead for event loops");
+                    break;
+                }
+            }
+        }
+        self.queue.figures.threads.store(threads.len() as u64, Ordering::Relaxed);
+        !threads.is_empty()
+    }
+
+    fn start_one(&self, index: usize) -> io::Result<JoinHandle<()>> {
+        let mut snapshot = self.directory.snapshot().map_err(io::Error::other)?;
+        snapshot.park();
+        let (queue, mailboxes) = (Arc::clone(&self.queue), Arc::clone(&self.mailboxes));
+        let builder = std::thread::Builder::new().name(format!("pando-ahead-{index}"));
+        builder.spawn(move || work(&queue, snapshot, &mailboxes))
+    }
+
+    /// Has jobs done. Each is told of in a message.
+    pub(crate) fn submit(&self, jobs: &mut Vec<PrefetchJob>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let page_jobs = jobs.iter().filter(|job| job.is_pages()).count();
+        let busy = jobs.len() - page_jobs + page_jobs.div_ceil(READ_AHEAD_PAGES);
+        let mut state = self.queue.lock();
+        let wanted = busy.min(state.waiting_threads);
+        state.jobs.extend(jobs.drain(..));
+        drop(state);
+        for _ in 0..wanted {
+            self.queue.work_arrived.notify_one();
+        }
+    }
+
+    pub(crate) fn figures(&self) -> Arc<ReadAheadFigures> {
+        Arc::clone(&self.queue.figures)
+    }
+}
+
+impl Drop for ReadAheadPool {
+    fn drop(&mut self) {
+        self.queue.lock().closed = true;
+        self.queue.work_arrived.notify_all();
+        for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A thread only ends early by a panic outside of the guarded work; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl State {
+    /// Takes the job that waited longest, and with one of pages others of pages. False where there is none.
+    fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
+        let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
+        let count = pages.count().max(1).min(self.jobs.len());
+        into.extend(self.jobs.drain(..count));
+        count > 0
+    }
+}
+
+impl Queue {
+    /// Jobs are pushed and popped whole, so a panic elsewhere leaves nothing half done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what there is to do, see [`State::take`]. False when the pool is closed. Before it waits, `snapshot` lets
+    /// go of its position.
+    fn next(&self, snapshot: &mut Snapshot, jobs: &mut Vec<PrefetchJob>) -> bool {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return false;
+            }
+            if state.take(jobs) {
+                return true;
+            }
+            snapshot.park();
+            state.waiting_threads += 1;
+            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting_threads -= 1;
+        }
+    }
+}
+
+/// Threads that there is memory for. Asked when they are wanted first: a process may be put under a limit after its
+/// start.
+fn threads_for(memory_bytes: Option<u64>) -> usize {
+    let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
+    count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
+}
+
+fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
+    lower_priority(READ_AHEAD_NICENESS, "threads that read ahead have no lower priority");
+    let (mut jobs, mut scratch) = (Vec::new(), Vec::new());
+    while queue.next(&mut snapshot, &mut jobs) {
+        // What went wrong here goes wrong again on the event loop, where somebody is told.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            run_jobs(&jobs, &mut snapshot, &mut scratch, &queue.figures);
+        }));
+        jobs.sort_by_key(|job| job.address.event_loop);
+        for done in jobs.chunk_by(|one, other| one.address.event_loop == other.address.event_loop) {
+            let event_loop = done.first().map_or(0, |job| usize::from(job.address.event_loop));
+            let addresses = done.iter().map(|job| job.address).collect();
+            let pages = done.iter().flat_map(PrefetchJob::pages).copied().collect();
+            if let Some(mailbox) = mailboxes.get(event_loop) {
+                mailbox.post(LoopMessage::ReadAhead(addresses, pages));
+            }
+        }
+        jobs.clear();
+    }
+}
+
+/// Does the jobs: brings in the pages of all of them together, and then goes through requests.
+fn run_jobs(
+    jobs: &[PrefetchJob],
+    snapshot: &mut Snapshot,
+    scratch: &mut Vec<u8>,
+    figures: &ReadAheadFigures,
+) {
+    let pages: Vec<PageNumber> = jobs.iter().flat_map(PrefetchJob::pages).copied().collect();
+    if !pages.is_empty() && read_ahead::bring_in(snapshot, &pages).is_ok() {
+        figures.pages.fetch_add(pages.len() as u64, Ordering::Relaxed);
+    }
+    for job in jobs {
+        if let Work::Requests { requester, messages } = &job.work
+            && snapshot.renew().is_ok()
+        {
+            let count = go_through(snapshot, requester, messages, scratch);
+            figures.requests.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Goes through requests, and says how many there were.
+fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
+    let (mut rest, mut count) = (messages, 0);
+    while let Some(frame) = first_frame(rest, usize::MAX) {
+        if let Ok(message) = Message::decode(frame, &DecodeLimits::AUTHENTICATED) {
+            read_ahead(snapshot, requester, &message, &BUDGET, scratch);
+        }
+        (rest, count) = (rest.get(frame.len()..).unwrap_or_default(), count + 1);
+    }
+    if scratch.capacity() > 2 * SLICE_BYTES_MAX {
+        *scratch = Vec::new();
+    }
+    count
+}
+
+impl PrefetchJob {
+    fn is_pages(&self) -> bool {
+        matches!(self.work, Work::Pages(_))
+    }
+
+    /// Pages to bring in; none of requests.
+    fn pages(&self) -> &[PageNumber] {
+        match &self.work {
+            Work::Pages(pages) => pages,
+            Work::Requests { .. } => &[],
+        }
+    }
+}
+
+/// Whether an event loop waits for the disk, as it finds out by counting.
+///
+/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that waited for that
+/// for more than a small part of a tick is cold from then on, until what the whole process, the threads that read ahead
+/// included, had read would not have taken the loop as long, for a while. Being cold has a price: every request goes
+/// its way twice, and the kernel is asked for each page that was not met lately. So a page now and then is waited for.
+/// A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
+///
+/// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be
+/// asked for twice.
+pub(crate) struct Coldness {
+    counts: Option<Counts>,
+    tick_began: Instant,
+    /// Since when the loop waits for something to happen, if it does.
+    idle_since: Option<Instant>,
+    /// How long it did in this tick.
+    idle: Duration,
+    /// What a page took whom it kept waiting, when the loop became cold.
+    page_wait: Duration,
+    /// Ticks to stay cold for if nothing more happens; 0 is warm.
+    ticks_left: u32,
+}
+
+impl Coldness {
+    /// A warm loop, of the thread that will tick.
+    pub(crate) fn new(now: Instant) -> Coldness {
+        Coldness {
+            counts: None,
+            tick_began: now,
+            idle_since: None,
+            idle: Duration::ZERO,
+            page_wait: Duration::ZERO,
+            ticks_left: 0,
+        }
+    }
+
+    pub(crate) fn is_cold(&self) -> bool {
+        self.ticks_left > 0
+    }
+
+    /// The loop waits for something to happen, until the next [tick](Coldness::tick).
+    pub(crate) fn idle_from(&mut self, now: Instant) {
+        self.idle_since = Some(now);
+    }
+
+    /// Looks, when it is time to. True when the loop has just become cold.
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
+        if let Some(since) = self.idle_since.take() {
+            self.idle += now.saturating_duration_since(since);
+        }
+        let elapsed = now.saturating_duration_since(self.tick_began);
+        if elapsed < COLD_TICK {
+            return false;
+        }
+        self.tick_began = now;
+        let idle = std::mem::take(&mut self.idle);
+        let Some(counts) = &mut self.counts else {
+            // Nothing to compare with yet.
+            self.counts = Counts::open(self.is_cold());
+            return false;
+        };
+        let pages = counts.read.since_last() / PAGE_SIZE;
+        let used = counts.used.as_mut().map(|used| Duration::from_nanos(used.since_last()));
+        self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
+    }
+
+    /// Takes the pages that were read in one tick, and how long a warm loop waited in it, if that is known. True when
+    /// it makes a warm loop cold.
+    fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
+        let was_cold = self.is_cold();
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        if !was_cold && pages > 0 {
+            // Where nobody knows, the fewest pages that count take long enough.
+            self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
+        }
+        let is_much = pages >= COLD_PAGES_MIN && self.page_wait.saturating_mul(pages) >= COLD_WAIT_MIN;
+        self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
+        if was_cold != self.is_cold() {
+            // What others count, and what happens until then, is not to be counted.
+            self.counts = None;
+        }
+        !was_cold && self.is_cold()
+    }
+}
+
+/// What the kernel counts.
+struct Counts {
+    /// Bytes read from a disk: for a warm loop its own, for a cold one those of the whole process.
+    read: Count,
+    /// Nanoseconds that a warm loop's thread had a processor or waited for one; `None` where they are not counted.
+    used: Option<Count>,
+}
+
+impl Counts {
+    fn open(is_cold: bool) -> Option<Counts> {
+        let path = if is_cold { "/proc/self/io" } else { "/proc/thread-self/io" };
+        let used = (!is_cold).then(|| Count::open("/proc/thread-self/schedstat", time_used)).flatten();
+        Some(Counts { read: Count::open(path, bytes_read)?, used })
+    }
+}
+
+/// A number that the kernel counts in a file of `/proc`.
+struct Count {
+    file: File,
+    find: fn(&str) -> Option<u64>,
+    seen: u64,
+}
+
+impl Count {
+    /// `None` where there is none.
+    fn open(path: &str, find: fn(&str) -> Option<u64>) -> Option<Count> {
+        let mut count = Count { file: File::open(path).ok()?, find, seen: 0 };
+        count.seen = count.now()?;
+        Some(count)
+    }
+
+    /// How many came since it was asked last.
+    fn since_last(&mut self) -> u64 {
+        let all = self.now().unwrap_or(self.seen);
+        all.saturating_sub(std::mem::replace(&mut self.seen, all))
+    }
+
+    fn now(&self) -> Option<u64> {
+        let mut bytes = [0; 512];
+        let length = self.file.read_at(&mut bytes, 0).ok()?;
+        (self.find)(std::str::from_utf8(bytes.get(..length)?).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: Address = Address { event_loop: 0, slot: 1, connection: 2, ticket: 0 };
+
+    /// A delete of "a" with this id.
+    fn delete(id: u8) -> Vec<u8> {
+        vec![0x30, 6, 2, 1, id, 0x4a, 1, b'a']
+    }
+
+    #[test]
+    fn whole_messages_are_cut_into_errands() {
+        let check = |input: &[u8], expected: &[usize]| {
+            let cut: Vec<Vec<u8>> = whole_requests(ADDRESS, &Arc::new(Requester::Anonymous), input, 100)
+                .into_iter()
+                .map(|job| match job.work {
+                    Work::Requests { messages, .. } => messages,
+                    Work::Pages(_) => panic!("pages"),
+                })
+                .collect();
+            let sizes: Vec<usize> = cut.iter().map(Vec::len).collect();
+            assert_eq!(sizes, expected);
+            assert_eq!(cut.concat(), input[..sizes.iter().sum()]);
+        };
+        let many: Vec<u8> = (0..10).flat_map(delete).collect();
+        check(&[], &[]);
+        check(&delete(1)[..7], &[]);
+        check(&delete(1), &[8]);
+        check(&many[..15], &[8]);
+        check(&many, &[32, 32, 16]);
+        // A message over the limit, and no message: the session says what is wrong with them.
+        check(&[0x30, 0x7f, 2, 1], &[]);
+        check(&[&delete(1), b"GET / HTTP/1.1".as_slice()].concat(), &[8]);
+    }
+
+    #[test]
+    fn a_connection_waits_for_all_its_letters_and_not_forever() {
+        let input = [0; 30];
+        let never = |_: &[u8]| -> Ahead { panic!("there is nothing to look for") };
+        let pages = |ready, awaited| move |_: &[u8]| Ahead { ready, awaited, is_all: false };
+        let mut reading = ReadingAhead::default();
+        assert_eq!(reading.ready(&input, Ahead::all), 30);
+        assert_eq!(reading, ReadingAhead::default());
+        // Two are ready, others lack something.
+        assert_eq!(reading.ready(&input, pages(20, 2)), 20);
+        assert_eq!(reading.ready(&input, never), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, never), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, pages(10, 0)), 10);
+        // Another thread goes through all of it: then nobody looks again.
+        assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
+        reading.one_is_done();
+        assert_eq!(reading.ready(&input, never), 30);
+        // Pages that are gone again whenever they were brought in.
+        for _ in 0..READ_AHEAD_ROUNDS {
+            assert_eq!(reading.ready(&input, pages(0, 1)), 0);
+            reading.one_is_done();
+        }
+        assert_eq!(reading.ready(&input, never), 30);
+        assert_eq!(reading.ready(&input, pages(0, 1)), 0);
+    }
+
+    #[test]
+    fn pages_are_taken_together_and_requests_one_by_one() {
+        let mut state = State::default();
+        let pages = || PrefetchJob { address: ADDRESS, work: Work::Pages(Vec::new()) };
+        state.jobs.extend((0..READ_AHEAD_PAGES + 2).map(|_| pages()));
+        state.jobs.extend(whole_requests(
+            ADDRESS,
+            &Arc::new(Requester::Anonymous),
+            &[&delete(1)[..]; 5].concat(),
+            100,
+        ));
+        state.jobs.push_back(pages());
+        let taken = std::iter::from_fn(|| {
+            let mut into = Vec::new();
+            state.take(&mut into).then(|| (into.len(), into.iter().all(PrefetchJob::is_pages)))
+        });
+        let expected = [(READ_AHEAD_PAGES, true), (2, true), (1, false), (1, false), (1, true)];
+        assert_eq!(taken.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_loop_is_cold_while_it_would_wait_and_a_while_longer() {
+        let mut coldness = Coldness::new(Instant::now());
+        let (few, many) = (u64::from(COLD_PAGES_MIN) - 1, u64::from(COLD_PAGES_MIN) * 10);
+        assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
+        assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
+        assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
+        // By what a page took then: half as many would keep the loop waiting long enough, a quarter would not.
+        assert!(!coldness.count(many / 2 + 1, None));
+        for _ in 1..COLD_TICKS {
+            assert!(!coldness.count(many / 4, None) && coldness.is_cold());
+        }
+        assert!(!coldness.count(0, None) && !coldness.is_cold());
+        // Where the kernel does not say how long it took.
+        assert!(coldness.count(u64::from(COLD_PAGES_MIN), None) && coldness.is_cold());
+    }
+
+    #[test]
+    fn threads_are_as_many_as_fit() {
+        assert_eq!(threads_for(None), usize::MAX);
+        assert_eq!(threads_for(Some(1 << 20)), 1);
+        assert_eq!(threads_for(Some(64 << 20)), 4);
+    }
+
+    #[test]
+    fn a_loop_that_does_nothing_waits_for_nobody() {
+        let begin = Instant::now();
+        let mut coldness = Coldness::new(begin);
+        coldness.idle_from(begin);
+        assert!(!coldness.tick(begin + COLD_TICK / 2));
+        assert_eq!(coldness.idle, COLD_TICK / 2);
+        assert!(!coldness.tick(begin + COLD_TICK) && coldness.counts.is_some());
+        assert_eq!((coldness.idle, coldness.tick_began), (Duration::ZERO, begin + COLD_TICK));
+    }
+
+    #[test]
+    fn the_kernel_counts() {
+        let counts = Counts::open(false).unwrap();
+        assert!(Counts::open(true).unwrap().used.is_none());
+        let mut used = counts.used.unwrap();
+        let mut spent = 0;
+        // Nothing is counted for as long as a thread has its processor, on some systems.
+        for _ in 0..100_000 {
+            spent += used.since_last();
+            std::thread::yield_now();
+        }
+        assert!(spent > 0);
+    }
+}

@@ -1,0 +1,491 @@
+//! The one thread that changes the directory, and the queue before it.
+//!
+//! Everything that waits when the thread becomes free makes one batch: each change is decided in turn and sees those
+//! before it, then one commit with one sync makes all of them durable, then everyone is answered with one wake-up per
+//! event loop. So the more change at once, the less each pays for the disk.
+//!
+//! Places in the queue are reserved before a change is read off its connection. Where there is none the connection is
+//! not read until there is room, so a client that pipelines a million adds is slowed, not refused.
+//!
+//! After a commit fails, or anything here panics, the store or this thread takes no more changes until a restart; they
+//! are answered with the reason, and reading goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use directory::controls::{ControlContext, RequestControls};
+use directory::virtual_entries::APPLY_SETTINGS;
+use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
+use ldap::{DecodeLimits, Message, Request, ResultCode};
+use store::StoreError;
+
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
+use crate::stamp::{Random, no_random_numbers, now_micros};
+use crate::telemetry::health::Health;
+use crate::telemetry::process::take_short_turns;
+use crate::workers::index_upkeep::Upkeep;
+use crate::workers::settings_change;
+
+/// A change on its way to the writer. No `Debug`: it may carry passwords.
+pub(crate) struct WriteRequest {
+    /// Who waits for the answer.
+    pub(crate) address: Address,
+    /// Who asks.
+    pub(crate) requester: Arc<Requester>,
+    /// The whole message, as received. Decoded again on the writer: that is a microsecond, and an owned form of every
+    /// request would be code without another use.
+    pub(crate) message: Vec<u8>,
+    /// Its clear passwords with their stored forms.
+    pub(crate) passwords: PreparedPasswords,
+    /// Its place in the queue.
+    pub(crate) place: Reservation,
+}
+
+/// A place in the queue. Dropping it gives the place back, however the change ends: made, refused, or with its session.
+pub(crate) struct Reservation {
+    queue: Arc<WriteQueue>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Takes over the places of another one.
+    fn absorb(&mut self, other: &mut Reservation) {
+        self.count += std::mem::take(&mut other.count);
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives the places back.
+    fn release(&mut self) {
+        if self.count > 0 {
+            self.queue.release(std::mem::take(&mut self.count), std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What became of a change, and the value of the answer to an extended operation.
+#[derive(Clone)]
+struct Answer {
+    outcome: Outcome,
+    value: Option<Vec<u8>>,
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Answer {
+        Answer { outcome, value: None }
+    }
+}
+
+/// The queue before the writer, shared by all event loops.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    state: Mutex<State>,
+    work_arrived: Condvar,
+    places: Mutex<Places>,
+    /// Counts commits. An event loop whose snapshot is from before the last one renews it before it reads requests, so
+    /// that what was answered is visible to every later request on whatever connection.
+    commits: AtomicU64,
+    mailboxes: Arc<[Mailbox]>,
+}
+
+/// The places taken. Neither lock of the queue is ever taken while the other is held.
+#[derive(Debug, Default)]
+struct Places {
+    /// Changes held back on a connection, queued, or in the batch.
+    count: usize,
+    /// The bytes of their messages.
+    bytes: usize,
+    /// Some event loop found no place and waits to hear when there is one.
+    wanted: bool,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<WriteRequest>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("requests", &self.requests.len()).field("closed", &self.closed).finish()
+    }
+}
+
+impl WriteQueue {
+    pub(crate) fn new(mailboxes: Arc<[Mailbox]>) -> WriteQueue {
+        WriteQueue {
+            state: Mutex::default(),
+            work_arrived: Condvar::new(),
+            places: Mutex::default(),
+            commits: AtomicU64::new(0),
+            mailboxes,
+        }
+    }
+
+    /// Reserves a place for a message of that many bytes. `None` when there is none: then
+    /// [`LoopMessage::WriterHasRoom`] comes once it is worth another try.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let mut places = lock(&self.places);
+        let fits = places.count < WRITES_QUEUED_MAX && places.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
+        // An empty queue takes a message of any size, else one above the bound would wait for ever.
+        if fits || places.count == 0 {
+            places.count += 1;
+            places.bytes += bytes;
+            return Some(Reservation { queue: Arc::clone(self), count: 1, bytes });
+        }
+        places.wanted = true;
+        None
+    }
+
+    fn release(&self, count: usize, bytes: usize) {
+        let wanted = {
+            let mut places = lock(&self.places);
+            places.count -= count;
+            places.bytes -= bytes;
+            std::mem::take(&mut places.wanted)
+        };
+        if wanted {
+            self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::WriterHasRoom));
+        }
+    }
+
+    /// Queues changes that hold reservations, in order. `requests` is left empty.
+    pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
+        if requests.is_empty() {
+            return;
+        }
+        let was_empty = {
+            let mut state = lock(&self.state);
+            let was_empty = state.requests.is_empty();
+            state.requests.append(requests);
+            was_empty
+        };
+        if was_empty {
+            self.work_arrived.notify_one();
+        }
+    }
+
+    /// How many commits there were.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Acquire)
+    }
+
+    /// Changes that wait or are being made, for the monitor.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.places).count
+    }
+
+    /// Lets the writer finish what is queued and end.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.work_arrived.notify_one();
+    }
+
+    /// Waits for changes, no longer than `patience` if there is other work to do then, and moves all of them behind
+    /// `backlog`, whose own ones are there already.
+    fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
+        let mut state = lock(&self.state);
+        let mut patience = patience;
+        while backlog.is_empty() && state.requests.is_empty() {
+            if state.closed {
+                return Fetched::Closed;
+            }
+            state = match patience {
+                Some(Duration::ZERO) => return Fetched::Nothing,
+                // Woken for nothing, it only tries earlier.
+                Some(limit) => {
+                    patience = Some(Duration::ZERO);
+                    self.work_arrived.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        backlog.append(&mut state.requests);
+        Fetched::Changes
+    }
+}
+
+/// What the queue had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetched {
+    /// Changes to make.
+    Changes,
+    /// Nothing at present.
+    Nothing,
+    /// Nothing, and nothing more to come.
+    Closed,
+}
+
+/// What the locks guard is changed in single steps, so a panic elsewhere leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the writer until the queue is closed and empty.
+pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
+    take_short_turns();
+    let mut random = Random::default();
+    let mut backlog = Vec::new();
+    let mut stopped = false;
+    let mut upkeep = Upkeep::default();
+    let mut disk = DiskWatch { is_full: false, health };
+    loop {
+        let patience = if stopped { None } else { upkeep.patience(&writer) };
+        match queue.fetch(&mut backlog, patience) {
+            Fetched::Closed => return,
+            Fetched::Nothing => {
+                stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
+                continue;
+            }
+            Fetched::Changes => {}
+        }
+        let count = batch_len(&backlog);
+        let batch = &mut backlog[..count];
+        let outcomes = if stopped {
+            all_failed(count)
+        } else {
+            catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random, &mut disk)))
+                .unwrap_or_else(|_| {
+                    health.stop_changes(DEFECT);
+                    stopped = true;
+                    all_failed(count)
+                })
+        };
+        queue.commits.fetch_add(1, Ordering::Release);
+        release_places(batch);
+        answer(batch, outcomes, &queue.mailboxes);
+        backlog.drain(..count);
+        if !stopped && upkeep.is_due(&writer) {
+            stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
+        }
+    }
+}
+
+const DEFECT: &str = "a defect was met while changing the directory";
+
+/// Makes or removes some index rows. False when a defect was met.
+fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health: &Health) -> bool {
+    let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
+    if !is_sound {
+        health.stop_changes(DEFECT);
+    }
+    // An index that is complete now is seen by the next search.
+    queue.commits.fetch_add(1, Ordering::Release);
+    is_sound
+}
+
+/// How many of the waiting changes make the next batch.
+fn batch_len(backlog: &[WriteRequest]) -> usize {
+    let mut bytes = 0;
+    let fitting = backlog.iter().take(BATCH_WRITES_MAX).take_while(|request| {
+        let fits = bytes < BATCH_BYTES_MAX;
+        bytes += request.message.len();
+        fits
+    });
+    fitting.count()
+}
+
+/// Gives the places of a batch back, all at once: whoever waits for one is told once.
+fn release_places(batch: &mut [WriteRequest]) {
+    if let Some((first, others)) = batch.split_first_mut() {
+        others.iter_mut().for_each(|other| first.place.absorb(&mut other.place));
+        first.place.release();
+    }
+}
+
+/// Makes the changes of a batch durable together. One outcome for each, in order.
+fn write(
+    writer: &mut Writer,
+    requests: &[WriteRequest],
+    random: &mut Random,
+    disk: &mut DiskWatch<'_>,
+) -> Vec<Answer> {
+    let mut batch = match writer.begin() {
+        Ok(batch) => batch,
+        Err(error) => return vec![Outcome::from(error).into(); requests.len()],
+    };
+    let full = batch.disk_full().cloned();
+    let mut outcomes = Vec::with_capacity(requests.len());
+    for request in requests {
+        outcomes.push(execute(&mut batch, request, random));
+    }
+    match batch.commit() {
+        Ok(()) => {
+            disk.note(full.as_ref());
+            outcomes
+        }
+        Err(OperationError::Store(error @ StoreError::DiskFull { .. })) => {
+            disk.note(Some(&error));
+            vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
+        }
+        Err(error) => {
+            // Where it is answered, that it passes is said.
+            if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
+                tracing::error!(%error, changes = requests.len(), "a commit failed");
+            }
+            vec![Outcome::from(error).into(); requests.len()]
+        }
+    }
+}
+
+/// Says in the log when the disk becomes full and when it has room again, and not for every change between.
+struct DiskWatch<'w> {
+    is_full: bool,
+    health: &'w Health,
+}
+
+impl DiskWatch<'_> {
+    fn note(&mut self, full: Option<&StoreError>) {
+        if full.is_some() != self.is_full {
+            self.health.disk_full(full);
+        }
+        self.is_full = full.is_some();
+    }
+}
+
+fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Answer {
+    // The event loop decoded the same bytes before, within the limits that are set.
+    let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+    let message = match Message::decode(&request.message, &limits) {
+        Ok(message) => message,
+        Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
+    };
+    let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
+        Ok(controls) => controls,
+        Err(outcome) => return outcome.into(),
+    };
+    let uuid = match random.uuid() {
+        Ok(uuid) => uuid,
+        Err(error) => return no_random_numbers(error).into(),
+    };
+    let PreparedPasswords { hashed, matched } = request.passwords.clone();
+    let stamp =
+        Stamp { now_micros: now_micros(), uuid, hashed_passwords: hashed, matched_passwords: matched };
+    match &message.request {
+        Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
+            let (outcome, value) =
+                settings_change::execute(batch, &request.requester, extended.value, &stamp);
+            Answer { outcome, value }
+        }
+        change => batch.execute(&request.requester, change, &controls, &stamp).into(),
+    }
+}
+
+fn all_failed(count: usize) -> Vec<Answer> {
+    let text = "changes have stopped after an internal error; reading goes on, a restart is needed";
+    let outcome = Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text).by_fault(ServerFault::WritesStopped);
+    vec![outcome.into(); count]
+}
+
+/// Sends each outcome to the loop that waits for it, one message per loop.
+fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
+    let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
+    for (request, Answer { outcome, value }) in batch.iter().zip(outcomes) {
+        let address = request.address;
+        if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
+            of_loop.push(Written { address, outcome, value });
+        }
+    }
+    for (mailbox, of_loop) in mailboxes.iter().zip(answers) {
+        if !of_loop.is_empty() {
+            mailbox.post(LoopMessage::Written(of_loop));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+
+    fn queue() -> (Poll, Arc<WriteQueue>) {
+        let poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        (poll, Arc::new(WriteQueue::new([mailbox].into())))
+    }
+
+    fn has_letter(queue: &WriteQueue) -> bool {
+        let mut answers = Vec::new();
+        queue.mailboxes[0].take(&mut answers);
+        matches!(answers[..], [LoopMessage::WriterHasRoom])
+    }
+
+    fn request(queue: &Arc<WriteQueue>, bytes: usize) -> WriteRequest {
+        WriteRequest {
+            address: Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 },
+            requester: Arc::new(Requester::Anonymous),
+            message: vec![0; bytes],
+            passwords: PreparedPasswords::default(),
+            place: queue.reserve(bytes).unwrap(),
+        }
+    }
+
+    #[test]
+    fn who_found_no_place_hears_of_the_next_one() {
+        let (_poll, queue) = queue();
+        let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
+        let small = queue.reserve(1).unwrap();
+        drop(small);
+        assert!(!has_letter(&queue), "nobody waited");
+        assert!(queue.reserve(2).is_none());
+        drop(large);
+        assert!(has_letter(&queue));
+        assert_eq!(queue.waiting(), 0);
+        assert!(queue.reserve(2 * WRITES_QUEUED_BYTES_MAX).is_some(), "an empty queue takes any message");
+    }
+
+    #[test]
+    fn places_are_bounded_by_count() {
+        let (_poll, queue) = queue();
+        let mut places: Vec<_> = (0..WRITES_QUEUED_MAX).map(|_| queue.reserve(1).unwrap()).collect();
+        assert!(queue.reserve(1).is_none());
+        places.pop();
+        let last = queue.reserve(1);
+        assert!(last.is_some() && queue.reserve(1).is_none());
+    }
+
+    #[test]
+    fn a_batch_gives_its_places_back_at_once() {
+        let (_poll, queue) = queue();
+        let mut batch: Vec<_> = (0..3).map(|_| request(&queue, 10)).collect();
+        assert_eq!(queue.waiting(), 3);
+        release_places(&mut batch);
+        assert_eq!(queue.waiting(), 0);
+        drop(batch);
+        assert_eq!(queue.waiting(), 0, "nothing is given back twice");
+    }
+
+    #[test]
+    fn batches_are_bounded_by_count_and_bytes() {
+        let (_poll, queue) = queue();
+        let many: Vec<_> = (0..BATCH_WRITES_MAX + 5).map(|_| request(&queue, 1)).collect();
+        assert_eq!(batch_len(&many), BATCH_WRITES_MAX);
+        drop(many);
+        let large = [BATCH_BYTES_MAX - 1, 10, 10].map(|bytes| request(&queue, bytes));
+        assert_eq!(batch_len(&large), 2);
+        assert_eq!(batch_len(&large[2..]), 1);
+        assert_eq!(batch_len(&[]), 0);
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_it_has_and_ends() {
+        let (_poll, queue) = queue();
+        queue.submit(&mut vec![request(&queue, 1), request(&queue, 2)]);
+        queue.close();
+        let mut backlog = Vec::new();
+        assert_eq!(queue.fetch(&mut backlog, Some(Duration::ZERO)), Fetched::Changes);
+        assert_eq!(backlog.len(), 2);
+        backlog.clear();
+        assert_eq!(queue.fetch(&mut backlog, None), Fetched::Closed);
+    }
+}

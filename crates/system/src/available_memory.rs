@@ -1,0 +1,68 @@
+//! How much memory there is for this process: the machine's, or less where a control group limits it, as containers do.
+
+use std::path::{Path, PathBuf};
+
+/// Octets of memory that this process may use, page cache included; `None` where the system does not say.
+pub fn available_memory_bytes() -> Option<u64> {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let machine = total_bytes(&read(Path::new("/proc/meminfo"))?)?;
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let limits = limit_files(&groups).into_iter().filter_map(|path| read(&path)?.trim().parse::<u64>().ok());
+    Some(limits.fold(machine, u64::min))
+}
+
+/// `MemTotal` of `/proc/meminfo`.
+fn total_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// The files that may hold a limit for a process with this `/proc/PID/cgroup`, of both versions of control groups: the
+/// group's own and those of the groups above it. In a container the path that the kernel gives may be that outside, so
+/// the root is among them. What is not there, or says `max`, is no limit.
+fn limit_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|controller| controller == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let own = Path::new(path.trim_start_matches('/'));
+        files.extend(own.ancestors().map(|group| Path::new(root).join(group).join(name)));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_both_versions_are_looked_for() {
+        let check = |groups: &str, expected: &[&str]| {
+            let files: Vec<String> =
+                limit_files(groups).iter().map(|file| file.display().to_string()).collect();
+            assert_eq!(files, expected, "{groups}");
+        };
+        check("", &[]);
+        check("0::/\n", &["/sys/fs/cgroup/memory.max"]);
+        let second =
+            ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
+        check("0::/a/b\n", &second);
+        let first =
+            ["/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+        check("7:cpu,cpuacct:/a\n4:memory:/a\nnonsense\n", &first);
+    }
+
+    #[test]
+    fn a_machine_has_memory() {
+        assert_eq!(total_bytes("MemTotal:       24 kB\nMemFree: 1 kB\n"), Some(24 << 10));
+        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
+        assert!(available_memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+}
