@@ -51,7 +51,11 @@ pub enum OpenError {
         files: Vec<String>,
     },
     /// The data file is shorter than what it says belongs to it. Nothing has been changed.
-    #[error("{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup", file.display(), needed(*expected))]
+    #[error(
+        "{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup",
+        file.display(),
+        needed(*expected)
+    )]
     DataFileCut {
         /// The data file.
         file: PathBuf,

@@ -19,8 +19,8 @@
 //! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to
 //!   renew, so a thread keeps one for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: whoever may refuse an
-//!   operation decides before writing.
+//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: decide
+//!   whether an operation is refused before writing.
 //! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across
 //!   a write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
@@ -28,7 +28,7 @@
 //! Where a change is, from its batch to the data file (the modules of the same names say more):
 //!
 //! ```text
-//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo is trimmed
+//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo trimmed
 //! ```
 //!
 //! Beside that, for whole stores:
@@ -91,8 +91,8 @@ mod read;
 mod redo;
 mod salvage;
 mod shared;
+mod snapshot_map;
 mod sort;
-mod tree;
 mod view;
 
 // Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.

@@ -11,10 +11,10 @@
 //! All `unsafe` code of the crate is in `ffi` and in one function of `page_reader`, which makes slices of the mapped
 //! file. What that relies on:
 //!
-//! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never moves.
-//!   So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as long as it
-//!   stands (`recent_rows`). A page that no commit between two states gave up is the same in both: so an offset may be
-//!   remembered from one state to the next (`moved`).
+//! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never
+//!   moves. So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as
+//!   long as it stands (`recent_rows`). A page that no commit between two states gave up is the same in both: so an
+//!   offset may be remembered from one state to the next (`moved`).
 //! - LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and
 //!   why the rows that matter carry their own checksum one level up. The page reader checks every bound and trusts
 //!   nothing, but a look-up that it leaves to LMDB is as safe as LMDB.
@@ -36,11 +36,12 @@ use ffi::{Environment, Mapping, Transaction};
 pub(crate) use page_reader::lookup::Found;
 use page_reader::lookup::MapTree;
 use page_reader::page::{PAGE_LEN, Pages, TREE_ROOT, word};
-use residency::Presence;
+use residency::Residency;
 pub use residency::{Absent, PageNumber};
-use row_cache::known_rows::Known;
 pub(crate) use row_cache::known_rows::NewKey;
+use row_cache::known_rows::RowCache;
 use row_cache::moved::Moved;
+use row_cache::packed::ValueLocation;
 use row_cache::recent_rows::RecentRows;
 
 use crate::layout::KEY_LEN_MAX;
@@ -79,8 +80,8 @@ impl Env {
         self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
     }
 
-    /// What commits move, from now on if nobody asked before; `None` where that cannot be known, because another
-    /// process writes.
+    /// What commits move, recorded from the first call on; `None` if that cannot be known, because another process
+    /// writes.
     fn moved(&self) -> Option<Arc<Moved>> {
         let is_known = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| is_known)?.last_txn_id;
@@ -103,13 +104,13 @@ pub(crate) struct Txn {
     /// Whether pages are read without LMDB.
     reads_pages: bool,
     /// Only of a reading transaction: what a writing one has read does not stay where it is.
-    known: Option<RefCell<Known>>,
-    /// Only of a writing transaction, and from its beginning or not at all: then nobody trusts what it would not tell.
+    known: Option<RefCell<RowCache>>,
+    /// Only of a writing transaction, and from its beginning: a reader does not trust what a commit did not record.
     moved: Option<Arc<Moved>>,
-    /// Whether somebody reads who must not wait for the disk.
-    looks_first: Cell<bool>,
-    /// What is known of the pages, once such a one has read.
-    presence: OnceCell<Box<RefCell<Presence>>>,
+    /// Whether reads fail instead of waiting for the disk.
+    must_not_wait: Cell<bool>,
+    /// What is known of the pages, once a read was not to wait.
+    residency: OnceCell<Box<RefCell<Residency>>>,
     /// Only of the reading transaction that batches are made over.
     recent: Option<RefCell<RecentRows>>,
     /// The roots of maps that were looked for, in the state that is read, an empty map without one: nothing while the
@@ -128,8 +129,8 @@ impl Txn {
             reads_pages,
             known: None,
             moved,
-            looks_first: Cell::new(false),
-            presence: OnceCell::new(),
+            must_not_wait: Cell::new(false),
+            residency: OnceCell::new(),
             recent: None,
             roots: RefCell::default(),
         })
@@ -137,7 +138,7 @@ impl Txn {
 
     /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
     pub(crate) fn remember_rows(&mut self, bytes_max: usize) {
-        self.known = Some(RefCell::new(Known::new(bytes_max, self.id(), self.env.moved())));
+        self.known = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
     }
 
     /// Of a reading transaction that batches are made over: remembers a little of what it is asked.
@@ -153,11 +154,11 @@ impl Txn {
     /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         if let Some(known) = &mut self.known {
-            known.get_mut().stand_by();
+            known.get_mut().suspend();
         }
         self.roots.get_mut().clear();
         if let Some(recent) = &mut self.recent {
-            recent.get_mut().stand_by();
+            recent.get_mut().suspend();
         }
         self.engine.reset();
     }
@@ -167,10 +168,10 @@ impl Txn {
         self.engine.renew()?;
         let id = self.id();
         if let Some(known) = &mut self.known {
-            known.get_mut().go_on(id);
+            known.get_mut().resume(id);
         }
         if let Some(recent) = &mut self.recent {
-            recent.get_mut().go_on(id);
+            recent.get_mut().resume(id);
         }
         Ok(())
     }
@@ -181,8 +182,8 @@ impl Txn {
         let id = engine.id();
         engine.commit()?;
         if let Some(moved) = &moved {
-            // Where that fails, what is remembered is forgotten.
-            let _ = take_down_moved(moved, &env, id);
+            // If that fails, readers forget what they remember.
+            let _ = record_moved(moved, &env, id);
         }
         Ok(())
     }
@@ -195,7 +196,7 @@ impl Txn {
             return self.get_recent(map, key);
         };
         let mut known = known.borrow_mut();
-        if !known.is_time() {
+        if !known.is_active() {
             return self.get_from_tree(map, key);
         }
         if let Some(value) = known.row(map, number).and_then(|place| self.bytes_at(place)) {
@@ -239,7 +240,7 @@ impl Txn {
 
     /// The bytes at a place of the data file that belongs to the state that is read.
     #[inline]
-    fn bytes_at(&self, (offset, len): Place) -> Option<&[u8]> {
+    fn bytes_at(&self, (offset, len): ValueLocation) -> Option<&[u8]> {
         self.pages().ok()??.bytes(offset, len)
     }
 
@@ -249,7 +250,7 @@ impl Txn {
         if self.reads_pages { self.engine.mapping() } else { Ok(None) }
     }
 
-    fn place_of(&self, value: &[u8]) -> Option<Place> {
+    fn place_of(&self, value: &[u8]) -> Option<ValueLocation> {
         Some((self.pages().ok()??.offset_of(value)?, value.len()))
     }
 
@@ -292,24 +293,23 @@ impl Txn {
     #[inline]
     pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut known = self.known.as_ref()?.borrow_mut();
-        if !known.is_time() {
+        if !known.is_active() {
             return None;
         }
         let answer = known.id(map, key);
         if let Some(Ok(id)) = answer {
-            // Who finds an id asks for the rows of that number next.
+            // A caller that finds an id asks for the rows of that number next.
             known.prefetch_place(id);
         }
         answer
     }
 
-    /// Says that the value of `key`, a number, will be read soon: if it is known where that lies, the processor fetches
-    /// it meanwhile.
+    /// Has the processor fetch the value of the number `key`, if its location is known: call it before a read.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(known) = &self.known else { return };
         let mut known = known.borrow_mut();
-        if known.is_time()
+        if known.is_active()
             && let Some((offset, len)) = known.row(map, key)
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
         {
@@ -321,7 +321,7 @@ impl Txn {
     pub(crate) fn remember_id(&self, key: &NewKey, id: u64) {
         if let Some(known) = &self.known {
             let mut known = known.borrow_mut();
-            if known.is_time() {
+            if known.is_active() {
                 known.remember_id(key, id);
             }
         }
@@ -344,7 +344,7 @@ impl Txn {
     #[cfg(test)]
     pub(crate) fn knows_row(&self, map: usize, key: u64) -> bool {
         let Some(mut known) = self.known.as_ref().map(RefCell::borrow_mut) else { return false };
-        known.is_time() && known.row(map, key).is_some()
+        known.is_active() && known.row(map, key).is_some()
     }
 
     /// Values in a map, all those of a set counted.
@@ -392,18 +392,14 @@ impl Txn {
     }
 }
 
-/// Where a value lies: its offset in the data file, and its length.
-type Place = (u64, usize);
-
 /// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a
 /// processor waits for at a time.
 const PREFETCHED_MAX: usize = 1_024;
 
-/// Takes down what the commit `txn_id` has moved, which is over and has said of all keys what it changed.
-fn take_down_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
+/// Records which pages the commit `txn_id` moved. It is over and has recorded the keys whose sets it changed.
+fn record_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
-    // One that changed nothing is none: its number will be that of another. And what a later one has done to this one's
-    // list is unknown.
+    // A commit that changed nothing gets no number, and a later commit may have changed this one's list.
     if txn.id() == txn_id {
         moved.note(txn_id, txn.engine.freed_pages(txn_id)?);
     }

@@ -8,7 +8,8 @@
 //! ```text
 //! offset  size
 //!      0     1  frame version, 1
-//!      1     4  crc32c (Castagnoli), little-endian: of the position (u64, big-endian), the frame version, and the record
+//!      1     4  crc32c (Castagnoli), little-endian: of the position (u64, big-endian), the frame version and the
+//!              record
 //!      5     n  the record
 //! ```
 

@@ -10,7 +10,7 @@ const RESERVED_PREFIX: &str = "store.";
 /// A range of keys in memcmp order. Bounds may have any length; an empty one stands below every key.
 pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the lowest key up.

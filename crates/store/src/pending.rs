@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
-//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer --> redo log trimmed
+//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer
+//!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes what is [`Published`] without a lock, and only when something has been. It fits a snapshot of the data
-//! file that was taken before, as long as that has seen [`Published::base_txn`]: the frozen layer covers whatever a fold
-//! under way has written, and no transaction touches the data file while there is no such layer, but for
+//! A reader takes what is [`Published`] without a lock, and only when something has been. It fits a snapshot of the
+//! data file that was taken before, as long as that has seen [`Published::base_txn`]: the frozen layer covers whatever
+//! a fold under way has written, and no transaction touches the data file while there is no such layer, but for
 //! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
 //! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with,
@@ -42,7 +43,7 @@ const FOLD_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(125);
 /// How long until a fold that found the disk full is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Longest pause between slices of a fold that nobody waits for.
+/// Longest pause between slices of a fold that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pending {
@@ -52,8 +53,8 @@ pub(crate) struct Pending {
     map_count: usize,
     /// Pending bytes at which batches wait.
     bytes_max: usize,
-    state: Mutex<State>,
-    /// Something that the folder or somebody who waits for it may want to know has changed.
+    state: Mutex<PendingState>,
+    /// Signalled when anything changes that the folder, or a thread that waits for it, reacts to.
     changed: Condvar,
     /// What readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
@@ -91,7 +92,7 @@ impl Published {
 }
 
 /// What [`Pending`]'s lock guards.
-pub(crate) struct State {
+pub(crate) struct PendingState {
     /// What readers see, too.
     pub(crate) overlay: Arc<Overlay>,
     /// Sequence of the last group that is in the overlay, or was.
@@ -114,7 +115,7 @@ pub(crate) struct State {
     failed: Option<StoreError>,
 }
 
-impl State {
+impl PendingState {
     fn is_due(&self, fold_bytes: usize) -> bool {
         let active = &self.overlay.active;
         if active.is_empty() {
@@ -139,7 +140,7 @@ impl Pending {
         let overlay = Arc::new(overlay);
         let base_txn = env.facts()?.last_txn_id;
         let published = Published { overlay: Arc::clone(&overlay), number: 1, version: 1, base_txn };
-        let state = State {
+        let state = PendingState {
             overlay,
             sequence: redo.last_sequence(),
             frozen_sequence: folded,
@@ -167,15 +168,19 @@ impl Pending {
     }
 
     /// What is guarded changes in single steps, so a panic elsewhere leaves nothing half done.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait<'s>(&self, state: MutexGuard<'s, PendingState>) -> MutexGuard<'s, PendingState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for<'s>(&self, state: MutexGuard<'s, State>, limit: Duration) -> MutexGuard<'s, State> {
+    fn wait_for<'s>(
+        &self,
+        state: MutexGuard<'s, PendingState>,
+        limit: Duration,
+    ) -> MutexGuard<'s, PendingState> {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -191,7 +196,7 @@ impl Pending {
     }
 
     /// Publishes an overlay, with what else `change` changes.
-    fn publish(&self, state: &mut State, overlay: Overlay, change: impl FnOnce(&mut Published)) {
+    fn publish(&self, state: &mut PendingState, overlay: Overlay, change: impl FnOnce(&mut Published)) {
         state.overlay = Arc::new(overlay);
         let mut published = Published::clone(&self.published.load());
         published.overlay = Arc::clone(&state.overlay);
@@ -208,7 +213,7 @@ impl Pending {
     }
 
     /// Waits for room and keeps the layers as they are until [`end_batch`](Pending::end_batch).
-    pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, State>> {
+    pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, PendingState>> {
         let mut state = self.lock();
         while state.overlay.bytes() >= self.bytes_max {
             self.check_writes()?;
@@ -228,7 +233,7 @@ impl Pending {
     }
 
     /// Where a fold is due and none under way, has the folder begin it.
-    fn begin_fold_if_due(&self, state: &mut State) {
+    fn begin_fold_if_due(&self, state: &mut PendingState) {
         if !state.batch_open && state.overlay.frozen.is_none() && state.is_due(self.bytes_max / FOLD_PARTS) {
             let frozen = Some(Arc::new(state.overlay.active.clone()));
             let active = state.fresh.take().unwrap_or_else(|| Layer::new(self.map_count));
@@ -262,8 +267,8 @@ impl Pending {
         Ok(())
     }
 
-    /// The way around the redo log, for batches that it would not take well: all that is pending is folded, and then
-    /// the batch is one transaction of the engine, which is refused as a whole where there is no room for it.
+    /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: folds all that is
+    /// pending, then writes the batch as one transaction of the engine, which fails as a whole if there is no room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
         self.fold_all()?;
@@ -303,7 +308,7 @@ impl Pending {
     }
 
     /// Waits until the folder has something to say, which does not rest meanwhile.
-    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, PendingState>) -> MutexGuard<'s, PendingState> {
         state.waiting += 1;
         self.begin_fold_if_due(&mut state);
         self.changed.notify_all();
@@ -410,7 +415,7 @@ impl Pending {
         }
     }
 
-    /// Folds a layer, courteously unless somebody waits for it.
+    /// Folds a layer. Yields the processor and rests between slices unless a thread waits for the fold.
     fn fold(&self, layer: &Layer, folded: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
         let mut pace = Pacing {
@@ -422,7 +427,7 @@ impl Pending {
         fold::fold(&self.env, layer, folded, &mut pace).map_err(|failure| self.write_failed(failure))
     }
 
-    /// Whether a fold has to go as fast as it can: somebody waits for it, or soon will.
+    /// Whether a fold has to go as fast as it can: a thread waits for it, or soon will.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -434,7 +439,7 @@ impl Pending {
         }
     }
 
-    /// A full disk is not worth a word here: the batches that meet it give it back.
+    /// A full disk is not reported here: the batches that meet it return it.
     fn notice_segment(&self, outcome: Result<()>) {
         match outcome {
             Ok(()) | Err(StoreError::DiskFull { .. }) => {}
@@ -487,7 +492,7 @@ impl Pending {
         if is_first {
             self.notice(&Event::WritesStopped { cause });
         }
-        // Whoever has asked before this and is about to wait has the lock.
+        // A thread that has checked before this, and is about to wait, holds the lock.
         drop(self.lock());
         self.changed.notify_all();
         StoreError::WritesStopped { cause: cause.clone() }
@@ -516,7 +521,7 @@ impl Pending {
     }
 }
 
-/// The pace of the folder: half of the disk's time, and of a core only what others leave or half of it.
+/// The pace of the folder: half of the disk's time, and at most half of a core that other threads want.
 struct Pacing<'p> {
     pending: &'p Pending,
     /// As of the last slice.
@@ -541,7 +546,7 @@ impl Pace for Pacing<'_> {
     }
 }
 
-/// Without the folder nothing could be written for long, so let it be known.
+/// Stops the writes if the folder panics: without it batches would wait for ever.
 struct StopsIfPanicking<'p>(&'p Pending);
 
 impl Drop for StopsIfPanicking<'_> {

@@ -6,7 +6,8 @@
 //! to be in the engine's list of free pages.
 //!
 //! ```text
-//!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)   144 transaction (8)
+//!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)
+//!                 144 transaction (8)
 //!   that tree     key: a transaction (8); value: a count (8), then so many numbers of pages (8 each)
 //! ```
 //!

@@ -14,7 +14,7 @@ use crate::layout::{FOLDED_KEY, THROUGH_KEY};
 use crate::lmdb::{Env, Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::Map;
 use crate::overlay::{Key, Layer, RowChange, SetChange};
-use crate::tree::Tree;
+use crate::snapshot_map::SnapshotMap;
 
 type Result<T> = crate::Result<T, Failure>;
 
@@ -89,7 +89,7 @@ impl Slices<'_> {
     }
 
     /// Writes the rows whose keys are at least `low`.
-    fn put_rows(&mut self, map: usize, rows: &Tree<Key, RowChange>, low: &[u8]) -> Result<()> {
+    fn put_rows(&mut self, map: usize, rows: &SnapshotMap<Key, RowChange>, low: &[u8]) -> Result<()> {
         let mut cursor = rows.cursor();
         cursor.seek(Bound::Included(low));
         while let Some((key, value)) = cursor.item() {
@@ -105,7 +105,7 @@ impl Slices<'_> {
         Ok(())
     }
 
-    fn put_sets(&mut self, map: usize, sets: &Tree<Key, SetChange>) -> Result<()> {
+    fn put_sets(&mut self, map: usize, sets: &SnapshotMap<Key, SetChange>) -> Result<()> {
         let mut cursor = sets.cursor();
         cursor.seek(Bound::<&[u8]>::Unbounded);
         while let Some((key, set)) = cursor.item() {

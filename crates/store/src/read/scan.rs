@@ -140,10 +140,10 @@ impl<'r, V> Merge<'r, V> {
 /// A walk that may have failed to begin, that ends with an error, and that ends for good.
 struct Steps<'r, V> {
     read: &'r Read,
-    state: State<'r, V>,
+    state: StepState<'r, V>,
 }
 
-enum State<'r, V> {
+enum StepState<'r, V> {
     Walking(Walk<'r>),
     Merging(Box<Merge<'r, V>>),
     Failed(StoreError),
@@ -162,12 +162,12 @@ impl<'r, V> Steps<'r, V> {
         let walk = map.and_then(|map| Ok((map, Walk::new(read.cursor(map)?, range, direction))));
         let (map, walk) = match walk {
             Ok(walk) => walk,
-            Err(error) => return Steps { read, state: State::Failed(error) },
+            Err(error) => return Steps { read, state: StepState::Failed(error) },
         };
         let changes = read.overlay.as_deref().and_then(|overlay| changes(overlay, map.index));
         let state = match changes.and_then(|changes| in_range(changes, &walk)) {
-            Some(changes) => State::Merging(Box::new(Merge { walk, row: None, row_due: true, changes })),
-            None => State::Walking(walk),
+            Some(changes) => StepState::Merging(Box::new(Merge { walk, row: None, row_due: true, changes })),
+            None => StepState::Walking(walk),
         };
         Steps { read, state }
     }
@@ -179,15 +179,15 @@ impl<'r, V> Steps<'r, V> {
         mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
         of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
-        if let State::Walking(walk) = &mut self.state {
+        if let StepState::Walking(walk) = &mut self.state {
             let outcome = walk.next().and_then(|row| match row {
                 Some(row) => of_file(&mut walk.cursor, row).map(Some),
                 None => Ok(None),
             });
             match outcome {
                 Ok(Some(item)) => return Some(Ok(item)),
-                Ok(None) => self.state = State::Ended,
-                Err(failure) => self.state = State::Failed(self.read.error(failure)),
+                Ok(None) => self.state = StepState::Ended,
+                Err(failure) => self.state = StepState::Failed(self.read.error(failure)),
             }
         }
         self.next_merged(of_file, of_change)
@@ -200,7 +200,7 @@ impl<'r, V> Steps<'r, V> {
         mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
         mut of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
-        while let State::Merging(merge) = &mut self.state {
+        while let StepState::Merging(merge) = &mut self.state {
             let outcome = match merge.next() {
                 Ok(Some(Found::Change((key, change)))) => match of_change(key.bytes(), change) {
                     Ok(None) => continue,
@@ -215,12 +215,12 @@ impl<'r, V> Steps<'r, V> {
             };
             match outcome {
                 Ok(Some(item)) => return Some(Ok(item)),
-                Ok(None) => self.state = State::Ended,
-                Err(error) => self.state = State::Failed(error),
+                Ok(None) => self.state = StepState::Ended,
+                Err(error) => self.state = StepState::Failed(error),
             }
         }
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::Failed(error) => Some(Err(error)),
+        match std::mem::replace(&mut self.state, StepState::Ended) {
+            StepState::Failed(error) => Some(Err(error)),
             _ => None,
         }
     }
@@ -248,7 +248,7 @@ impl<'r> Iterator for Scan<'r> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         // Through no result in memory: nearly all rows of a long scan come so.
-        if let State::Walking(walk) = &mut self.0.state
+        if let StepState::Walking(walk) = &mut self.0.state
             && let Some(row) = walk.next_at_hand()
         {
             return Some(Ok(row));

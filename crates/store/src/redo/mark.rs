@@ -1,11 +1,13 @@
 //! The mark: what the log must have at least, written down apart from it, so that a segment that vanishes is missed.
 //!
 //! ```text
-//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher count is the mark
+//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher
+//!                                                      count is the mark
 //!
 //!     slot      0   8  "pandoMRK"                     36   8  sequence of the last group
 //!               8   4  version, 1                     44   4  count of segments, n
-//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the last group (8)
+//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the
+//!                                                              last group (8)
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!

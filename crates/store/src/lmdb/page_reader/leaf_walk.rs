@@ -11,8 +11,8 @@ use super::page::{
     BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
 };
 
-/// Cache lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know where
-/// the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
+/// Cache lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know
+/// where the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
 const ROW_LINES: usize = 4;
 
 /// Leaves between the one that is read and the one whose rows are fetched: a scan takes rows a block at a time, as many
@@ -52,8 +52,8 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.leaf
     }
 
-    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if a page is not as expected, which ends the
-    /// walk.
+    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if a page is not as expected, which ends
+    /// the walk.
     pub(crate) fn advance(&mut self) -> Option<bool> {
         // The leaf that was read may have had fewer rows.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());

@@ -27,7 +27,7 @@ use foldhash::fast::RandomState;
 
 use super::key::{KeyWords, hash, key_words};
 use super::moved::Moved;
-use super::packed::Place;
+use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
 use super::table::{Growing, Table, WAYS};
 
@@ -35,7 +35,7 @@ use super::table::{Growing, Table, WAYS};
 pub(crate) const PATIENCE: u32 = 4096;
 
 /// What a transaction remembers.
-pub(crate) struct Known {
+pub(crate) struct RowCache {
     ids: KnownIds,
     rows: KnownRows,
     /// What outlives commits; without it nothing does.
@@ -66,12 +66,12 @@ impl Moment {
     }
 }
 
-impl Known {
+impl RowCache {
     /// Tables of up to `bytes_max` bytes together. They begin small and grow with what they are asked.
-    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> Known {
+    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
-        Known {
+        RowCache {
             ids: KnownIds { places: Growing::new(bytes_max / 4 * 3), hasher },
             rows: KnownRows { places: Growing::new(bytes_max / 4) },
             moved,
@@ -83,12 +83,12 @@ impl Known {
     }
 
     /// The transaction is reset.
-    pub(crate) fn stand_by(&mut self) {
+    pub(crate) fn suspend(&mut self) {
         self.stands = false;
     }
 
     /// The transaction reads the committed state of this number, which is the one before or a later one.
-    pub(crate) fn go_on(&mut self, txn_id: u64) {
+    pub(crate) fn resume(&mut self, txn_id: u64) {
         self.stands = true;
         if txn_id == self.txn_id {
             return;
@@ -116,7 +116,7 @@ impl Known {
 
     /// Whether it is the time to find and remember anything. To be asked once for each look-up.
     #[inline]
-    pub(crate) fn is_time(&mut self) -> bool {
+    pub(crate) fn is_active(&mut self) -> bool {
         if self.asked >= PATIENCE {
             return self.stands && self.moment.stamp > 0;
         }
@@ -127,7 +127,7 @@ impl Known {
     /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
     #[inline]
     pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
-        let Known { ids, moved, moment, .. } = self;
+        let RowCache { ids, moved, moment, .. } = self;
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
@@ -137,15 +137,15 @@ impl Known {
     }
 
     /// Where the value of `key` lies, if that is known. Of use only while the transaction is in the state of which it
-    /// was last said that it [goes on](Known::go_on) with it: see [`is_time`](Known::is_time).
+    /// was last said that it [goes on](RowCache::resume) with it: see [`is_active`](RowCache::is_active).
     #[inline(always)]
-    pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<Place> {
-        let Known { rows, moved, moment, .. } = self;
+    pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<ValueLocation> {
+        let RowCache { rows, moved, moment, .. } = self;
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
     /// Remembers where the value of `key` lies in the state that is read.
-    pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: Place) {
+    pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.remember(self.moment, map, key, place);
     }
 
@@ -269,7 +269,7 @@ const MAPS_MAX: usize = 8;
 
 impl KnownRows {
     #[inline(always)]
-    fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<Place> {
+    fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<ValueLocation> {
         match row_in(&mut self.places.table, moment, moved, map, key) {
             None if self.places.has_before() => self.carry_over(moment, moved, map, key),
             found => found,
@@ -277,13 +277,19 @@ impl KnownRows {
     }
 
     #[inline(never)]
-    fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<Place> {
+    fn carry_over(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: u64,
+    ) -> Option<ValueLocation> {
         let place = row_in(self.places.before()?, moment, moved, map, key)?;
         self.remember(moment, map, key, place);
         Some(place)
     }
 
-    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: Place) {
+    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
         // Half of them where one map is asked only.
         self.places.grow_if_full(3);
         let table = &mut self.places.table;
@@ -303,7 +309,7 @@ fn row_in(
     moved: Option<&Moved>,
     map: usize,
     key: u64,
-) -> Option<Place> {
+) -> Option<ValueLocation> {
     let rest = rest(table, map, key)?;
     let place = table.place(place_number(map, key));
     if place[0] >> 32 != rest {

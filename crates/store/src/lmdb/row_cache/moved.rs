@@ -122,7 +122,7 @@ fn key_place(hash: u64) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::super::{Env, PutKind, Txn, TxnKind, take_down_moved};
+    use super::super::super::{Env, PutKind, Txn, TxnKind, record_moved};
     use super::*;
     use crate::scratch::{ROWS, SETS, Scratch};
 
@@ -293,7 +293,7 @@ mod tests {
         late.commit().unwrap();
         move_on(&mut txn);
         assert_eq!(known_rows(&txn, &tree).len(), 0);
-        take_down_moved(&moved, &tree.env, id).unwrap();
+        record_moved(&moved, &tree.env, id).unwrap();
         move_on(&mut txn);
         let known = known_rows(&txn, &tree);
         assert!(!known.contains(&3) && known.contains(&1_000));

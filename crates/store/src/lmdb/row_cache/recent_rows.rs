@@ -4,13 +4,13 @@
 //! there; and the next one asks for some of them again. So the writer's transaction remembers rows of maps without
 //! sets, whatever their keys, and that there are none, from the first time on. The table is small enough for the
 //! processor's caches. It belongs to one committed state and is empty in every other: what outlives commits is for
-//! readers ([`Known`](super::known_rows::Known)), who come back to their rows after longer than from one fold to the
-//! next.
+//! readers ([`RowCache`](super::known_rows::RowCache)), who come back to their rows after longer than from one fold to
+//! the next.
 
 use foldhash::fast::RandomState;
 
 use super::key::{KeyWords, hash, key_words};
-use super::packed::{Place, pack, unpack};
+use super::packed::{ValueLocation, pack, unpack};
 use super::table::{Table, WAYS};
 
 /// Places of the table, 64 KiB of them: what the operations of a batch have in common fits many times over.
@@ -48,12 +48,12 @@ impl RecentRows {
     }
 
     /// The transaction is reset.
-    pub(crate) fn stand_by(&mut self) {
+    pub(crate) fn suspend(&mut self) {
         self.stands = false;
     }
 
     /// The transaction reads the committed state of this number. If it is another one, everything is forgotten.
-    pub(crate) fn go_on(&mut self, txn_id: u64) {
+    pub(crate) fn resume(&mut self, txn_id: u64) {
         self.stands = true;
         if txn_id != self.txn_id {
             self.txn_id = txn_id;
@@ -64,10 +64,10 @@ impl RecentRows {
         }
     }
 
-    /// What is known of a row: where it lies or that there is none, or the key to remember it with. `None` for a key that
-    /// cannot be remembered.
+    /// What is known of a row: where it lies or that there is none, or the key to remember it with. `None` for a key
+    /// that cannot be remembered.
     #[inline]
-    pub(crate) fn find(&mut self, map: usize, key: &[u8]) -> Option<Result<Option<Place>, NewKey>> {
+    pub(crate) fn find(&mut self, map: usize, key: &[u8]) -> Option<Result<Option<ValueLocation>, NewKey>> {
         if !self.stands {
             return None;
         }
@@ -89,7 +89,7 @@ impl RecentRows {
 
     /// Remembers where a value lies, or that there is none.
     #[expect(clippy::cast_possible_truncation, reason = "a generation is the low half of its word")]
-    pub(crate) fn remember(&mut self, key: &NewKey, value: Option<Place>) {
+    pub(crate) fn remember(&mut self, key: &NewKey, value: Option<ValueLocation>) {
         let Some(packed) = value.map_or(Some(NO_ROW), pack) else { return };
         let number = (key.hash >> 32) as usize;
         let free = (0..WAYS).find(|way| self.table.place(number ^ way)[0] as u32 != self.generation);

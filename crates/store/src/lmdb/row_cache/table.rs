@@ -17,7 +17,7 @@ const PLACES_MIN: usize = 1 << 10;
 /// Bytes of a table from which on a thread of its own makes it.
 const LARGE: usize = 4 << 20;
 
-/// How nice that thread is: whoever asks has a table to go on with.
+/// How nice that thread is: the thread that asks for the larger table goes on with its own meanwhile.
 const NICENESS: i32 = 19;
 
 /// Times that a table is looked at for what the larger one lacks, for each of its places.
@@ -180,7 +180,7 @@ fn made_elsewhere<const WORDS: usize>(place_count: usize) -> Option<Receiver<Tab
         let _ = system::use_short_slices();
         let mut table = Table::new(place_count);
         table.take_memory();
-        // Whoever wanted it may be gone.
+        // The transaction that asked may have ended.
         let _ = sender.send(table);
     };
     thread::Builder::new().name("store-table".to_owned()).spawn(make).ok().map(|_| receiver)

@@ -1,9 +1,9 @@
-//! [`Tree`]: a sorted map in memory of which a copy costs nothing, so that readers keep the state they began with while
-//! one writer goes on.
+//! [`SnapshotMap`]: a sorted map in memory whose clone is a snapshot that costs nothing. Readers keep the snapshot that
+//! they began with while one writer changes its own.
 //!
-//! A B+ tree with counted nodes. A copy shares all of them; a change copies the nodes on its way down that somebody
-//! else sees too, and changes the others in place. So of the changes of a batch only the first in each leaf pays for a
-//! copy of that leaf. Nothing is ever taken out: what is gone is a value that says so.
+//! A copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared nodes on
+//! its path and changes the others in place, so of the changes of a batch only the first in each leaf copies that leaf.
+//! Items are never removed: the value of a deleted row says so.
 
 #![expect(
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ const WIDTH: usize = 32;
 
 /// A sorted map. To be cloned freely.
 #[derive(Debug)]
-pub(crate) struct Tree<K, V> {
+pub(crate) struct SnapshotMap<K, V> {
     root: Option<Arc<Node<K, V>>>,
 }
 
@@ -31,19 +31,19 @@ enum Node<K, V> {
     Inner(Vec<(K, Arc<Node<K, V>>)>),
 }
 
-impl<K, V> Clone for Tree<K, V> {
-    fn clone(&self) -> Tree<K, V> {
-        Tree { root: self.root.clone() }
+impl<K, V> Clone for SnapshotMap<K, V> {
+    fn clone(&self) -> SnapshotMap<K, V> {
+        SnapshotMap { root: self.root.clone() }
     }
 }
 
-impl<K, V> Default for Tree<K, V> {
-    fn default() -> Tree<K, V> {
-        Tree { root: None }
+impl<K, V> Default for SnapshotMap<K, V> {
+    fn default() -> SnapshotMap<K, V> {
+        SnapshotMap { root: None }
     }
 }
 
-impl<K, V> Tree<K, V> {
+impl<K, V> SnapshotMap<K, V> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.root.is_none()
@@ -68,12 +68,12 @@ impl<K, V> Tree<K, V> {
     }
 
     /// A cursor that stands nowhere yet.
-    pub(crate) fn cursor(&self) -> Cursor<'_, K, V> {
-        Cursor { root: self.root.as_deref(), leaf: &[], place: 0 }
+    pub(crate) fn cursor(&self) -> SnapshotMapCursor<'_, K, V> {
+        SnapshotMapCursor { root: self.root.as_deref(), leaf: &[], place: 0 }
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Tree<K, V> {
+impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
     /// The place of a key's value, made with `absent` where there is none.
     pub(crate) fn slot(&mut self, key: K, absent: impl FnOnce() -> V) -> &mut V {
         let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::with_capacity(WIDTH))));
@@ -163,14 +163,14 @@ fn child_of<K: Borrow<Q>, Q: Ord + ?Sized, T>(children: &[(K, T)], key: &Q) -> u
 
 /// A place among the items of a tree.
 #[derive(Debug)]
-pub(crate) struct Cursor<'t, K, V> {
+pub(crate) struct SnapshotMapCursor<'t, K, V> {
     root: Option<&'t Node<K, V>>,
     /// The leaf that it stands in; empty where it stands at no item.
     leaf: &'t [(K, V)],
     place: usize,
 }
 
-impl<'t, K: Ord, V> Cursor<'t, K, V> {
+impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
     /// The item at the place.
     #[inline]
     pub(crate) fn item(&self) -> Option<&'t (K, V)> {
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    fn forward(tree: &Tree<u32, u32>, low: Bound<&u32>) -> Vec<(u32, u32)> {
+    fn forward(tree: &SnapshotMap<u32, u32>, low: Bound<&u32>) -> Vec<(u32, u32)> {
         let mut cursor = tree.cursor();
         cursor.seek(low);
         let mut items = Vec::new();
@@ -292,7 +292,7 @@ mod tests {
         items
     }
 
-    fn backward(tree: &Tree<u32, u32>, high: Bound<&u32>) -> Vec<(u32, u32)> {
+    fn backward(tree: &SnapshotMap<u32, u32>, high: Bound<&u32>) -> Vec<(u32, u32)> {
         let mut cursor = tree.cursor();
         cursor.seek_back(high);
         let mut items = Vec::new();
@@ -303,7 +303,7 @@ mod tests {
         items
     }
 
-    fn compare(tree: &Tree<u32, u32>, model: &BTreeMap<u32, u32>, probes: &[u32]) {
+    fn compare(tree: &SnapshotMap<u32, u32>, model: &BTreeMap<u32, u32>, probes: &[u32]) {
         for key in probes {
             assert_eq!(tree.get(key), model.get(key), "{key}");
             for bound in [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded] {
@@ -319,7 +319,7 @@ mod tests {
     fn it_agrees_with_a_map_and_copies_stand_still() {
         for (seed, keys) in [(1, 40), (2, 700), (3, 20_000)] {
             let mut random = fastrand::Rng::with_seed(seed);
-            let (mut tree, mut model) = (Tree::default(), BTreeMap::new());
+            let (mut tree, mut model) = (SnapshotMap::default(), BTreeMap::new());
             let mut copies = Vec::new();
             for step in 0..6_000u32 {
                 let key = match seed {
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn ascending_and_descending_keys() {
         for ascending in [true, false] {
-            let (mut tree, mut model) = (Tree::default(), BTreeMap::new());
+            let (mut tree, mut model) = (SnapshotMap::default(), BTreeMap::new());
             for step in 0..5_000u32 {
                 let key = if ascending { step } else { 5_000 - step };
                 *tree.slot(key, || key) = key;
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn nothing_is_found_in_an_empty_one() {
-        let tree = Tree::<u32, u32>::default();
+        let tree = SnapshotMap::<u32, u32>::default();
         assert!(tree.is_empty() && tree.get(&1).is_none());
         compare(&tree, &BTreeMap::new(), &[0, 7]);
     }
