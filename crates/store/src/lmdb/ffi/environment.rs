@@ -164,10 +164,13 @@ impl Environment {
 
     /// Figures about the environment: constant cost.
     pub(crate) fn facts(&self) -> Result<EnvironmentFacts> {
-        // SAFETY: a plain C structure for which all zeroes is a valid value.
-        let mut info: sys::MDB_envinfo = unsafe { std::mem::zeroed() };
-        // SAFETY: the environment is open; `info` is a valid place.
-        check("mdb_env_info", unsafe { sys::mdb_env_info(self.raw.as_ptr(), &mut info) })?;
+        // SAFETY: a plain C structure for which all zeroes is a valid value; the environment is open.
+        let (info, code) = unsafe {
+            let mut info: sys::MDB_envinfo = std::mem::zeroed();
+            let code = sys::mdb_env_info(self.raw.as_ptr(), &mut info);
+            (info, code)
+        };
+        check("mdb_env_info", code)?;
         Ok(EnvironmentFacts {
             map_bytes: info.me_mapsize as u64,
             used_bytes: (info.me_last_pgno as u64 + 1) * self.page_bytes as u64,
@@ -192,10 +195,13 @@ impl Environment {
     }
 
     fn stat(&self) -> Result<sys::MDB_stat> {
-        // SAFETY: a plain C structure for which all zeroes is a valid value.
-        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the environment is open; `stat` is a valid place.
-        check("mdb_env_stat", unsafe { sys::mdb_env_stat(self.raw.as_ptr(), &mut stat) })?;
+        // SAFETY: a plain C structure for which all zeroes is a valid value; the environment is open.
+        let (stat, code) = unsafe {
+            let mut stat: sys::MDB_stat = std::mem::zeroed();
+            let code = sys::mdb_env_stat(self.raw.as_ptr(), &mut stat);
+            (stat, code)
+        };
+        check("mdb_env_stat", code)?;
         Ok(stat)
     }
 }

@@ -131,10 +131,13 @@ impl Transaction {
 
     /// Values in a map, all those of a set counted.
     pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
-        // SAFETY: a plain C structure for which all zeroes is a valid value.
-        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
-        // SAFETY: as in `id`; `stat` is a valid place.
-        check("mdb_stat", unsafe { sys::mdb_stat(self.raw.as_ptr(), self.dbi(map), &mut stat) })?;
+        // SAFETY: a plain C structure for which all zeroes is a valid value; the rest as in `id`.
+        let (stat, code) = unsafe {
+            let mut stat: sys::MDB_stat = std::mem::zeroed();
+            let code = sys::mdb_stat(self.raw.as_ptr(), self.dbi(map), &mut stat);
+            (stat, code)
+        };
+        check("mdb_stat", code)?;
         Ok(stat.ms_entries as u64)
     }
 
