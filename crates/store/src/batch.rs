@@ -2,14 +2,14 @@
 //!
 //! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
 //! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the folder;
-//! see the module `pending`. There is no nesting: whoever may refuse an operation decides before writing its first row.
+//! see the module `pending`. There is no nesting: decide whether an operation is refused before writing its first row.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::layout::{Map, MapKind};
 use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::log;
+use crate::maps::{Map, MapKind};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
 use crate::read::HeldRow;

@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{self, Room};
-use crate::layout::{self, Map, MapId, MapKind, MapSpec};
+use crate::error::failed;
+use crate::layout;
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
-use crate::open::{self, Directory, MissingMaps, Opening, engine_error, failed};
+use crate::maps::{self, Map, MapId, MapKind, MapSpec};
+use crate::meta;
+use crate::open::{self, Directory, MissingMaps, Opening, engine_error};
 use crate::redo::{self, Identity};
-use crate::replay;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
@@ -99,7 +101,7 @@ impl BulkStore {
         directory: &Path,
         maps: &'static [MapSpec],
         options: &Options,
-    ) -> std::result::Result<BulkStore, OpenError> {
+    ) -> Result<BulkStore, OpenError> {
         let own = Directory::take(directory, maps)?;
         let old_file = disk::hold_data_file(directory, true)?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
@@ -112,13 +114,13 @@ impl BulkStore {
             Opening { data_file: &new_file.path, maps, options, mode: Mode::Making, read_ahead: false };
         let (mut env, _) = opening.open(&room, Arc::new(()))?;
         let begun = (|| {
-            env.open_maps(&layout::meta_map(), true)?;
-            env.open_maps(&layout::other_maps(maps), true)?;
+            env.open_maps(&[Map::META.spec], true)?;
+            env.open_maps(&maps::other_maps(maps), true)?;
             let env = Arc::new(env);
             let mut txn = Txn::begin(&env, TxnKind::Write)?;
             open::put_format(&mut txn)?;
-            replaced.map_or(Ok(()), |replaced| replay::put_replaced(&mut txn, replaced))?;
-            replay::put_map_names(&mut txn, maps)?;
+            replaced.map_or(Ok(()), |replaced| meta::put_replaced(&mut txn, replaced))?;
+            meta::put_map_names(&mut txn, maps)?;
             Ok((env, txn))
         })();
         let (env, txn) = begun.map_err(|failure| engine_error(failure, &new_file.path))?;
@@ -133,7 +135,7 @@ impl BulkStore {
             lock: Arc::new(own.lock),
             old_file,
             replaced,
-            last_keys: (0..layout::map_count(maps)).map(|_| LastKey::default()).collect(),
+            last_keys: (0..maps::map_count(maps)).map(|_| LastKey::default()).collect(),
             next_position: 1,
             pending_bytes: 0,
             broken: None,
@@ -155,7 +157,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
-    pub fn old_view(&self) -> std::result::Result<Option<View>, OpenError> {
+    pub fn old_view(&self) -> Result<Option<View>, OpenError> {
         if self.old_file.is_none() {
             return Ok(None);
         }
@@ -200,6 +202,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn append_ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<()> {
         let map = Map::users(self.maps, map).of_kind(MapKind::IdSet)?;
         self.check_intact()?;
@@ -243,6 +246,7 @@ impl BulkStore {
     ///
     /// # Errors
     /// `OutOfOrder` for position 0 and after the first record.
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn start_log_at(&mut self, position: Position) -> Result<()> {
         if position == 0 || !self.last_keys[Map::LOG.index].key.is_empty() {
             return Err(StoreError::OutOfOrder { map: Map::LOG.spec.name });
@@ -286,6 +290,7 @@ impl BulkStore {
         Ok(())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn append_row(&mut self, map: Map, key: &[u8], value: &[u8]) -> Result<()> {
         map.check_value(value)?;
         self.check_next(map, key)?;
@@ -296,6 +301,7 @@ impl BulkStore {
     }
 
     /// Whether a row with this key may come next.
+    #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn check_next(&self, map: Map, key: &[u8]) -> Result<()> {
         self.check_intact()?;
         map.check_key(key)?;
@@ -310,7 +316,7 @@ impl BulkStore {
     }
 
     /// After a write of `row_len` bytes: cuts the transaction when it has become large. A failure ends everything.
-    fn written(&mut self, written: std::result::Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
+    fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {
             Ok(()) if self.pending_bytes < CUT_BYTES => return Ok(()),
@@ -342,9 +348,9 @@ impl BulkStore {
 fn identity_of(data_file: &Path, options: &Options, room: &Room) -> Option<Identity> {
     let opening = Opening { data_file, maps: &[], options, mode: Mode::Frozen, read_ahead: false };
     let (mut env, _) = opening.open(room, Arc::new(())).ok()?;
-    env.open_maps(&layout::meta_map(), false).ok()?;
+    env.open_maps(&[Map::META.spec], false).ok()?;
     let txn = Txn::begin(&Arc::new(env), TxnKind::Read).ok()?;
-    Some(replay::RedoFacts::read(&txn).ok()?.owner.identity)
+    Some(meta::RedoFacts::read(&txn).ok()?.owner.identity)
 }
 
 impl LastKey {

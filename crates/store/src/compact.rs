@@ -10,9 +10,10 @@ use std::ops::Bound::Unbounded;
 use std::path::Path;
 
 use crate::bulk::BulkStore;
-use crate::layout::{self, Map, MapId, MapKind, MapSpec};
-use crate::open::failed;
-use crate::scan::{Direction, KeyRange, Scan};
+use crate::error::failed;
+use crate::layout;
+use crate::maps::{self, Direction, KeyRange, Map, MapId, MapKind, MapSpec};
+use crate::read::scan::Scan;
 use crate::{OpenError, Options, Read, Result, StoreError};
 
 const ALL: KeyRange<'static> = (Unbounded, Unbounded);
@@ -39,7 +40,7 @@ pub fn compact(
     directory: &Path,
     maps: &'static [MapSpec],
     options: &Options,
-) -> std::result::Result<Compacted, OpenError> {
+) -> Result<Compacted, OpenError> {
     let data_file = directory.join(layout::DATA_FILE);
     let size = || fs::metadata(&data_file).map(|facts| facts.len()).map_err(failed("read", &data_file));
     // Before the directory is made for a mistyped path.
@@ -55,8 +56,8 @@ pub fn compact(
 }
 
 /// Refuses a store with a map that would get lost.
-fn check_known(old: &Read, maps: &'static [MapSpec]) -> std::result::Result<(), OpenError> {
-    let known = layout::all_names(maps);
+fn check_known(old: &Read, maps: &'static [MapSpec]) -> Result<(), OpenError> {
+    let known = maps::all_names(maps);
     match old.map_names()?.into_iter().find(|name| !known.iter().any(|known| known.as_bytes() == name)) {
         Some(name) => {
             let name = String::from_utf8_lossy(&name).into_owned();

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
+use crate::error::failed;
 use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::Failure;
 use crate::{OpenError, Result, StoreError};
@@ -27,7 +28,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// The room on the file system of `directory`, or the system's error number.
-    pub(crate) fn of(directory: &File) -> std::result::Result<Space, i32> {
+    pub(crate) fn of(directory: &File) -> Result<Space, i32> {
         let facts = rustix::fs::fstatvfs(directory).map_err(Errno::raw_os_error)?;
         Ok(Space {
             free_bytes: facts.f_bavail.saturating_mul(facts.f_frsize),
@@ -92,7 +93,9 @@ impl Room {
     /// The error for a file that could not be opened or created.
     pub(crate) fn open_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
         match error.raw_os_error() {
-            Some(code) if is_exhausted(code) => Failure { operation, code }.exhausted(),
+            Some(code) if Failure { operation, code }.is_exhausted() => {
+                Failure { operation, code }.exhausted()
+            }
             _ => self.io_error(operation, error),
         }
     }
@@ -131,11 +134,6 @@ fn is_full(code: i32) -> bool {
 
 fn is_io_error(code: i32) -> bool {
     code == Errno::IO.raw_os_error()
-}
-
-/// Whether the system has, for now, none left of what files, threads and transactions are made of.
-pub(crate) fn is_exhausted(code: i32) -> bool {
-    [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN].iter().any(|errno| errno.raw_os_error() == code)
 }
 
 pub(crate) fn is_out_of_memory(code: i32) -> bool {
@@ -185,12 +183,9 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
 
 /// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the
 /// end of the process, however it comes.
-pub(crate) fn lock(directory: &Path) -> std::result::Result<File, OpenError> {
+pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
-    let failed = |action| {
-        let path = path.clone();
-        move |source| OpenError::File { action, path, source }
-    };
+    let failed = |action| failed(action, &path);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -232,15 +227,9 @@ pub(crate) fn owner(file: &mut File) -> Option<u32> {
 /// The data file of a directory, kept from being replaced by another for as long as the returned file is open;
 /// `exclusive`, by which it is to be replaced, also kept from being opened by readers. Writers do not ask: the lock
 /// file keeps them apart. `None` if there is none.
-pub(crate) fn hold_data_file(
-    directory: &Path,
-    exclusive: bool,
-) -> std::result::Result<Option<File>, OpenError> {
+pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let path = directory.join(layout::DATA_FILE);
-    let failed = |action| {
-        let path = path.clone();
-        move |source| OpenError::File { action, path, source }
-    };
+    let failed = |action| failed(action, &path);
     loop {
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -313,6 +302,21 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// What is read at a time: few calls, and soon done when it has to stop.
+const READ_LEN: usize = 1 << 20;
+
+/// Reads the first `len` bytes of a file for as long as `go_on` says so, and returns how many bytes that were. Nothing
+/// depends on it but who waits for the disk.
+///
+/// # Errors
+/// The disk cannot be read.
+pub(crate) fn read_in(file: &File, len: u64, go_on: impl Fn() -> bool) -> io::Result<u64> {
+    let mut rest = file.take(len);
+    let mut piece = vec![0; READ_LEN];
+    while go_on() && rest.read(&mut piece)? > 0 {}
+    Ok(len - rest.limit())
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! the caller's own and leave the batch as it was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does
 //! not hold what was written to it; `Engine` is everything else the engine reports.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk;
-use crate::lmdb::Failure;
+use crate::layout;
 
 /// Why a store could not be opened.
 #[non_exhaustive]
@@ -51,7 +51,11 @@ pub enum OpenError {
         files: Vec<String>,
     },
     /// The data file is shorter than what it says belongs to it. Nothing has been changed.
-    #[error("{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup", file.display(), needed(*expected))]
+    #[error(
+        "{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup",
+        file.display(),
+        needed(*expected)
+    )]
     DataFileCut {
         /// The data file.
         file: PathBuf,
@@ -81,6 +85,12 @@ pub enum OpenError {
     /// The engine refused after the data file was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Turns the error of a file operation into ours.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::File { action, path, source }
 }
 
 fn needed(expected: u64) -> String {
@@ -131,7 +141,7 @@ pub enum StoreError {
         map: &'static str,
     },
     /// A key longer than [`KEY_LEN_MAX`](crate::KEY_LEN_MAX).
-    #[error("key of {length} bytes for map {map}, at most {} fit", crate::KEY_LEN_MAX)]
+    #[error("key of {length} bytes for map {map}, at most {} fit", layout::KEY_LEN_MAX)]
     KeyTooLong {
         /// The map's name.
         map: &'static str,
@@ -139,7 +149,7 @@ pub enum StoreError {
         length: usize,
     },
     /// A value longer than [`VALUE_LEN_MAX`](crate::VALUE_LEN_MAX).
-    #[error("value of {length} bytes for map {map}, at most {} fit", crate::VALUE_LEN_MAX)]
+    #[error("value of {length} bytes for map {map}, at most {} fit", layout::VALUE_LEN_MAX)]
     ValueTooLong {
         /// The map's name.
         map: &'static str,
@@ -297,7 +307,7 @@ pub enum RedoDamage {
     #[error("the file, which says what the redo log must have, is damaged or of other data")]
     Mark,
     /// A segment with groups has the name of another one.
-    #[error("by its header this is segment {number}: its name must be {}", crate::layout::redo_file(*number))]
+    #[error("by its header this is segment {number}: its name must be {}", layout::redo_file(*number))]
     Misnamed {
         /// The number in its header.
         number: u64,
@@ -324,15 +334,4 @@ pub enum RedoDamage {
     /// The bytes of a group are those that were written and yet no changes.
     #[error("the group holds something that is no change")]
     NotAChange,
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> StoreError {
-        match failure.code {
-            Failure::READERS_FULL => StoreError::TooManyViews,
-            Failure::NOT_IN_MEMORY => StoreError::NotInMemory,
-            code if failure.is_of_beginning() && disk::is_exhausted(code) => failure.exhausted(),
-            code => StoreError::Engine { operation: failure.operation, code, message: failure.message() },
-        }
-    }
 }

@@ -1,9 +1,7 @@
-//! Names, versions and limits of the on-disk layout, in one place. docs/reference/store-format.md draws it.
+//! Versions, limits, and names of files and of rows of `store.meta`, in one place. docs/reference/store-format.md draws
+//! them.
 
 use std::ffi::OsStr;
-
-use crate::lmdb::EnvMap;
-use crate::{Result, StoreError};
 
 /// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
 pub const FORMAT_VERSION: u32 = 3;
@@ -24,7 +22,7 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 /// A data file in the making; renamed to [`DATA_FILE`] when complete.
 pub(crate) const NEW_DATA_FILE: &str = "data.new";
 
-/// The name of a sorter's file is this and a number. It has the name for a moment only: see the module `run`.
+/// The name of a sorter's file is this and a number. It has the name for a moment only: see the module `sort::run`.
 pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 
 /// The name of a segment of the redo log is this and its number in [`REDO_DIGITS`] decimal digits.
@@ -68,131 +66,6 @@ pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 /// with a zero byte behind it.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
-const RESERVED_PREFIX: &str = "store.";
-
-/// What a map holds under a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MapKind {
-    /// One value of any bytes.
-    Plain,
-    /// A set of `u64` ids, kept sorted; 8 bytes an id. A key without ids does not exist.
-    IdSet,
-}
-
-/// A map as the store's user declares it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MapSpec {
-    /// Name in the data file. Names that begin with `store.` are the store's own.
-    pub name: &'static str,
-    /// What the map holds.
-    pub kind: MapKind,
-}
-
-/// A map by its index in the slice given to [`Store::open`](crate::Store::open).
-///
-/// Operations on a `MapId` beyond that slice panic: it is a mistake of the program, not of its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MapId(usize);
-
-impl MapId {
-    /// The map at `index` of the slice given to [`Store::open`](crate::Store::open).
-    pub const fn new(index: usize) -> MapId {
-        MapId(index)
-    }
-
-    /// The index again.
-    pub const fn index(self) -> usize {
-        self.0
-    }
-}
-
-/// A map as the engine knows it: the store's own first, then the user's in their order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Map {
-    pub(crate) index: usize,
-    pub(crate) spec: MapSpec,
-}
-
-impl Map {
-    /// Facts about the store itself. Opened before the others, so that a foreign format is recognised before anything
-    /// is written.
-    pub(crate) const META: Map = Map::own(0, "store.meta");
-    /// The log: position as u64, big-endian -> framed record.
-    pub(crate) const LOG: Map = Map::own(1, "store.log");
-    /// Counters: key -> i64, big-endian, never 0.
-    pub(crate) const COUNTS: Map = Map::own(2, "store.counts");
-    const OWN_COUNT: usize = 3;
-
-    const fn own(index: usize, name: &'static str) -> Map {
-        Map { index, spec: MapSpec { name, kind: MapKind::Plain } }
-    }
-
-    pub(crate) fn users(maps: &'static [MapSpec], id: MapId) -> Map {
-        Map { index: Map::OWN_COUNT + id.0, spec: maps[id.0] }
-    }
-
-    /// Its index as the redo log has it.
-    #[inline]
-    pub(crate) fn number(self) -> u16 {
-        debug_assert!(self.index <= usize::from(u16::MAX));
-        self.index as u16
-    }
-
-    /// Whether it is the store's own.
-    #[inline]
-    pub(crate) fn is_own(self) -> bool {
-        self.index < Map::OWN_COUNT
-    }
-
-    /// The map of this name.
-    pub(crate) fn named(maps: &'static [MapSpec], name: &[u8]) -> Option<Map> {
-        let own = [Map::META, Map::LOG, Map::COUNTS].into_iter();
-        let users = (0..maps.len()).map(|index| Map::users(maps, MapId(index)));
-        own.chain(users).find(|map| map.spec.name.as_bytes() == name)
-    }
-
-    /// The map as one of `kind`.
-    #[inline]
-    pub(crate) fn of_kind(self, kind: MapKind) -> Result<Map> {
-        if self.spec.kind == kind { Ok(self) } else { Err(StoreError::WrongMapKind { map: self.spec.name }) }
-    }
-
-    #[inline]
-    pub(crate) fn check_key(self, key: &[u8]) -> Result<()> {
-        match key.len() {
-            0 => Err(StoreError::EmptyKey { map: self.spec.name }),
-            1..=KEY_LEN_MAX => Ok(()),
-            length => Err(StoreError::KeyTooLong { map: self.spec.name, length }),
-        }
-    }
-
-    pub(crate) fn check_value(self, value: &[u8]) -> Result<()> {
-        if value.len() <= VALUE_LEN_MAX {
-            return Ok(());
-        }
-        Err(StoreError::ValueTooLong { map: self.spec.name, length: value.len() })
-    }
-}
-
-/// The map that tells a store's format.
-pub(crate) fn meta_map() -> [EnvMap; 1] {
-    [engine_map(&Map::META.spec)]
-}
-
-/// All maps but the one of [`meta_map`], in the order of their indexes.
-pub(crate) fn other_maps(maps: &[MapSpec]) -> Vec<EnvMap> {
-    [Map::LOG.spec, Map::COUNTS.spec].iter().chain(maps).map(engine_map).collect()
-}
-
-fn engine_map(spec: &MapSpec) -> EnvMap {
-    EnvMap { name: spec.name, id_set: spec.kind == MapKind::IdSet }
-}
-
-/// The names of all maps, the store's own among them.
-pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
-    meta_map().iter().chain(&other_maps(maps)).map(|map| map.name).collect()
-}
-
 /// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a
 /// sorter's file.
 pub(crate) fn is_left_over(name: &OsStr) -> bool {
@@ -221,48 +94,9 @@ pub(crate) fn is_of_redo_log(name: &OsStr) -> bool {
     redo_number(name).is_some() || name == MARK_FILE
 }
 
-/// How many maps the engine opens.
-pub(crate) fn map_count(maps: &[MapSpec]) -> u32 {
-    u32::try_from(Map::OWN_COUNT + maps.len()).unwrap_or(u32::MAX)
-}
-
-/// The first map whose name cannot be: empty, reserved, with a zero byte, or given twice; and why.
-pub(crate) fn bad_name(maps: &[MapSpec]) -> Option<(&'static str, &'static str)> {
-    maps.iter().enumerate().find_map(|(index, map)| {
-        let reason = if map.name.is_empty() || map.name.contains('\0') {
-            "a name is not empty and has no zero byte"
-        } else if map.name.len() > KEY_LEN_MAX {
-            "the name is too long"
-        } else if map.name.starts_with(RESERVED_PREFIX) {
-            "names that begin with \"store.\" are reserved"
-        } else if maps[..index].iter().any(|earlier| earlier.name == map.name) {
-            "the name is given twice"
-        } else {
-            return None;
-        };
-        Some((map.name, reason))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const fn plain(name: &'static str) -> MapSpec {
-        MapSpec { name, kind: MapKind::Plain }
-    }
-
-    #[test]
-    fn names_are_checked() {
-        let check = |maps: &[MapSpec], expected: Option<&str>| {
-            assert_eq!(bad_name(maps).map(|(name, _)| name), expected, "{maps:?}");
-        };
-        check(&[plain("nodes"), plain("names")], None);
-        check(&[plain("nodes"), plain("store.log")], Some("store.log"));
-        check(&[plain("nodes"), plain("nodes")], Some("nodes"));
-        check(&[plain("")], Some(""));
-        check(&[plain("a\0b")], Some("a\0b"));
-    }
 
     #[test]
     fn only_files_of_ours_are_left_over() {
@@ -294,26 +128,5 @@ mod tests {
         {
             assert_eq!(redo_number(OsStr::new(name)), None, "{name}");
         }
-    }
-
-    #[test]
-    fn engine_maps_stand_at_their_index() {
-        static MAPS: [MapSpec; 1] = [plain("nodes")];
-        let names = all_names(&MAPS);
-        for map in [Map::META, Map::LOG, Map::COUNTS, Map::users(&MAPS, MapId::new(0))] {
-            assert_eq!(names[map.index], map.spec.name);
-        }
-        assert_eq!(names.len(), map_count(&MAPS) as usize);
-    }
-
-    #[test]
-    fn keys_are_between_1_and_511_bytes() {
-        assert!(Map::COUNTS.check_key(&[0; 1]).is_ok());
-        assert!(Map::COUNTS.check_key(&[0; 511]).is_ok());
-        assert_eq!(Map::COUNTS.check_key(&[]), Err(StoreError::EmptyKey { map: "store.counts" }));
-        assert_eq!(
-            Map::COUNTS.check_key(&[0; 512]),
-            Err(StoreError::KeyTooLong { map: "store.counts", length: 512 })
-        );
     }
 }

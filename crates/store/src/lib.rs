@@ -19,8 +19,8 @@
 //! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to
 //!   renew, so a thread keeps one for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: whoever may refuse an
-//!   operation decides before writing.
+//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: decide
+//!   whether an operation is refused before writing.
 //! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across
 //!   a write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
@@ -28,7 +28,7 @@
 //! Where a change is, from its batch to the data file (the modules of the same names say more):
 //!
 //! ```text
-//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo is trimmed
+//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo trimmed
 //! ```
 //!
 //! Beside that, for whole stores:
@@ -66,43 +66,34 @@
 //!
 //! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
 //! others have the core, and starts one thread, which folds. The on-disk format is drawn in
-//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on, but for two
-//! system calls in `courtesy`. How durable it is, is tested with the crate `powercut`, which takes back what was not
-//! synced.
+//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable
+//! the store is, is tested with the crate `powercut`, which takes back what was not synced.
 
 #![deny(unsafe_code)]
+// The bytes of the data directory are input: each of these is a bound to check, or says why there is none.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod batch;
 mod bulk;
-mod changing;
 mod compact;
-mod courtesy;
-mod data_file;
 mod disk;
 mod error;
-mod fold;
-mod ids;
 mod layout;
 mod lmdb;
 mod log;
-mod merge;
-mod observer;
+mod maps;
+mod meta;
 mod open;
+mod options;
 mod overlay;
 mod pending;
 mod read;
-mod read_only;
 mod redo;
-mod replay;
-mod row_buffer;
-mod run;
 mod salvage;
-mod scan;
 mod shared;
-mod sorter;
-mod tree;
+mod snapshot_map;
+mod sort;
 mod view;
-mod warm_up;
 
 // Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
 #[cfg(test)]
@@ -119,25 +110,25 @@ mod tests;
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
-pub use courtesy::{Courtesy, take_short_turns};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
-pub use ids::IdCursor;
-pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, MapId, MapKind, MapSpec, VALUE_LEN_MAX};
-pub use lmdb::{Absent, PageNumber, fetch};
-pub use log::LogScan;
-pub use observer::{Event, Observer};
-pub use open::{Facts, Options, Store, has_data_file};
+pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
+pub use lmdb::{Absent, PageNumber};
+pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
+pub use open::read_only::ReadOnlyStore;
+pub use open::{Facts, Store, has_data_file};
+pub use options::{Event, Observer, Options};
 pub use read::Read;
-pub use read_only::ReadOnlyStore;
+pub use read::ids::IdCursor;
+pub use read::log_scan::LogScan;
+pub use read::scan::{KeyScan, Scan};
 pub use redo::{Trouble, TroubleKind};
-pub use run::temporary_file;
 pub use salvage::{LeftOut, Salvage, salvage};
-pub use scan::{Direction, KeyRange, KeyScan, Scan};
-pub use sorter::{Sorted, Sorter};
+pub use sort::run::temporary_file;
+pub use sort::{Sorted, Sorter};
 pub use view::View;
 
 /// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.
 pub type Position = u64;
 
-/// Result with a [`StoreError`].
-pub type Result<T> = std::result::Result<T, StoreError>;
+/// Result with a [`StoreError`], unless it says another error.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The log's records: the frame around each, and the scan that checks them.
+//! The frame around each record of the log.
 //!
 //! A record is a row of the map `store.log`, its position the key. The frame is there because the engine's pages carry
 //! no checksum, and the log is what everything else can be rebuilt from: a damaged record must be refused, never
@@ -8,14 +8,14 @@
 //! ```text
 //! offset  size
 //!      0     1  frame version, 1
-//!      1     4  crc32c (Castagnoli), little-endian: of the position (u64, big-endian), the frame version, and the record
+//!      1     4  crc32c (Castagnoli), little-endian: of the position (u64, big-endian), the frame version and the
+//!              record
 //!      5     n  the record
 //! ```
 
 use crate::error::LogDamage;
-use crate::layout::Map;
-use crate::scan::Scan;
-use crate::{Position, Read, Result, StoreError};
+use crate::maps::Map;
+use crate::{Position, Result, StoreError};
 
 const FRAME_VERSION: u8 = 1;
 const HEAD_LEN: usize = 5;
@@ -37,7 +37,7 @@ pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
 }
 
 /// The record in a frame.
-pub(crate) fn unframe(position: Position, frame: &[u8]) -> std::result::Result<&[u8], LogDamage> {
+pub(crate) fn unframe(position: Position, frame: &[u8]) -> Result<&[u8], LogDamage> {
     let (head, record) = frame.split_first_chunk::<HEAD_LEN>().ok_or(LogDamage::Short)?;
     let [version, stored @ ..] = *head;
     if version != FRAME_VERSION {
@@ -54,51 +54,6 @@ pub(crate) fn position_of(key: &[u8]) -> Result<Position> {
     match key.try_into() {
         Ok(bytes) => Ok(Position::from_be_bytes(bytes)),
         Err(_) => Err(StoreError::DamagedRow { map: Map::LOG.spec.name }),
-    }
-}
-
-/// Iterator of [`Read::log_records`]. An error ends it.
-pub struct LogScan<'r> {
-    read: &'r Read,
-    rows: Scan<'r>,
-    from: Position,
-    /// The position that must come next, once one has come.
-    expected: Option<Position>,
-    ended: bool,
-}
-
-impl<'r> LogScan<'r> {
-    /// `rows` are those of the log from position `from` on.
-    pub(crate) fn new(read: &'r Read, rows: Scan<'r>, from: Position) -> LogScan<'r> {
-        LogScan { read, rows, from, expected: None, ended: false }
-    }
-
-    fn record(&mut self, key: &'r [u8], framed: &'r [u8]) -> Result<(Position, &'r [u8])> {
-        let position = position_of(key)?;
-        let damaged = |damage| StoreError::DamagedLog { position, damage };
-        let missing = match self.expected {
-            Some(expected) => position != expected,
-            // The log may begin after `from`, but then there is nothing before it either.
-            None => position != self.from && self.read.first_position()? != Some(position),
-        };
-        if missing {
-            return Err(damaged(LogDamage::Gap));
-        }
-        self.expected = position.checked_add(1);
-        Ok((position, unframe(position, framed).map_err(damaged)?))
-    }
-}
-
-impl<'r> Iterator for LogScan<'r> {
-    type Item = Result<(Position, &'r [u8])>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let item = self.rows.next()?.and_then(|(key, framed)| self.record(key, framed));
-        self.ended = item.is_err();
-        Some(item)
     }
 }
 

@@ -5,58 +5,25 @@
 //! redo log is brought into the data file before anything else; where the disk has no room for it, it stays pending as
 //! it was.
 
+mod data_file;
+pub(crate) mod read_only;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::data_file;
 use crate::disk::{self, Claim, Room};
-use crate::fold;
-use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN, Map, MapSpec};
+use crate::error::failed;
+use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
+use crate::maps::{self, Map, MapSpec};
+use crate::meta::{self, RedoFacts};
 use crate::overlay::Overlay;
-use crate::pending::Pending;
+use crate::pending::{Pending, fold};
 use crate::redo::RedoLog;
-use crate::replay::{self, RedoFacts};
 use crate::shared::{Shared, WrittenBy};
-use crate::{Observer, OpenError, Position, Read, Result, StoreError, View, Writer, warm_up};
-
-/// How to open a store. The defaults fit every size of directory.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Free bytes on the file system below which batches are refused with `DiskFull`. Default 128 MiB.
-    pub reserve_bytes: u64,
-    /// Most views open at once. Default 1,024.
-    pub views_max: u32,
-    /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the
-    /// disk. For tests.
-    pub map_bytes: Option<u64>,
-    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
-    /// to go there at a quarter of it. Default 64 MiB.
-    pub pending_bytes_max: u64,
-    /// Who is told of what happens on the store's own thread. Default nobody.
-    pub observer: Option<Arc<dyn Observer>>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            reserve_bytes: 128 << 20,
-            views_max: 1024,
-            map_bytes: None,
-            pending_bytes_max: 64 << 20,
-            observer: None,
-        }
-    }
-}
-
-impl Options {
-    /// Places in the engine's table of readers: the writer has one, too.
-    pub(crate) fn readers_max(&self) -> u32 {
-        self.views_max.saturating_add(1)
-    }
-}
+use crate::{OpenError, Options, Position, Read, Result, StoreError, View, Writer};
 
 /// An open store, to be cloned freely. The files close when the last clone, view and writer are gone.
 #[derive(Clone)]
@@ -96,7 +63,7 @@ impl Store {
         directory: &Path,
         maps: &'static [MapSpec],
         options: &Options,
-    ) -> std::result::Result<(Store, Writer), OpenError> {
+    ) -> Result<(Store, Writer), OpenError> {
         let own = Directory::take(directory, maps)?;
         let data_file = directory.join(layout::DATA_FILE);
         if !data_file.try_exists().map_err(failed("read", directory))? {
@@ -139,7 +106,7 @@ impl Store {
         if used_bytes > bytes_max {
             return Ok(0);
         }
-        let read = self.shared.open_data_file().and_then(|file| warm_up::read_in(&file, used_bytes, go_on));
+        let read = self.shared.open_data_file().and_then(|file| disk::read_in(&file, used_bytes, go_on));
         read.map_err(|error| {
             let code = error.raw_os_error().unwrap_or_default();
             Failure { operation: "read the data file", code }.into()
@@ -193,7 +160,7 @@ fn recover(
     room: &Room,
     maps: &'static [MapSpec],
     options: &Options,
-) -> std::result::Result<(Pending, Arc<[PathBuf]>), OpenError> {
+) -> Result<(Pending, Arc<[PathBuf]>), OpenError> {
     let clone_room = || room.try_clone().map_err(failed("open", directory));
     let mut read = Read::new(Txn::begin(env, TxnKind::Read).map_err(StoreError::from)?, maps);
     let facts = RedoFacts::read(&read.txn)?;
@@ -223,30 +190,21 @@ fn recover(
         }
     }
     if !facts.has_maps_of(maps) {
-        let written = write(env, |txn| replay::put_map_names(txn, maps));
+        let written = env.write(|txn| meta::put_map_names(txn, maps));
         written.map_err(|failure| room.write_error(failure))?;
     }
     if redo.has_mark() && !facts.owner.is_marked {
-        match write(env, |txn| replay::put_marked(txn, true)) {
+        match env.write(|txn| meta::put_marked(txn, true)) {
             Ok(()) => {}
             // The mark is not asked for then, and nothing else depends on it.
             Err(failure) if room.full(failure).is_some() => {}
             Err(failure) => return Err(StoreError::from(failure).into()),
         }
     }
-    let map_count = layout::map_count(maps) as usize;
+    let map_count = maps::map_count(maps) as usize;
     let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
     let pending = Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?;
     Ok((pending, set_aside))
-}
-
-pub(crate) fn write(
-    env: &Arc<Env>,
-    rows: impl FnOnce(&mut Txn) -> std::result::Result<(), Failure>,
-) -> std::result::Result<(), Failure> {
-    let mut txn = Txn::begin(env, TxnKind::Write)?;
-    rows(&mut txn)?;
-    txn.commit()
 }
 
 /// A data directory that is ours until the lock is let go.
@@ -259,11 +217,8 @@ pub(crate) struct Directory<'a> {
 impl Directory<'_> {
     /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the
     /// maps first.
-    pub(crate) fn take<'a>(
-        path: &'a Path,
-        maps: &'static [MapSpec],
-    ) -> std::result::Result<Directory<'a>, OpenError> {
-        check_names(maps)?;
+    pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<Directory<'a>, OpenError> {
+        maps::check_names(maps)?;
         disk::make_directory(path).map_err(failed("create", path))?;
         let lock = disk::lock(path)?;
         has_data_file(path)?;
@@ -277,7 +232,7 @@ impl Directory<'_> {
 ///
 /// # Errors
 /// `DataFileMissing`: there is none, but there are files of its redo log. `File`.
-pub fn has_data_file(directory: &Path) -> std::result::Result<bool, OpenError> {
+pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
     if directory.join(layout::DATA_FILE).try_exists().map_err(failed("read", directory))? {
         return Ok(true);
     }
@@ -300,19 +255,6 @@ pub fn has_data_file(directory: &Path) -> std::result::Result<bool, OpenError> {
     Err(OpenError::DataFileMissing { directory: directory.to_owned(), files })
 }
 
-pub(crate) fn check_names(maps: &'static [MapSpec]) -> std::result::Result<(), OpenError> {
-    match layout::bad_name(maps) {
-        Some((name, reason)) => Err(OpenError::Map { name: name.to_owned(), reason }),
-        None => Ok(()),
-    }
-}
-
-/// Turns the error of a file operation into ours.
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
-    let path = path.to_owned();
-    move |source| OpenError::File { action, path, source }
-}
-
 pub(crate) fn own_process_has(directory: &Path) -> OpenError {
     OpenError::InUse { directory: directory.to_owned(), pid: Some(std::process::id()) }
 }
@@ -333,7 +275,7 @@ impl Opening<'_> {
         &self,
         room: &Room,
         held: Arc<H>,
-    ) -> std::result::Result<(Env, usize), OpenError> {
+    ) -> Result<(Env, usize), OpenError> {
         // A file in the making is whatever it is.
         if self.mode != Mode::Making {
             data_file::check_length(self.data_file)?;
@@ -347,7 +289,7 @@ impl Opening<'_> {
                 data_file: self.data_file,
                 map_bytes: usize::try_from(map_bytes).unwrap_or(usize::MAX),
                 readers_max: self.options.readers_max(),
-                maps_max: layout::map_count(self.maps),
+                maps_max: maps::map_count(self.maps),
                 mode: self.mode,
                 read_ahead: self.read_ahead,
             };
@@ -377,11 +319,11 @@ pub(crate) fn with_maps(
     data_file: &Path,
     maps: &[MapSpec],
     missing: MissingMaps,
-) -> std::result::Result<Env, OpenError> {
+) -> Result<Env, OpenError> {
     let mut env = env;
     let not_a_store =
         |reason: &str| OpenError::NotAStore { file: data_file.to_owned(), reason: reason.to_owned() };
-    match env.open_maps(&layout::meta_map(), false) {
+    match env.open_maps(&[Map::META.spec], false) {
         Ok(None) => {}
         Err(failure) if failure.code != Failure::NOT_FOUND => return Err(engine_error(failure, data_file)),
         Ok(Some(_)) | Err(_) => return Err(not_a_store("it was not written by this program")),
@@ -407,7 +349,7 @@ pub(crate) fn with_maps(
         }
     }
     env = Arc::into_inner(env_with_meta).ok_or_else(|| not_a_store("it is in use"))?;
-    match env.open_maps(&layout::other_maps(maps), missing == MissingMaps::Create) {
+    match env.open_maps(&maps::other_maps(maps), missing == MissingMaps::Create) {
         Ok(None) => Ok(env),
         Ok(Some(name)) => {
             Err(OpenError::Map { name: name.to_owned(), reason: "it exists with the other kind" })
@@ -417,20 +359,20 @@ pub(crate) fn with_maps(
 }
 
 /// The format version in the meta map, `None` if there is no such row.
-fn format_of(env: &Arc<Env>) -> std::result::Result<Option<u32>, Failure> {
+fn format_of(env: &Arc<Env>) -> Result<Option<u32>, Failure> {
     let txn = Txn::begin(env, TxnKind::Read)?;
     let value = txn.get(Map::META.index, FORMAT_KEY)?;
     Ok(value.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes))
 }
 
 /// Makes an empty data file, complete or not at all.
-fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> std::result::Result<(), OpenError> {
+fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> Result<(), OpenError> {
     let new_file = own.path.join(layout::NEW_DATA_FILE);
     let env_options = EnvOptions {
         data_file: &new_file,
         map_bytes: 1 << 20,
         readers_max: options.readers_max(),
-        maps_max: layout::map_count(&[]),
+        maps_max: maps::map_count(&[]),
         mode: Mode::Making,
         read_ahead: false,
     };
@@ -438,20 +380,20 @@ fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> std::resu
     put_in_place(&own.opened, &new_file, data_file)
 }
 
-fn write_format(env_options: &EnvOptions<'_>) -> std::result::Result<(), Failure> {
+fn write_format(env_options: &EnvOptions<'_>) -> Result<(), Failure> {
     let mut env = Env::open(env_options, Box::new(()))?;
-    env.open_maps(&layout::meta_map(), true)?;
-    write(&Arc::new(env), put_format)
+    env.open_maps(&[Map::META.spec], true)?;
+    Arc::new(env).write(put_format)
 }
 
 /// Makes the file one of this format and no other's.
-pub(crate) fn put_format(txn: &mut Txn) -> std::result::Result<(), Failure> {
+pub(crate) fn put_format(txn: &mut Txn) -> Result<(), Failure> {
     txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
-    replay::put_identity(txn)
+    meta::put_identity(txn)
 }
 
 /// Makes a complete data file durable and gives it the name of the one to use, in place of one that has it.
-fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> std::result::Result<(), OpenError> {
+fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> Result<(), OpenError> {
     File::open(new_file).and_then(|file| file.sync_all()).map_err(failed("sync", new_file))?;
     fs::rename(new_file, data_file).map_err(failed("rename", new_file))?;
     directory.sync_all().map_err(failed("sync the directory of", data_file))

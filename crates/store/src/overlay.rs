@@ -11,9 +11,15 @@
 //! id, present or absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in
 //! the data file already, and a reader may have one snapshot of that during a whole fold.
 //!
-//! Layers are [`Tree`]s: a batch changes a copy of its own, which becomes what others see when it is committed and is
-//! dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs a line
-//! of memory.
+//! Layers are [`SnapshotMap`]s: a batch changes a copy of its own, which becomes what others see when it is committed
+//! and is dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs
+//! a line of memory.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a short key is of 30 octets at most; a map that is open is a number of one here; low bits choose a word"
+)]
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -26,8 +32,8 @@ use foldhash::fast::RandomState;
 
 use crate::Position;
 use crate::layout::KEY_LEN_MAX;
-use crate::scan::Direction;
-use crate::tree::{Cursor, Tree};
+use crate::maps::Direction;
+use crate::snapshot_map::{SnapshotMap, SnapshotMapCursor};
 
 /// What a change is taken to need in memory beside its key and value.
 const CHANGE_LEN: usize = 96;
@@ -63,7 +69,7 @@ impl Key {
 
     /// The value of a key in a tree.
     #[inline]
-    fn find<'t, V>(key: &[u8], tree: &'t Tree<Key, V>) -> Option<&'t V> {
+    fn find<'t, V>(key: &[u8], tree: &'t SnapshotMap<Key, V>) -> Option<&'t V> {
         match Key::short(key) {
             Some(short) => tree.get(&short),
             None => tree.get(key),
@@ -144,7 +150,7 @@ pub(crate) enum IdChanges {
     None,
     /// As under most keys of an index.
     One(u64, bool),
-    Many(Tree<u64, bool>),
+    Many(SnapshotMap<u64, bool>),
 }
 
 impl IdChanges {
@@ -168,7 +174,7 @@ impl IdChanges {
                 return false;
             }
             IdChanges::One(one, was_present) => {
-                let mut many = Tree::default();
+                let mut many = SnapshotMap::default();
                 *many.slot(one, || was_present) = was_present;
                 many
             }
@@ -197,7 +203,7 @@ impl IdChanges {
 pub(crate) enum IdChangeCursor<'o> {
     /// The only change, and whether the place is behind it.
     One(Option<(u64, bool)>, bool),
-    Many(Cursor<'o, u64, bool>),
+    Many(SnapshotMapCursor<'o, u64, bool>),
 }
 
 impl IdChangeCursor<'_> {
@@ -228,8 +234,8 @@ impl IdChangeCursor<'_> {
 /// Changes of one map.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MapLayer {
-    pub(crate) rows: Tree<Key, RowChange>,
-    pub(crate) sets: Tree<Key, SetChange>,
+    pub(crate) rows: SnapshotMap<Key, RowChange>,
+    pub(crate) sets: SnapshotMap<Key, SetChange>,
     /// How many rows or ids the map has, all layers and the data file taken together. `None` where this layer changes
     /// none.
     pub(crate) row_count: Option<u64>,
@@ -391,13 +397,13 @@ impl Overlay {
 #[derive(Debug)]
 pub(crate) struct LayerCursor<'o, V> {
     /// The newest first.
-    layers: [Option<Cursor<'o, Key, V>>; 2],
+    layers: [Option<SnapshotMapCursor<'o, Key, V>>; 2],
     direction: Direction,
 }
 
 impl<'o, V> LayerCursor<'o, V> {
-    fn new(trees: impl Iterator<Item = &'o Tree<Key, V>>) -> Option<LayerCursor<'o, V>> {
-        let mut trees = trees.filter(|tree| !tree.is_empty()).map(Tree::cursor);
+    fn new(trees: impl Iterator<Item = &'o SnapshotMap<Key, V>>) -> Option<LayerCursor<'o, V>> {
+        let mut trees = trees.filter(|tree| !tree.is_empty()).map(SnapshotMap::cursor);
         let layers = [Some(trees.next()?), trees.next()];
         Some(LayerCursor { layers, direction: Direction::Forward })
     }
@@ -415,7 +421,7 @@ impl<'o, V> LayerCursor<'o, V> {
 
     /// The change at the place.
     pub(crate) fn item(&self) -> Option<&'o (Key, V)> {
-        let items = self.layers.iter().flatten().filter_map(Cursor::item);
+        let items = self.layers.iter().flatten().filter_map(SnapshotMapCursor::item);
         // Of equal ones the first, which is the newest.
         items.reduce(|best, item| if self.is_before(&item.0, &best.0) { item } else { best })
     }
@@ -502,7 +508,7 @@ mod tests {
                 assert_eq!(one_key == other_key, one == other);
             }
             assert_eq!(Key::new(one).bytes(), one);
-            let mut tree = Tree::default();
+            let mut tree = SnapshotMap::default();
             *tree.slot(Key::new(one), || 1) = 2;
             assert_eq!(Key::find(one, &tree), Some(&2));
         }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
-//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer --> redo log trimmed
+//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer
+//!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes overlay and snapshot of the data file together, under one lock, and only when something has been
-//! published. The two fit each other: the frozen layer covers whatever a fold under way has written, and no transaction
-//! touches the data file while there is none, but for [`write_through`](Pending::write_through), when there is no
-//! overlay at all.
+//! A reader takes what is [`Published`] without a lock, and only when something has been. It fits a snapshot of the
+//! data file that was taken before, as long as that has seen [`Published::base_txn`]: the frozen layer covers whatever
+//! a fold under way has written, and no transaction touches the data file while there is no such layer, but for
+//! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
 //! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with,
 //! is tried again; what is pending stays readable, and durable, meanwhile. Any other failure of a fold stops the
@@ -16,18 +17,22 @@
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
+pub(crate) mod fold;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::courtesy::Courtesy;
-use crate::disk::{self, Room};
-use crate::fold::{self, Pace};
+use arc_swap::{ArcSwap, Guard};
+
+use crate::disk::Room;
 use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
-use crate::{Event, Observer, Options, Result, StoreError, open, replay};
+use crate::{Event, Observer, Options, Result, StoreError, meta};
+use fold::Pace;
+use system::CooperativeYield;
 
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
 /// changes share a page.
@@ -38,7 +43,7 @@ const FOLD_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(125);
 /// How long until a fold that found the disk full is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Longest pause between slices of a fold that nobody waits for.
+/// Longest pause between slices of a fold that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pending {
@@ -48,25 +53,48 @@ pub(crate) struct Pending {
     map_count: usize,
     /// Pending bytes at which batches wait.
     bytes_max: usize,
-    state: Mutex<State>,
-    /// Something that the folder or somebody who waits for it may want to know has changed.
+    state: Mutex<PendingState>,
+    /// Signalled when anything changes that the folder, or a thread that waits for it, reacts to.
     changed: Condvar,
-    /// As in the state, to be asked without its lock.
+    /// What readers see. Replaced with the lock of `state` held.
+    published: ArcSwap<Published>,
+    /// The number of that, to be asked at less cost.
     publication: AtomicU64,
     /// Set once by the failure that stopped the writes.
     stopped: OnceLock<String>,
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// What [`Pending`]'s lock guards.
-pub(crate) struct State {
-    pub(crate) overlay: Arc<Overlay>,
+/// What is durable and not in the data file yet, as readers see it.
+#[derive(Clone)]
+pub(crate) struct Published {
+    overlay: Arc<Overlay>,
     /// Counts what has been published.
-    pub(crate) publication: u64,
+    pub(crate) number: u64,
     /// Counts the commits that changed something, by whatever way.
-    pub(crate) version: u64,
+    version: u64,
     /// The engine's number of the transaction that a snapshot must have seen for the overlay to fit it.
     pub(crate) base_txn: u64,
+}
+
+impl Published {
+    /// The overlay; `None` where nothing is pending.
+    pub(crate) fn overlay(&self) -> Option<Arc<Overlay>> {
+        (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
+    }
+
+    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken before this was. One that is
+    /// written through is seen a moment before it is published.
+    pub(crate) fn version(&self, txn_id: u64) -> u64 {
+        let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
+        self.version + u64::from(is_ahead)
+    }
+}
+
+/// What [`Pending`]'s lock guards.
+pub(crate) struct PendingState {
+    /// What readers see, too.
+    pub(crate) overlay: Arc<Overlay>,
     /// Sequence of the last group that is in the overlay, or was.
     sequence: u64,
     /// The same of the frozen layer.
@@ -87,12 +115,7 @@ pub(crate) struct State {
     failed: Option<StoreError>,
 }
 
-impl State {
-    /// The overlay for readers: nothing where nothing is pending.
-    pub(crate) fn visible(&self) -> Option<Arc<Overlay>> {
-        (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
-    }
-
+impl PendingState {
     fn is_due(&self, fold_bytes: usize) -> bool {
         let active = &self.overlay.active;
         if active.is_empty() {
@@ -100,15 +123,6 @@ impl State {
         }
         let is_old = self.pending_since.is_none_or(|since| since.elapsed() >= FOLD_AFTER);
         self.waiting > 0 || self.closing || is_old || active.bytes >= fold_bytes
-    }
-
-    /// The active layer becomes the frozen one.
-    fn freeze(&mut self, map_count: usize) {
-        let frozen = Some(Arc::new(self.overlay.active.clone()));
-        let active = self.fresh.take().unwrap_or_else(|| Layer::new(map_count));
-        self.overlay = Arc::new(Overlay { active, frozen });
-        self.frozen_sequence = self.sequence;
-        self.pending_since = None;
     }
 }
 
@@ -123,11 +137,11 @@ impl Pending {
         overlay: Overlay,
         folded: u64,
     ) -> Result<Pending> {
-        let state = State {
-            overlay: Arc::new(overlay),
-            publication: 1,
-            version: 1,
-            base_txn: env.facts()?.last_txn_id,
+        let overlay = Arc::new(overlay);
+        let base_txn = env.facts()?.last_txn_id;
+        let published = Published { overlay: Arc::clone(&overlay), number: 1, version: 1, base_txn };
+        let state = PendingState {
+            overlay,
             sequence: redo.last_sequence(),
             frozen_sequence: folded,
             folded,
@@ -146,6 +160,7 @@ impl Pending {
             bytes_max: usize::try_from(options.pending_bytes_max).unwrap_or(usize::MAX),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            published: ArcSwap::from_pointee(published),
             publication: AtomicU64::new(1),
             stopped: OnceLock::new(),
             observer: options.observer.clone(),
@@ -153,15 +168,19 @@ impl Pending {
     }
 
     /// What is guarded changes in single steps, so a panic elsewhere leaves nothing half done.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait<'s>(&self, state: MutexGuard<'s, PendingState>) -> MutexGuard<'s, PendingState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for<'s>(&self, state: MutexGuard<'s, State>, limit: Duration) -> MutexGuard<'s, State> {
+    fn wait_for<'s>(
+        &self,
+        state: MutexGuard<'s, PendingState>,
+        limit: Duration,
+    ) -> MutexGuard<'s, PendingState> {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -171,10 +190,21 @@ impl Pending {
         self.publication.load(Ordering::Acquire)
     }
 
-    fn publish(&self, state: &mut State, overlay: Overlay) {
+    /// What a view is to show. Its snapshot of the data file must be older than this call.
+    pub(crate) fn published(&self) -> Guard<Arc<Published>> {
+        self.published.load()
+    }
+
+    /// Publishes an overlay, with what else `change` changes.
+    fn publish(&self, state: &mut PendingState, overlay: Overlay, change: impl FnOnce(&mut Published)) {
         state.overlay = Arc::new(overlay);
-        state.publication += 1;
-        self.publication.store(state.publication, Ordering::Release);
+        let mut published = Published::clone(&self.published.load());
+        published.overlay = Arc::clone(&state.overlay);
+        published.number += 1;
+        change(&mut published);
+        let number = published.number;
+        self.published.store(Arc::new(published));
+        self.publication.store(number, Ordering::Release);
     }
 
     /// Bytes that are pending.
@@ -183,7 +213,7 @@ impl Pending {
     }
 
     /// Waits for room and keeps the layers as they are until [`end_batch`](Pending::end_batch).
-    pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, State>> {
+    pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, PendingState>> {
         let mut state = self.lock();
         while state.overlay.bytes() >= self.bytes_max {
             self.check_writes()?;
@@ -203,11 +233,13 @@ impl Pending {
     }
 
     /// Where a fold is due and none under way, has the folder begin it.
-    fn begin_fold_if_due(&self, state: &mut State) {
+    fn begin_fold_if_due(&self, state: &mut PendingState) {
         if !state.batch_open && state.overlay.frozen.is_none() && state.is_due(self.bytes_max / FOLD_PARTS) {
-            state.freeze(self.map_count);
-            state.publication += 1;
-            self.publication.store(state.publication, Ordering::Release);
+            let frozen = Some(Arc::new(state.overlay.active.clone()));
+            let active = state.fresh.take().unwrap_or_else(|| Layer::new(self.map_count));
+            self.publish(state, Overlay { active, frozen }, |_| ());
+            state.frozen_sequence = state.sequence;
+            state.pending_since = None;
             self.changed.notify_all();
         }
     }
@@ -223,8 +255,9 @@ impl Pending {
         })?;
         let mut state = self.lock();
         let frozen = state.overlay.frozen.clone();
-        self.publish(&mut state, Overlay { active: active.clone(), frozen });
-        state.version += 1;
+        self.publish(&mut state, Overlay { active: active.clone(), frozen }, |published| {
+            published.version += 1;
+        });
         state.sequence = sequence;
         if state.pending_since.is_none() {
             state.pending_since = Some(Instant::now());
@@ -234,8 +267,8 @@ impl Pending {
         Ok(())
     }
 
-    /// The way around the redo log, for batches that it would not take well: all that is pending is folded, and then
-    /// the batch is one transaction of the engine, which is refused as a whole where there is no room for it.
+    /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: folds all that is
+    /// pending, then writes the batch as one transaction of the engine, which fails as a whole if there is no room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
         self.fold_all()?;
@@ -243,9 +276,10 @@ impl Pending {
         fold::write_through(&self.env, active).map_err(|failure| self.write_failed(failure))?;
         let base_txn = self.env.facts()?.last_txn_id;
         let mut state = self.lock();
-        self.publish(&mut state, Overlay::new(self.map_count));
-        state.version += 1;
-        state.base_txn = base_txn;
+        self.publish(&mut state, Overlay::new(self.map_count), |published| {
+            published.version += 1;
+            published.base_txn = base_txn;
+        });
         Ok(())
     }
 
@@ -274,7 +308,7 @@ impl Pending {
     }
 
     /// Waits until the folder has something to say, which does not rest meanwhile.
-    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, PendingState>) -> MutexGuard<'s, PendingState> {
         state.waiting += 1;
         self.begin_fold_if_due(&mut state);
         self.changed.notify_all();
@@ -306,7 +340,7 @@ impl Pending {
     pub(crate) fn remove_redo_log(&self) -> Result<()> {
         let failed = |error| self.room.io_error("remove the redo log", &error);
         self.redo.close().map_err(failed)?;
-        open::write(&self.env, |txn| replay::put_marked(txn, false))?;
+        self.env.write(|txn| meta::put_marked(txn, false))?;
         self.redo.remove_all().map_err(failed)
     }
 
@@ -344,8 +378,9 @@ impl Pending {
             match outcome {
                 Ok(()) => {
                     let active = state.overlay.active.clone();
-                    self.publish(&mut state, Overlay { active, frozen: None });
-                    state.base_txn = base_txn;
+                    self.publish(&mut state, Overlay { active, frozen: None }, |published| {
+                        published.base_txn = base_txn;
+                    });
                     state.folded = folded;
                     state.failed = None;
                     retired.push(frozen);
@@ -380,19 +415,19 @@ impl Pending {
         }
     }
 
-    /// Folds a layer, courteously unless somebody waits for it.
+    /// Folds a layer. Yields the processor and rests between slices unless a thread waits for the fold.
     fn fold(&self, layer: &Layer, folded: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
         let mut pace = Pacing {
             pending: self,
             is_urgent: self.is_urgent(),
             slice_began: Instant::now(),
-            courtesy: Courtesy::default(),
+            cooperative: CooperativeYield::default(),
         };
         fold::fold(&self.env, layer, folded, &mut pace).map_err(|failure| self.write_failed(failure))
     }
 
-    /// Whether a fold has to go as fast as it can: somebody waits for it, or soon will.
+    /// Whether a fold has to go as fast as it can: a thread waits for it, or soon will.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -404,7 +439,7 @@ impl Pending {
         }
     }
 
-    /// A full disk is not worth a word here: the batches that meet it give it back.
+    /// A full disk is not reported here: the batches that meet it return it.
     fn notice_segment(&self, outcome: Result<()>) {
         match outcome {
             Ok(()) | Err(StoreError::DiskFull { .. }) => {}
@@ -420,12 +455,10 @@ impl Pending {
     /// every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
     /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
-        let is_exhausted = failure.is_before_commit() && disk::is_exhausted(failure.code);
+        let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
             Ok(_) => true,
-            Err(Failure { code, .. }) => {
-                code == Failure::READERS_FULL || (is_exhausted && disk::is_exhausted(code))
-            }
+            Err(begun) => begun.code == Failure::READERS_FULL || (is_exhausted && begun.is_exhausted()),
         };
         match self.room.full(failure) {
             Some(error) if is_usable => error,
@@ -459,7 +492,7 @@ impl Pending {
         if is_first {
             self.notice(&Event::WritesStopped { cause });
         }
-        // Whoever has asked before this and is about to wait has the lock.
+        // A thread that has checked before this, and is about to wait, holds the lock.
         drop(self.lock());
         self.changed.notify_all();
         StoreError::WritesStopped { cause: cause.clone() }
@@ -467,13 +500,6 @@ impl Pending {
 
     pub(crate) fn writes_stopped(&self) -> bool {
         self.stopped.get().is_some()
-    }
-
-    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken with the lock held. One that is
-    /// written through is seen a moment before it is published.
-    pub(crate) fn version_of(state: &State, txn_id: u64) -> u64 {
-        let is_ahead = state.overlay.frozen.is_none() && txn_id > state.base_txn;
-        state.version + u64::from(is_ahead)
     }
 
     /// Bytes of a group above which the redo log is not the way.
@@ -495,19 +521,19 @@ impl Pending {
     }
 }
 
-/// The pace of the folder: half of the disk's time, and of a core only what others leave or half of it.
+/// The pace of the folder: half of the disk's time, and at most half of a core that other threads want.
 struct Pacing<'p> {
     pending: &'p Pending,
     /// As of the last slice.
     is_urgent: bool,
     slice_began: Instant,
-    courtesy: Courtesy,
+    cooperative: CooperativeYield,
 }
 
 impl Pace for Pacing<'_> {
-    fn breathe(&mut self) {
+    fn maybe_yield(&mut self) {
         if !self.is_urgent {
-            self.courtesy.breathe();
+            self.cooperative.maybe_yield();
         }
     }
 
@@ -520,7 +546,7 @@ impl Pace for Pacing<'_> {
     }
 }
 
-/// Without the folder nothing could be written for long, so let it be known.
+/// Stops the writes if the folder panics: without it batches would wait for ever.
 struct StopsIfPanicking<'p>(&'p Pending);
 
 impl Drop for StopsIfPanicking<'_> {

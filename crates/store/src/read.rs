@@ -1,16 +1,22 @@
 //! [`Read`]: everything that can be asked, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
 
+pub(crate) mod changes;
+pub(crate) mod ids;
+pub(crate) mod log_scan;
+pub(crate) mod scan;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::ids::IdCursor;
-use crate::layout::{Map, MapId, MapKind, MapSpec};
 use crate::lmdb::{Absent, Cursor, Failure, Found, PageNumber, Step, Txn};
-use crate::log::{self, LogScan};
+use crate::log;
+use crate::maps::{Direction, KeyRange, Map, MapId, MapKind, MapSpec};
 use crate::overlay::Overlay;
-use crate::scan::{Direction, KeyRange, KeyScan, Scan};
 use crate::{Position, Result, StoreError};
+use ids::IdCursor;
+use log_scan::LogScan;
+use scan::{KeyScan, Scan};
 
 /// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and
 /// cursors borrow from it, so none lives across a write or a renewal.
@@ -54,11 +60,11 @@ impl Read {
         self.value(self.map(map).of_kind(MapKind::Plain)?, key)
     }
 
-    /// Says that the value of the number `key` (8 bytes, big-endian) in a plain map will be asked for soon. Costs next
-    /// to nothing, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
+    /// Has the processor fetch the value of the number `key` (8 bytes, big-endian) in a plain map: call it before a
+    /// read of that value. Cheap, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
     #[inline]
-    pub fn expect(&self, map: MapId, key: u64) {
-        self.txn.expect(self.map(map).index, key);
+    pub fn prefetch(&self, map: MapId, key: u64) {
+        self.txn.prefetch(self.map(map).index, key);
     }
 
     /// The rows of a plain map whose keys lie in `range`, as `(key, value)`.
@@ -90,7 +96,7 @@ impl Read {
         }
     }
 
-    fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> std::result::Result<bool, Failure> {
+    fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> Result<bool, Failure> {
         self.txn.look_for(map.index, key)?;
         match self.txn.find(map.index, key)? {
             Some(Found::Nothing) => Ok(false),
@@ -195,16 +201,15 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
-    /// Calls `look`, which reads here, and meanwhile waits for no disk: what is not in memory is not read but fails
-    /// with [`NotInMemory`](StoreError::NotInMemory), and is returned as far as could be seen. So is what cannot be
-    /// told before it is read, scans and sets of many ids. Where pages are not known to be missing they are taken to be
-    /// there.
+    /// Calls `look`, whose reads here do not wait for the disk: a read of a page that is not in memory fails with
+    /// [`NotInMemory`](StoreError::NotInMemory), and the page is returned. Scans and sets of many ids fail as well,
+    /// because their pages are not known before they are read. A page of unknown residency counts as resident.
     pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
         self.txn.without_waiting(look)
     }
 
-    /// Brings pages of the data file into memory, and returns when they are there. The disk works on all of them at a
-    /// time. They may be gone soon, where memory is short. A parked view will do.
+    /// Brings pages of the data file into memory, and returns when they are there. The disk reads all of them in
+    /// parallel. They may be evicted soon if memory is short. A parked view can do this too.
     ///
     /// # Errors
     /// `Engine`.
@@ -212,8 +217,8 @@ impl Read {
         self.txn.bring_in(pages).map_err(StoreError::from)
     }
 
-    /// Takes note that pages have just been [brought in](Read::bring_in) elsewhere: for a while [who must not
-    /// wait](Read::without_waiting) takes them to be there.
+    /// Records that another thread has just [brought pages in](Read::bring_in): for a while
+    /// [`without_waiting`](Read::without_waiting) takes them to be in memory.
     pub fn has_brought_in(&self, pages: &[PageNumber]) {
         self.txn.has_brought_in(pages);
     }

@@ -16,19 +16,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::disk::{self, Room};
-use crate::error::LogDamage;
-use crate::layout::{self, LOCK_FILE, Map, MapSpec};
+use crate::error::{LogDamage, failed};
+use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::{Mode, Txn, TxnKind};
 use crate::log;
-use crate::open::{self, MissingMaps, Opening, failed};
+use crate::maps::{self, Map, MapSpec};
+use crate::meta::RedoFacts;
+use crate::open::{self, MissingMaps, Opening};
 use crate::redo::{Change, Findings, Trouble};
-use crate::replay::RedoFacts;
 use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
 /// What a damaged data directory still holds. Its lock is held as long as this lives.
 pub struct Salvage {
     /// The data file with what may be added to it, or why it cannot be read.
-    read: std::result::Result<Read, OpenError>,
+    read: Result<Read, OpenError>,
     findings: Findings,
     room: Room,
     _lock: Arc<Option<File>>,
@@ -40,7 +41,7 @@ pub struct LeftOut<'a> {
     /// Number of the group that it is in.
     pub group: u64,
     /// Its position, and its bytes or what is wrong with them; `None` for a group without records.
-    pub record: Option<(Position, std::result::Result<&'a [u8], LogDamage>)>,
+    pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
 /// Reads what is whole in a data directory that nobody has open. Changes nothing in it, but makes the lock file if
@@ -49,8 +50,8 @@ pub struct LeftOut<'a> {
 /// # Errors
 /// `InUse` while somebody has it open; `File` and `Store` if the directory itself cannot be read. That the data file
 /// cannot be read is no error: see [`Salvage::read`].
-pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> std::result::Result<Salvage, OpenError> {
-    open::check_names(maps)?;
+pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, OpenError> {
+    maps::check_names(maps)?;
     let lock = Arc::new(lock(directory)?);
     let options = Options::default();
     let opened = File::open(directory).map_err(failed("open", directory))?;
@@ -70,7 +71,7 @@ pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> std::result::Resul
 
 /// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be
 /// kept away.
-fn lock(directory: &Path) -> std::result::Result<Option<File>, OpenError> {
+fn lock(directory: &Path) -> Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
     let opened = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -97,7 +98,7 @@ fn open_data(
     maps: &'static [MapSpec],
     room: &Room,
     lock: &Arc<Option<File>>,
-) -> std::result::Result<(Read, RedoFacts), OpenError> {
+) -> Result<(Read, RedoFacts), OpenError> {
     let (data_file, options) = (directory.join(layout::DATA_FILE), Options::default());
     let opening =
         Opening { data_file: &data_file, maps, options: &options, mode: Mode::Frozen, read_ahead: true };
@@ -113,7 +114,7 @@ impl Salvage {
     ///
     /// # Errors
     /// The data file is missing or cannot be read.
-    pub fn read(&self) -> std::result::Result<&Read, &OpenError> {
+    pub fn read(&self) -> Result<&Read, &OpenError> {
         self.read.as_ref()
     }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::disk::Room;
-use crate::layout::{self, MapSpec};
 use crate::lmdb::{Env, EnvOptions, Mode};
+use crate::maps::{self, Map, MapSpec};
 use crate::pending::Pending;
 use crate::{Options, Result};
 
@@ -74,14 +74,14 @@ impl Shared {
             data_file: &self.data_file,
             map_bytes: self.map_bytes,
             readers_max: self.readers_max,
-            maps_max: layout::map_count(self.maps),
+            maps_max: maps::map_count(self.maps),
             mode: Mode::Frozen,
             read_ahead: false,
         };
         // It holds the first environment, and with it the lock file: a view of it may be the last handle on the store.
         let mut env = Env::open(&options, Box::new(Arc::clone(&self.env)))?;
-        env.open_maps(&layout::meta_map(), false)?;
-        env.open_maps(&layout::other_maps(self.maps), false)?;
+        env.open_maps(&[Map::META.spec], false)?;
+        env.open_maps(&maps::other_maps(self.maps), false)?;
         let env = Arc::new(env);
         *frozen = Some(Arc::clone(&env));
         Ok(env)

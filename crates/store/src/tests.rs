@@ -228,21 +228,22 @@ fn small_limits_make_batches_wait_and_large_ones_go_around_the_redo_log() {
 
 #[test]
 fn a_data_file_of_the_format_before_is_refused_as_it_is() {
-    use crate::layout::{self, FORMAT_KEY, Map};
+    use crate::layout::{DATA_FILE, FORMAT_KEY};
     use crate::lmdb::{Env, EnvOptions, Mode, PutKind};
+    use crate::maps::{self, Map};
     let scratch = Scratch::new();
-    let data_file = scratch.path().join(layout::DATA_FILE);
+    let data_file = scratch.path().join(DATA_FILE);
     let env_options = EnvOptions {
         data_file: &data_file,
         map_bytes: 1 << 20,
         readers_max: 3,
-        maps_max: layout::map_count(MAPS),
+        maps_max: maps::map_count(MAPS),
         mode: Mode::Making,
         read_ahead: false,
     };
     let mut env = Env::open(&env_options, Box::new(())).unwrap();
-    env.open_maps(&layout::meta_map(), true).unwrap();
-    env.open_maps(&layout::other_maps(MAPS), true).unwrap();
+    env.open_maps(&[Map::META.spec], true).unwrap();
+    env.open_maps(&maps::other_maps(MAPS), true).unwrap();
     let mut txn = Txn::begin(&Arc::new(env), TxnKind::Write).unwrap();
     txn.put(Map::META.index, FORMAT_KEY, &1u32.to_be_bytes(), PutKind::Set).unwrap();
     txn.commit().unwrap();

@@ -3,11 +3,12 @@
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::lmdb::{Failure, Txn, TxnKind};
+use crate::meta::RedoFacts;
 use crate::pending::Pending;
 use crate::redo::RedoLog;
-use crate::replay::RedoFacts;
 use crate::shared::{Shared, WrittenBy};
 use crate::{Read, Result};
 
@@ -77,21 +78,23 @@ impl View {
         }
     }
 
-    /// Takes what is published, with a snapshot that fits it.
+    /// Takes what is published, with a snapshot that fits it: one that is older, and yet has what was folded.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
-        let state = pending.lock();
-        // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every map's
-        // root anew.
-        if self.read.parked || self.read.txn.id() < state.base_txn {
+        loop {
+            let published = pending.published();
+            // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every
+            // map's root anew.
+            if !self.read.parked && self.read.txn.id() >= published.base_txn {
+                self.read.overlay = published.overlay();
+                self.publication = published.number;
+                self.version = published.version(self.read.txn.id());
+                return Ok(());
+            }
+            drop(published);
             self.move_snapshot()?;
+            // What is published is to be read after the root of the data file was, by processors that reorder, too.
+            fence(Ordering::SeqCst);
         }
-        let before = std::mem::replace(&mut self.read.overlay, state.visible());
-        self.publication = state.publication;
-        self.version = Pending::version_of(&state, self.read.txn.id());
-        drop(state);
-        // What nobody else has is freed without the lock.
-        drop(before);
-        Ok(())
     }
 
     /// Takes a new snapshot of the data file and what the redo log has beyond it.

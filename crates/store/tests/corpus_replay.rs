@@ -10,3 +10,8 @@ use replay::replay;
 fn redo_corpus() {
     replay("redo", properties::redo);
 }
+
+#[test]
+fn pages_corpus() {
+    replay("pages", properties::pages::pages);
+}

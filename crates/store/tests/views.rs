@@ -219,7 +219,7 @@ fn number(view: &View) -> u64 {
 
 #[test]
 fn readers_see_whole_batches_while_folds_come_and_go() {
-    const LAST: u64 = 600;
+    const LAST: u64 = 1_500;
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open_with(&Options { pending_bytes_max: 20_000, ..Options::default() });
     let readers: Vec<_> = (0..3)
@@ -229,7 +229,7 @@ fn readers_see_whole_batches_while_folds_come_and_go() {
                 let mut view = store.view().unwrap();
                 let (mut seen, mut version) = (number(&view), view.version());
                 while seen < LAST {
-                    if reader == 0 {
+                    if reader < 2 {
                         view.park();
                     }
                     view.renew().unwrap();

@@ -1,8 +1,12 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
 mod available_memory;
+mod memory;
+mod scheduling;
 
 pub use available_memory::available_memory_bytes;
+pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
+pub use scheduling::{CooperativeYield, set_thread_niceness, use_short_slices};
 
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;

@@ -63,7 +63,7 @@ fn try_compare(
     let (target, row) = match snapshot.known_entry(request.entry)? {
         Some((id, row)) if is_plain(row.flags) => {
             access.check_read_tree()?;
-            state.read.expect(ENTRIES, id.0);
+            state.read.prefetch(ENTRIES, id.0);
             (id, Some(row))
         }
         _ => {

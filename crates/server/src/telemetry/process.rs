@@ -6,9 +6,9 @@ use std::time::Duration;
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Has the system let this thread, which clients wait for, go first where others have its core. See
-/// [`store::take_short_turns`].
+/// [`system::use_short_slices`].
 pub(crate) fn take_short_turns() {
-    if let Err(error) = store::take_short_turns() {
+    if let Err(error) = system::use_short_slices() {
         tracing::debug!(%error, "a thread that clients wait for may wait for others");
     }
 }
@@ -16,8 +16,7 @@ pub(crate) fn take_short_turns() {
 /// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it
 /// will not.
 pub(crate) fn lower_priority(niceness: i32, failed: &str) {
-    // On Linux priorities belong to threads, whatever the name of the call says.
-    if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+    if let Err(error) = system::set_thread_niceness(niceness) {
         tracing::warn!(%error, "{failed} and may slow down others");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use directory::Writer;
 use directory::index::Phase;
 use directory::index::maintenance::{IndexProgress, SliceBudget};
-use store::Courtesy;
+use system::CooperativeYield;
 
 use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
 
@@ -46,17 +46,18 @@ impl Upkeep {
 
     /// Does a slice.
     pub(crate) fn run(&mut self, writer: &mut Writer) {
-        let mut courtesy = Courtesy::default();
-        let more = match writer.run_maintenance_slice(&SliceBudget::default(), &mut || courtesy.breathe()) {
-            Ok(more) => more,
-            Err(error) => {
-                if !self.has_failed {
-                    tracing::warn!(%error, "index rows are not made for now, it is tried again");
+        let mut cooperative = CooperativeYield::default();
+        let more =
+            match writer.run_maintenance_slice(&SliceBudget::default(), &mut || cooperative.maybe_yield()) {
+                Ok(more) => more,
+                Err(error) => {
+                    if !self.has_failed {
+                        tracing::warn!(%error, "index rows are not made for now, it is tried again");
+                    }
+                    self.has_failed = true;
+                    return;
                 }
-                self.has_failed = true;
-                return;
-            }
-        };
+            };
         if std::mem::take(&mut self.has_failed) {
             tracing::info!("index rows are made again");
         }

@@ -101,6 +101,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<Header> {
 }
 
 /// Makes a frame of `buffer`, which has room for the head and then the payload, and fills up its last block.
+#[expect(clippy::indexing_slicing, reason = "the buffer begins with room for the head")]
 pub(crate) fn seal(buffer: &mut Vec<u8>, life: &Life, sequence: u64) {
     let payload = &buffer[HEAD_LEN..];
     let (payload_len, payload_crc) = (payload.len() as u64, crc32c::crc32c(payload));
@@ -166,10 +167,11 @@ fn payload_crc(
     read: &mut impl FnMut(&mut [u8], u64) -> io::Result<()>,
 ) -> io::Result<u32> {
     let mut left = found.payload_len;
-    let first = at_most(left, BLOCK_LEN - HEAD_LEN);
-    let mut crc = crc32c::crc32c(&block[HEAD_LEN..HEAD_LEN + first]);
-    left -= first as u64;
-    let mut offset = found.payload_at() + first as u64;
+    let (_, rest) = block.split_at(HEAD_LEN);
+    let first = rest.get(..at_most(left, rest.len())).unwrap_or(rest);
+    let mut crc = crc32c::crc32c(first);
+    left -= first.len() as u64;
+    let mut offset = found.payload_at() + first.len() as u64;
     let mut chunk = Vec::new();
     while left > 0 {
         chunk.resize(at_most(left, CHUNK_LEN), 0);

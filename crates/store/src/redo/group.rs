@@ -69,6 +69,11 @@ impl Group {
     ///
     /// # Panics
     /// If the key or the value is longer than the store allows, which is checked where they come in.
+    #[expect(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        reason = "lengths are checked where they come in, and the head has room for any of the four"
+    )]
     pub(crate) fn push(&mut self, change: Change<'_>) {
         self.buffer.truncate(self.end);
         let (kind, map, key) = match change {

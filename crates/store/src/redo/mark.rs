@@ -1,11 +1,13 @@
 //! The mark: what the log must have at least, written down apart from it, so that a segment that vanishes is missed.
 //!
 //! ```text
-//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher count is the mark
+//!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher
+//!                                                      count is the mark
 //!
 //!     slot      0   8  "pandoMRK"                     36   8  sequence of the last group
 //!               8   4  version, 1                     44   4  count of segments, n
-//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the last group (8)
+//!              12  16  identity of the data           48 24 n  segments: number (8), length (8), sequence of the
+//!                                                              last group (8)
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!
@@ -98,7 +100,7 @@ impl Mark {
     /// goes to the same place.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
-        let newest = &segments[segments.len().saturating_sub(SEGMENTS_MAX)..];
+        let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);
         let slot = seal(self.identity, count, last, newest);
         self.file.write_all_at(&slot, count % 2 * SLOT_LEN as u64)?;
         self.file.sync_data()?;
@@ -107,6 +109,7 @@ impl Mark {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "a mark names few segments")]
 fn seal(identity: Identity, count: u64, last: u64, segments: &[Listed]) -> Vec<u8> {
     let mut slot = Vec::with_capacity(SLOT_LEN);
     slot.extend_from_slice(MAGIC);

@@ -272,6 +272,7 @@ impl Replay {
     ///
     /// # Errors
     /// `Engine` if it cannot be read, `DamagedRedo` if it is no longer there.
+    #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(crate) fn next_group(&mut self) -> Result<Option<ReplayedGroup<'_>>> {
         let Some((index, found)) = self.groups.get(self.next) else { return Ok(None) };
         self.next += 1;
@@ -288,6 +289,7 @@ impl Replay {
     }
 
     /// The last group: where it is, and its payload.
+    #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(super) fn last_group(&self) -> Result<Option<(&Segment, &Found, Vec<u8>)>> {
         let Some((index, found)) = self.groups.last() else { return Ok(None) };
         let (segment, mut payload) = (&self.segments[*index], Vec::new());

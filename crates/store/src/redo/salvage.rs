@@ -15,6 +15,11 @@
 //! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed
 //! less than the frames, which carry their segment's number and the identity themselves.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a group is named with the index of the segment in which it was found"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeInclusive;
@@ -101,16 +106,16 @@ impl TroubleKind {
 }
 
 /// Where a group is: the index of its segment, and its frame.
-type Place = (usize, Found);
+type GroupLocation = (usize, Found);
 
 /// What a log holds, damaged or not.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     segments: Vec<Segment>,
     /// The groups above the folded one that follow each other without a gap.
-    whole: Vec<Place>,
+    whole: Vec<GroupLocation>,
     /// Those that can be read behind it, in the order of their numbers.
-    behind: Vec<Place>,
+    behind: Vec<GroupLocation>,
     /// Numbers of groups that were durable and cannot be read.
     pub(crate) missing: Vec<RangeInclusive<u64>>,
     /// The group of which nobody can tell whether it was ever durable.
@@ -130,9 +135,9 @@ struct Candidate {
 #[derive(Default)]
 struct Scanned {
     /// With whether their payload is one of changes.
-    groups: Vec<(Place, bool)>,
+    groups: Vec<(GroupLocation, bool)>,
     /// Heads whose payload is not there.
-    torn: Vec<Place>,
+    torn: Vec<GroupLocation>,
 }
 
 impl Findings {
@@ -368,7 +373,13 @@ impl Findings {
 
     /// Finds the numbers that must have been there. `last` is that of the last whole group, `None` where nobody knows
     /// with which they begin.
-    fn count_missing(&mut self, behind: &[Place], torn: &[Place], broken: &BTreeSet<u64>, last: Option<u64>) {
+    fn count_missing(
+        &mut self,
+        behind: &[GroupLocation],
+        torn: &[GroupLocation],
+        broken: &BTreeSet<u64>,
+        last: Option<u64>,
+    ) {
         let first = behind.first().map(|(_, found)| found.sequence);
         let mut next = match (last, first.or_else(|| broken.first().copied())) {
             (Some(last), _) => last + 1,

@@ -88,7 +88,7 @@ fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
     let mut offset = BLOCK_LEN as u64;
     while offset < length {
         let part = usize::try_from(length - offset).unwrap_or(usize::MAX).min(zeroes.len());
-        file.write_all_at(&zeroes[..part], offset)?;
+        file.write_all_at(zeroes.get(..part).unwrap_or_default(), offset)?;
         file.sync_data()?;
         offset += part as u64;
     }

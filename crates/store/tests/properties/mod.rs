@@ -1,5 +1,10 @@
-//! What holds for any octets in the redo log. The fuzz target `redo` and the replay of its corpus both check this. The
-//! two modules of the log that read bytes are compiled in here: they are the store's own, and know nothing of files.
+//! What holds for any octets in the redo log and in pages of the data file. The fuzz targets `redo` and `pages` and the
+//! replay of their corpora check this. The store's own modules that decode bytes are compiled in here; they know
+//! nothing of files.
+
+#![allow(dead_code, reason = "each fuzz target uses its part")]
+
+pub(crate) mod pages;
 
 #[allow(dead_code, reason = "only what reads is wanted")]
 #[path = "../../src/redo/frame.rs"]

@@ -164,7 +164,7 @@ impl<'s> RowScan<'s> {
         let Some(guard) = self.guard else {
             self.block.clear();
             while let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
-                store::fetch(bytes);
+                system::prefetch(bytes);
                 self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
                 if self.block.len() == ROWS_AHEAD {
                     break;
@@ -190,7 +190,7 @@ impl<'s> RowScan<'s> {
             if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
                 let looked = guard.look(bytes, &mut self.place);
                 if let Some(Located { bytes, .. }) = looked {
-                    store::fetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
+                    system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
                 }
                 self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
             }

@@ -82,9 +82,9 @@ impl TreeSearch {
         let writer = ResultWriter::new(id, request.types_only, selection);
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
-            state.read.expect(NODES, *candidate);
+            state.read.prefetch(NODES, *candidate);
             if writer.selection.selects_stored() {
-                state.read.expect(ENTRIES, *candidate);
+                state.read.prefetch(ENTRIES, *candidate);
             }
         }
         Ok(TreeSearch {

@@ -1,0 +1,129 @@
+//! LMDB's calls behind safe types, and nothing else: [`Environment`], [`Transaction`], [`Cursor`].
+//!
+//! What LMDB asks of its caller, and how the types see to it:
+//!
+//! - *A transaction is used by one thread at a time.* [`Transaction`] is `Send` (the environment is opened with
+//!   `MDB_NOTLS`) and not `Sync`: even a read changes the transaction's cache of map roots.
+//! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the
+//!   [`Transaction`]; ending, resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`] and
+//!   for [`Mapping`].
+//! - *The environment outlives its transactions.* A transaction holds an `Arc` of its [`Environment`].
+//! - *A data file is opened once at a time.* The environment carries whatever guards that (the lock file, the process's
+//!   claim) and lets go of it after closing.
+//! - *Map handles belong to their environment.* They stay inside; callers name maps by index, which is checked.
+//!
+//! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on data
+//! that anybody relies on; [`Mode::Making`] sets `MDB_NOSYNC` on a file that nobody reads before it is synced as a
+//! whole. `MDB_NOMEMINIT` is never set: it would write stale heap memory, passwords included, into the file.
+
+#![allow(unsafe_code)]
+
+mod cursor;
+mod environment;
+mod mapping;
+mod transaction;
+
+use std::ffi::CStr;
+use std::ptr;
+
+use lmdb_master_sys as sys;
+
+pub(crate) use cursor::{Cursor, Row, Step};
+pub(crate) use environment::{EnvOptions, Environment, Mode};
+pub(crate) use mapping::Mapping;
+pub(crate) use transaction::{PutKind, Transaction, TxnKind};
+
+use crate::StoreError;
+
+/// An error number that an engine call returned: negative for LMDB's own, else the system's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) operation: &'static str,
+    pub(crate) code: i32,
+}
+
+impl Failure {
+    pub(crate) const CORRUPTED: i32 = sys::MDB_CORRUPTED;
+    pub(crate) const INVALID: i32 = sys::MDB_INVALID;
+    pub(crate) const KEY_EXISTS: i32 = sys::MDB_KEYEXIST;
+    pub(crate) const MAP_FULL: i32 = sys::MDB_MAP_FULL;
+    pub(crate) const NOT_FOUND: i32 = sys::MDB_NOTFOUND;
+    pub(crate) const PANIC: i32 = sys::MDB_PANIC;
+    /// Not of LMDB: what was to be read only if it is in memory is not.
+    pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
+    pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
+    pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;
+
+    /// Whether what failed comes before a transaction is synced: what it has written until then, nothing refers to.
+    pub(crate) fn is_before_commit(self) -> bool {
+        self.is_of_beginning() || matches!(self.operation, "mdb_put" | "mdb_cursor_put" | "mdb_del")
+    }
+
+    /// Whether what failed comes before anything is written: beginning a transaction or a cursor, which takes memory.
+    pub(crate) fn is_of_beginning(self) -> bool {
+        matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")
+    }
+
+    /// Whether the system has, for now, none left of what files, threads and transactions are made of.
+    pub(crate) fn is_exhausted(self) -> bool {
+        [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN].contains(&self.code)
+    }
+
+    /// The error for what the system had no room for.
+    pub(crate) fn exhausted(self) -> StoreError {
+        StoreError::Exhausted { operation: self.operation, message: self.message() }
+    }
+
+    /// The engine's or the system's words for the code.
+    pub(crate) fn message(self) -> String {
+        if self.code > 0 {
+            return std::io::Error::from_raw_os_error(self.code).to_string();
+        }
+        // SAFETY: for codes that are not the system's, mdb_strerror returns a string constant.
+        let text = unsafe { CStr::from_ptr(sys::mdb_strerror(self.code)) };
+        text.to_string_lossy().into_owned()
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        match failure.code {
+            Failure::READERS_FULL => StoreError::TooManyViews,
+            Failure::NOT_IN_MEMORY => StoreError::NotInMemory,
+            _ if failure.is_of_beginning() && failure.is_exhausted() => failure.exhausted(),
+            code => StoreError::Engine { operation: failure.operation, code, message: failure.message() },
+        }
+    }
+}
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+fn check(operation: &'static str, code: i32) -> Result<()> {
+    if code == sys::MDB_SUCCESS { Ok(()) } else { Err(Failure { operation, code }) }
+}
+
+/// As [`check`], with "not found" as `false`.
+fn found(operation: &'static str, code: i32) -> Result<bool> {
+    if code == sys::MDB_NOTFOUND { Ok(false) } else { check(operation, code).map(|()| true) }
+}
+
+const EMPTY: sys::MDB_val = sys::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
+
+/// `bytes` as an argument. LMDB does not write through the pointer, its type is merely not const.
+fn value_of(bytes: &[u8]) -> sys::MDB_val {
+    sys::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr() as *mut _ }
+}
+
+/// The bytes of a result.
+///
+/// # Safety
+/// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed
+/// for `'t`.
+unsafe fn bytes_of<'t>(value: sys::MDB_val) -> &'t [u8] {
+    if value.mv_size == 0 {
+        return &[];
+    }
+    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, that nobody changes
+    // while the transaction stands as it is (contract of this function).
+    unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
+}

@@ -1,0 +1,177 @@
+//! [`Cursor`]: a position in a map.
+
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use lmdb_master_sys as sys;
+
+use super::{EMPTY, Failure, Result, Transaction, bytes_of, check, found, value_of};
+
+/// LMDB's handle of the map of free pages.
+const FREE_PAGES: sys::MDB_dbi = 0;
+
+/// Where a cursor goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    First,
+    Last,
+    NextKey,
+    PreviousKey,
+}
+
+/// A key and a value, as long as the transaction stands as it is.
+pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
+
+/// A position in a map. What it returns outlives it: that borrows from the transaction.
+pub(crate) struct Cursor<'t> {
+    raw: NonNull<sys::MDB_cursor>,
+    transaction: PhantomData<&'t Transaction>,
+}
+
+impl Transaction {
+    pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
+        self.cursor_of(self.dbi(map))
+    }
+
+    fn cursor_of(&self, dbi: sys::MDB_dbi) -> Result<Cursor<'_>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the transaction is open; `raw` is a valid place.
+        check("mdb_cursor_open", unsafe { sys::mdb_cursor_open(self.raw.as_ptr(), dbi, &mut raw) })?;
+        let raw =
+            NonNull::new(raw).ok_or(Failure { operation: "mdb_cursor_open", code: sys::MDB_PROBLEM })?;
+        Ok(Cursor { raw, transaction: PhantomData })
+    }
+
+    /// The names of all maps in the file, the store's own too.
+    pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
+        let mut cursor = self.cursor_of(self.map_of_maps()?)?;
+        let mut names = Vec::new();
+        while let Some((name, _)) = cursor.step(if names.is_empty() { Step::First } else { Step::NextKey })? {
+            names.push(name.to_vec());
+        }
+        Ok(names)
+    }
+
+    /// What the commit `txn_id` gave up: the count of the pages, and the number of each, eight bytes each.
+    pub(crate) fn freed_pages(&self, txn_id: u64) -> Result<&[u8]> {
+        let row = self.cursor_of(FREE_PAGES)?.at_key(&txn_id.to_ne_bytes())?;
+        Ok(row.map_or(&[][..], |(_, freed)| freed))
+    }
+
+    /// Puts values into the set of the key above all others, or, unless `new_key`, into that of the highest key. The
+    /// values stand one after the other, `value_len` bytes each, ascend, and are above those that are there;
+    /// [`Failure::KEY_EXISTS`] if one is not.
+    pub(crate) fn append_values(
+        &mut self,
+        map: usize,
+        key: &[u8],
+        values: &[u8],
+        value_len: usize,
+        new_key: bool,
+    ) -> Result<()> {
+        let mut flags = sys::MDB_MULTIPLE | sys::MDB_APPENDDUP;
+        if new_key {
+            flags |= sys::MDB_APPEND;
+        }
+        // Asked for none, LMDB would write one.
+        if values.len() < value_len {
+            return Ok(());
+        }
+        let mut key = value_of(key);
+        let count = sys::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
+        let mut data = [sys::MDB_val { mv_size: value_len, ..value_of(values) }, count];
+        let cursor = self.cursor(map)?;
+        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE asks for: the
+        // length of one value with a pointer to all of them, and their count, which `values` has room for. LMDB copies
+        // key and values and writes through neither.
+        let code = unsafe { sys::mdb_cursor_put(cursor.raw.as_ptr(), &mut key, data.as_mut_ptr(), flags) };
+        check("mdb_cursor_put", code)
+    }
+}
+
+impl<'t> Cursor<'t> {
+    #[inline]
+    pub(crate) fn step(&mut self, step: Step) -> Result<Option<Row<'t>>> {
+        let operation = match step {
+            Step::First => sys::MDB_FIRST,
+            Step::Last => sys::MDB_LAST,
+            Step::NextKey => sys::MDB_NEXT_NODUP,
+            Step::PreviousKey => sys::MDB_PREV_NODUP,
+        };
+        self.row(operation, EMPTY)
+    }
+
+    /// Goes to `key`, at its lowest value.
+    pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
+        self.row(sys::MDB_SET_KEY, value_of(key))
+    }
+
+    /// Goes to the lowest key that is at least `key`, which is not empty.
+    pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
+        self.row(sys::MDB_SET_RANGE, value_of(key))
+    }
+
+    /// In a map of sets, goes to the lowest value of `key` that is at least `value`; says whether there is one.
+    pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.go(sys::MDB_GET_BOTH_RANGE, &mut value_of(key), &mut value_of(value))
+    }
+
+    /// In a map of sets, whether `key` has `value`.
+    pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.go(sys::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
+    }
+
+    /// In a map of sets, the whole page of values around the position, lower ones too. Empty if the key has one value
+    /// only.
+    pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
+        Ok(self.values(sys::MDB_GET_MULTIPLE)?.unwrap_or_default())
+    }
+
+    /// After [`block`](Cursor::block): the next page of values of the same key.
+    pub(crate) fn next_block(&mut self) -> Result<Option<&'t [u8]>> {
+        self.values(sys::MDB_NEXT_MULTIPLE)
+    }
+
+    /// In a map of sets, the number of values of the key at the position.
+    pub(crate) fn value_count(&mut self) -> Result<u64> {
+        let mut count = 0;
+        // SAFETY: the cursor is open and its transaction borrowed; `count` is a valid place.
+        check("mdb_cursor_count", unsafe { sys::mdb_cursor_count(self.raw.as_ptr(), &mut count) })?;
+        Ok(count as u64)
+    }
+
+    /// An operation that on success sets both key and value.
+    fn row(&mut self, operation: sys::MDB_cursor_op, mut key: sys::MDB_val) -> Result<Option<Row<'t>>> {
+        let mut value = EMPTY;
+        let found = self.go(operation, &mut key, &mut value)?;
+        // SAFETY: both were set by the successful call; the transaction stays borrowed, unchanged, for `'t`.
+        Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
+    }
+
+    /// An operation that needs no key and on success sets the value or leaves it.
+    fn values(&mut self, operation: sys::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
+        let mut value = EMPTY;
+        let found = self.go(operation, &mut { EMPTY }, &mut value)?;
+        // SAFETY: the value is `EMPTY` or was set by the successful call; the transaction stays borrowed, unchanged,
+        // for `'t`.
+        Ok(found.then(|| unsafe { bytes_of(value) }))
+    }
+
+    fn go(
+        &mut self,
+        operation: sys::MDB_cursor_op,
+        key: &mut sys::MDB_val,
+        value: &mut sys::MDB_val,
+    ) -> Result<bool> {
+        // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only
+        // the two themselves.
+        found("mdb_cursor_get", unsafe { sys::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the cursor is open, its transaction still borrowed, and it is not used after this.
+        unsafe { sys::mdb_cursor_close(self.raw.as_ptr()) }
+    }
+}

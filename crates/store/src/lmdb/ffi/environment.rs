@@ -1,0 +1,227 @@
+//! [`Environment`]: an open data file with its maps.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use lmdb_master_sys as sys;
+
+use super::{Failure, Result, check};
+use crate::maps::{MapKind, MapSpec};
+
+/// What an environment is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Reading and writing, with readers in this process and others.
+    ReadWrite,
+    /// Reading beside a writer in another process.
+    ReadOnly,
+    /// Reading outside LMDB's own locking: sound only while nobody writes.
+    Frozen,
+    /// Writing a new file that nobody else opens, without syncs and outside LMDB's locking: one writing transaction at
+    /// a time and no other.
+    Making,
+}
+
+impl Mode {
+    fn flags(self) -> u32 {
+        match self {
+            Mode::ReadWrite => 0,
+            Mode::ReadOnly => sys::MDB_RDONLY,
+            Mode::Frozen => sys::MDB_RDONLY | sys::MDB_NOLOCK,
+            Mode::Making => sys::MDB_NOSYNC | sys::MDB_NOLOCK,
+        }
+    }
+}
+
+/// How to open an environment.
+pub(crate) struct EnvOptions<'a> {
+    pub(crate) data_file: &'a Path,
+    pub(crate) map_bytes: usize,
+    pub(crate) readers_max: u32,
+    pub(crate) maps_max: u32,
+    pub(crate) mode: Mode,
+    /// Whether the system may read pages ahead: a gain for whole scans, a loss for everything else.
+    pub(crate) read_ahead: bool,
+}
+
+/// A map that is open.
+#[derive(Clone, Copy)]
+pub(super) struct OpenMap {
+    pub(super) name: &'static str,
+    pub(super) dbi: sys::MDB_dbi,
+    id_set: bool,
+}
+
+/// An open data file with its maps.
+pub(crate) struct Environment {
+    pub(super) raw: NonNull<sys::MDB_env>,
+    pub(super) maps: Vec<OpenMap>,
+    /// The length of a page of the data file.
+    pub(crate) page_bytes: usize,
+    pub(crate) mode: Mode,
+    /// Where the data file is mapped, once it is known.
+    pub(super) start: OnceLock<usize>,
+    /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: an MDB_env may be used from any thread; LMDB guards what is shared in it with its own mutexes and atomics.
+// `maps` changes only through `&mut`.
+unsafe impl Send for Environment {}
+// SAFETY: as above.
+unsafe impl Sync for Environment {}
+
+/// Figures about an environment.
+pub(crate) struct EnvironmentFacts {
+    pub(crate) map_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) reader_slots: u32,
+    pub(crate) last_txn_id: u64,
+}
+
+impl Environment {
+    /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
+    ///
+    /// The caller sees to it that one process at a time has the file open for writing, that no process opens it twice
+    /// unless the second time is [`Mode::Frozen`], and what the modes ask for.
+    pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Environment> {
+        let path = CString::new(options.data_file.as_os_str().as_bytes())
+            .map_err(|_| Failure { operation: "mdb_env_open", code: sys::MDB_INVALID })?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: `raw` is a valid place for the new environment.
+        check("mdb_env_create", unsafe { sys::mdb_env_create(&mut raw) })?;
+        let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: sys::MDB_PROBLEM })?;
+        // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
+        let mut env = Environment {
+            raw,
+            maps: Vec::new(),
+            page_bytes: 0,
+            mode: options.mode,
+            start: OnceLock::new(),
+            _held: held,
+        };
+        let mut flags = sys::MDB_NOSUBDIR | sys::MDB_NOTLS | options.mode.flags();
+        if !options.read_ahead {
+            flags |= sys::MDB_NORDAHEAD;
+        }
+        // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is
+        // copied.
+        unsafe {
+            check("mdb_env_set_mapsize", sys::mdb_env_set_mapsize(raw.as_ptr(), options.map_bytes))?;
+            check("mdb_env_set_maxreaders", sys::mdb_env_set_maxreaders(raw.as_ptr(), options.readers_max))?;
+            check("mdb_env_set_maxdbs", sys::mdb_env_set_maxdbs(raw.as_ptr(), options.maps_max))?;
+            check("mdb_env_open", sys::mdb_env_open(raw.as_ptr(), path.as_ptr(), flags, 0o600))?;
+        }
+        env.page_bytes = env.stat()?.ms_psize as usize;
+        Ok(env)
+    }
+
+    /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with
+    /// another kind.
+    pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
+        let begin_flags = if create { 0 } else { sys::MDB_RDONLY };
+        let mut txn = ptr::null_mut();
+        // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid
+        // place.
+        check("mdb_txn_begin", unsafe {
+            sys::mdb_txn_begin(self.raw.as_ptr(), ptr::null_mut(), begin_flags, &mut txn)
+        })?;
+        let outcome = maps.iter().try_fold(None, |mismatch, map| {
+            // SAFETY: `txn` is the transaction just begun; nobody else uses it.
+            let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
+            self.maps.push(OpenMap { name: map.name, dbi, id_set: map.kind == MapKind::IdSet });
+            Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
+        });
+        match outcome {
+            // Handles become the environment's by the commit, also by that of a reading transaction.
+            // SAFETY: `txn` is open and not used after this.
+            Ok(None) => check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(txn) }).map(|()| None),
+            other => {
+                // SAFETY: as above.
+                unsafe { sys::mdb_txn_abort(txn) };
+                other
+            }
+        }
+    }
+
+    /// Makes everything that was committed durable, in [`Mode::Making`] too.
+    pub(crate) fn sync(&self) -> Result<()> {
+        // SAFETY: the environment is open.
+        check("mdb_env_sync", unsafe { sys::mdb_env_sync(self.raw.as_ptr(), 1) })
+    }
+
+    /// Frees the slots, and so the pages, that readers in other processes held when they died. Costs well under a
+    /// microsecond while there are none of other processes.
+    pub(crate) fn forget_dead_readers(&self) -> Result<()> {
+        // SAFETY: the environment is open; a null count is allowed.
+        check("mdb_reader_check", unsafe { sys::mdb_reader_check(self.raw.as_ptr(), ptr::null_mut()) })
+    }
+
+    /// Figures about the environment: constant cost.
+    pub(crate) fn facts(&self) -> Result<EnvironmentFacts> {
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut info: sys::MDB_envinfo = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment is open; `info` is a valid place.
+        check("mdb_env_info", unsafe { sys::mdb_env_info(self.raw.as_ptr(), &mut info) })?;
+        Ok(EnvironmentFacts {
+            map_bytes: info.me_mapsize as u64,
+            used_bytes: (info.me_last_pgno as u64 + 1) * self.page_bytes as u64,
+            reader_slots: info.me_numreaders,
+            last_txn_id: info.me_last_txnid as u64,
+        })
+    }
+
+    /// Whether a map holds sets.
+    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
+    pub(crate) fn has_sets(&self, map: usize) -> bool {
+        self.maps[map].id_set
+    }
+
+    /// The data file.
+    pub(crate) fn data_file(&self) -> Result<BorrowedFd<'_>> {
+        let mut descriptor = -1;
+        // SAFETY: the environment is open; `descriptor` is a valid place.
+        check("mdb_env_get_fd", unsafe { sys::mdb_env_get_fd(self.raw.as_ptr(), &mut descriptor) })?;
+        // SAFETY: the descriptor is open as long as the environment is, which is borrowed.
+        Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+
+    fn stat(&self) -> Result<sys::MDB_stat> {
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment is open; `stat` is a valid place.
+        check("mdb_env_stat", unsafe { sys::mdb_env_stat(self.raw.as_ptr(), &mut stat) })?;
+        Ok(stat)
+    }
+}
+
+/// Opens one map; says whether it is of the kind asked for.
+///
+/// # Safety
+/// `txn` is an open transaction that nobody else uses.
+unsafe fn open_map(txn: *mut sys::MDB_txn, map: &MapSpec, create: bool) -> Result<(sys::MDB_dbi, bool)> {
+    let name = CString::new(map.name)
+        .map_err(|_| Failure { operation: "mdb_dbi_open", code: sys::MDB_BAD_VALSIZE })?;
+    let kind_flags = if map.kind == MapKind::IdSet { sys::MDB_DUPSORT | sys::MDB_DUPFIXED } else { 0 };
+    let flags = if create { kind_flags | sys::MDB_CREATE } else { kind_flags };
+    let (mut dbi, mut found_flags) = (0, 0);
+    // SAFETY: the contract of this function; `name` ends with a NUL and is copied; `dbi` and `found_flags` are valid
+    // places.
+    unsafe {
+        check("mdb_dbi_open", sys::mdb_dbi_open(txn, name.as_ptr(), flags, &mut dbi))?;
+        check("mdb_dbi_flags", sys::mdb_dbi_flags(txn, dbi, &mut found_flags))?;
+    }
+    Ok((dbi, found_flags == kind_flags))
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // SAFETY: every transaction holds an `Arc` of this environment, so none is left; nothing uses `raw` afterwards.
+        unsafe { sys::mdb_env_close(self.raw.as_ptr()) }
+    }
+}

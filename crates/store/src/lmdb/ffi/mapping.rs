@@ -1,0 +1,96 @@
+//! [`Mapping`]: where the data file lies in memory.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::{Failure, Result, Transaction, TxnKind};
+
+/// The data file as it lies in memory, for as long as a transaction stands as it is.
+///
+/// All of it is mapped: the file never becomes shorter, and the map never moves while the environment is open.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping<'t> {
+    start: usize,
+    len: usize,
+    transaction: PhantomData<&'t Transaction>,
+}
+
+impl Mapping<'_> {
+    /// The first byte.
+    #[inline]
+    pub(crate) fn start(self) -> *const u8 {
+        ptr::with_exposed_provenance(self.start)
+    }
+
+    /// Bytes of the file that are pages of the newest committed state.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// Where bytes that a reading transaction gave lie in the file.
+    #[inline]
+    pub(crate) fn offset_of(self, bytes: &[u8]) -> Option<u64> {
+        let offset = bytes.as_ptr().expose_provenance().checked_sub(self.start)?;
+        (offset < self.len).then_some(offset as u64)
+    }
+
+    /// Whether the page at an offset is in memory, by what the kernel says. What it does not know is taken to be there.
+    pub(crate) fn is_resident(self, offset: u64) -> bool {
+        let Some(address) = usize::try_from(offset).ok().filter(|offset| *offset < self.len) else {
+            return true;
+        };
+        let mut answer = 1u8;
+        // SAFETY: the kernel looks at its own tables of this address, which is in the map, and writes one octet of
+        // answer for the one page that a length of one octet lies on.
+        let code = unsafe { libc::mincore(self.start().add(address).cast_mut().cast(), 1, &mut answer) };
+        code != 0 || answer & 1 != 0
+    }
+}
+
+impl Transaction {
+    /// The data file in memory; `None` while it has no map, and in a writing transaction, which has pages elsewhere.
+    #[inline]
+    pub(crate) fn mapping(&self) -> Result<Option<Mapping<'_>>> {
+        let (start, len) = match self.mapped.get() {
+            Some(mapped) => mapped,
+            None => match self.find_mapping()? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Mapping { start, len, transaction: PhantomData }))
+    }
+
+    #[cold]
+    fn find_mapping(&self) -> Result<Option<(usize, usize)>> {
+        if !self.stands {
+            return Err(Failure { operation: "mdb_txn_get", code: lmdb_master_sys::MDB_BAD_TXN });
+        }
+        if self.kind == TxnKind::Write {
+            return Ok(None);
+        }
+        let start = match self.environment().start.get() {
+            Some(start) => *start,
+            None => {
+                let Some(start) = self.map_start()? else { return Ok(None) };
+                *self.environment().start.get_or_init(|| start)
+            }
+        };
+        let len = usize::try_from(self.environment().facts()?.used_bytes).unwrap_or(0);
+        self.mapped.set(Some((start, len)));
+        Ok(Some((start, len)))
+    }
+
+    /// Each page has its own number in the file, so any tells where the first one is.
+    fn map_start(&self) -> Result<Option<usize>> {
+        let Some(record) = self.map_record(0)? else { return Ok(None) };
+        let page_bytes = self.environment().page_bytes;
+        let page_start = record.as_ptr().expose_provenance() & !(page_bytes - 1);
+        // SAFETY: the record lies on a page of the mapped file, as all does that a reading transaction gives, and pages
+        // begin at multiples of their length.
+        let number: u64 = unsafe { ptr::with_exposed_provenance::<u64>(page_start).read() };
+        let before = usize::try_from(number).ok().and_then(|number| number.checked_mul(page_bytes));
+        Ok(before.and_then(|before| page_start.checked_sub(before)))
+    }
+}

@@ -1,0 +1,175 @@
+//! [`Transaction`]: reads and writes of one state of the data file.
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use lmdb_master_sys as sys;
+
+use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_of};
+
+/// Which kind of transaction to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TxnKind {
+    Read,
+    /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took
+    /// it, so a writing transaction must end on the thread where it began; to break that rule costs a dead writer, not
+    /// memory safety.
+    Write,
+}
+
+/// How to put a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutKind {
+    /// Set the value, replacing one that is there.
+    Set,
+    /// Add a value to the key's set unless it is in there.
+    Insert,
+    /// Set the value of a key above all others; [`Failure::KEY_EXISTS`] if it is not.
+    Append,
+}
+
+/// A transaction. Dropped, it is aborted.
+pub(crate) struct Transaction {
+    pub(super) raw: NonNull<sys::MDB_txn>,
+    ended: bool,
+    /// Whether it reads a state: not while it is reset.
+    pub(super) stands: bool,
+    pub(super) kind: TxnKind,
+    environment: Arc<Environment>,
+    /// Where the data file begins in memory, and how much of it is of the state that is read. Unknown at first.
+    pub(super) mapped: Cell<Option<(usize, usize)>>,
+}
+
+// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see
+// `TxnKind::Write`). `Transaction` is not `Sync`, so that one thread at a time uses it.
+unsafe impl Send for Transaction {}
+
+impl Transaction {
+    pub(crate) fn begin(environment: &Arc<Environment>, kind: TxnKind) -> Result<Transaction> {
+        let flags = if kind == TxnKind::Read { sys::MDB_RDONLY } else { 0 };
+        let mut raw = ptr::null_mut();
+        // SAFETY: the environment is open; `raw` is a valid place.
+        check("mdb_txn_begin", unsafe {
+            sys::mdb_txn_begin(environment.raw.as_ptr(), ptr::null_mut(), flags, &mut raw)
+        })?;
+        let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: sys::MDB_PROBLEM })?;
+        let environment = Arc::clone(environment);
+        Ok(Transaction { raw, ended: false, stands: true, kind, environment, mapped: Cell::new(None) })
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The id of the committed transaction that is read, or that a commit will give.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        // SAFETY: `raw` is a transaction until it ends, and nothing can be called on it afterwards.
+        unsafe { sys::mdb_txn_id(self.raw.as_ptr()) as u64 }
+    }
+
+    /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
+    pub(crate) fn reset(&mut self) {
+        self.mapped.set(None);
+        self.stands = false;
+        // SAFETY: as in `id`; `&mut self` says that nothing borrows from the transaction.
+        unsafe { sys::mdb_txn_reset(self.raw.as_ptr()) }
+    }
+
+    /// After [`reset`](Transaction::reset): reads the newest committed state.
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        // SAFETY: as in `reset`. LMDB refuses a transaction that is not reset.
+        check("mdb_txn_renew", unsafe { sys::mdb_txn_renew(self.raw.as_ptr()) })?;
+        self.stands = true;
+        Ok(())
+    }
+
+    /// Commits: durable when this returns. A failure aborts.
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.ended = true;
+        // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from
+        // aborting it.
+        check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(self.raw.as_ptr()) })
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
+    pub(super) fn dbi(&self, map: usize) -> sys::MDB_dbi {
+        self.environment.maps[map].dbi
+    }
+
+    /// LMDB's handle of the map of maps.
+    pub(super) fn map_of_maps(&self) -> Result<sys::MDB_dbi> {
+        let mut dbi = 0;
+        // SAFETY: as in `id`; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
+        check("mdb_dbi_open", unsafe { sys::mdb_dbi_open(self.raw.as_ptr(), ptr::null(), 0, &mut dbi) })?;
+        Ok(dbi)
+    }
+
+    /// The value of `key` in a map; the lowest of a set.
+    #[inline]
+    pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.get_from(self.dbi(map), key)
+    }
+
+    /// What LMDB writes of a map under its name in the map of maps.
+    pub(crate) fn map_record(&self, map: usize) -> Result<Option<&[u8]>> {
+        let Some(map) = self.environment.maps.get(map) else { return Ok(None) };
+        self.get_from(self.map_of_maps()?, map.name.as_bytes())
+    }
+
+    #[inline]
+    fn get_from(&self, dbi: sys::MDB_dbi, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (mut key, mut value) = (value_of(key), EMPTY);
+        // SAFETY: as in `id`; LMDB only reads the key. The result borrows from `self`: writing, resetting and ending
+        // need more than `&self`.
+        unsafe {
+            let code = sys::mdb_get(self.raw.as_ptr(), dbi, &mut key, &mut value);
+            Ok(found("mdb_get", code)?.then(|| bytes_of(value)))
+        }
+    }
+
+    /// Values in a map, all those of a set counted.
+    pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
+        // SAFETY: a plain C structure for which all zeroes is a valid value.
+        let mut stat: sys::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as in `id`; `stat` is a valid place.
+        check("mdb_stat", unsafe { sys::mdb_stat(self.raw.as_ptr(), self.dbi(map), &mut stat) })?;
+        Ok(stat.ms_entries as u64)
+    }
+
+    /// Puts a value. `false`: it was to be inserted and is there already.
+    pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
+        let flags = match kind {
+            PutKind::Set => 0,
+            PutKind::Insert => sys::MDB_NODUPDATA,
+            PutKind::Append => sys::MDB_APPEND,
+        };
+        let (mut key, mut value) = (value_of(key), value_of(value));
+        // SAFETY: as in `reset`; LMDB copies key and value, and writes through neither without MDB_RESERVE.
+        let code = unsafe { sys::mdb_put(self.raw.as_ptr(), self.dbi(map), &mut key, &mut value, flags) };
+        if code == sys::MDB_KEYEXIST && kind == PutKind::Insert {
+            return Ok(false);
+        }
+        check("mdb_put", code).map(|()| true)
+    }
+
+    /// Removes a key with all its values, or one value of its set. `false`: it was not there.
+    pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let mut key = value_of(key);
+        let mut value = value.map(value_of);
+        let value = value.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: as in `reset`; LMDB only reads key and value, and a null value stands for all.
+        let code = unsafe { sys::mdb_del(self.raw.as_ptr(), self.dbi(map), &mut key, value) };
+        found("mdb_del", code)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if !self.ended {
+            // SAFETY: the transaction is open or reset, and not used after this.
+            unsafe { sys::mdb_txn_abort(self.raw.as_ptr()) }
+        }
+    }
+}

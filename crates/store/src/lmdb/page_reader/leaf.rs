@@ -1,0 +1,77 @@
+//! [`LeafRows`]: the rows of a leaf page, read where they lie.
+//!
+//! To go from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise.
+//!
+//! A row with flags has its value elsewhere or, in a map of sets, has several: LMDB is asked for it. In a map of sets
+//! one without flags has one value.
+
+use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
+
+/// A key and a value.
+pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
+
+/// Rows of a page, from some row on.
+#[derive(Clone, Copy)]
+pub(crate) struct LeafRows<'t> {
+    page: &'t [u8],
+    /// The rows that were passed: the number of the next one.
+    next: usize,
+    count: usize,
+    /// The key of the last row that was given out.
+    last: Option<&'t [u8]>,
+}
+
+impl<'t> LeafRows<'t> {
+    /// No rows.
+    pub(crate) const NONE: LeafRows<'t> = LeafRows { page: &[], next: 0, count: 0, last: None };
+
+    /// The rows behind the one whose key this is, a part of the page.
+    #[inline]
+    pub(crate) fn behind(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
+        let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
+        let count = row_count(page, LEAF).unwrap_or(0);
+        match (0..count).find(|place| number(page, LIST + 2 * place) == Some(at)) {
+            Some(place) => LeafRows { page, next: place + 1, count, last: None },
+            None => LeafRows::NONE,
+        }
+    }
+
+    /// All rows of a page; `last` is the key of the one before them.
+    pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
+        LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
+    }
+
+    /// The next row; `None` at the end of the page, and before a row with flags.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Row<'t>> {
+        if self.next >= self.count {
+            return None;
+        }
+        let row = self.row(self.next)?;
+        self.next += 1;
+        self.last = Some(row.0);
+        Some(row)
+    }
+
+    /// Whether there is no page.
+    pub(crate) fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The page whose last row was given out, or is the one behind which this began.
+    pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
+        (self.count > 0 && self.next >= self.count).then_some(self.page)
+    }
+
+    /// The key of the last row that [`next`](LeafRows::next) gave.
+    pub(crate) fn last(&self) -> Option<&'t [u8]> {
+        self.last
+    }
+
+    #[inline]
+    fn row(&self, place: usize) -> Option<Row<'t>> {
+        let Node { words: [value_low, value_high, flags], key, rest } = Node::at(self.page, place)?;
+        let value = rest.get(..value_low | value_high << 16)?;
+        (flags == 0).then_some((key, value))
+    }
+}

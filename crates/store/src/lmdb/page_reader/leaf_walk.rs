@@ -1,0 +1,151 @@
+//! [`LeafWalk`]: the leaves of a map in their order, by the branches above them.
+//!
+//! LMDB's cursor goes from leaf to leaf with a call and a look at the page that it comes to. The branch above says
+//! where all of them lie, so the processor can fetch the next ones while this one is read: a tree that was changed has
+//! its leaves anywhere in the file.
+
+use system::CACHE_LINE_LEN;
+
+use super::lookup::MapTree;
+use super::page::{
+    BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
+};
+
+/// Cache lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know
+/// where the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
+const ROW_LINES: usize = 4;
+
+/// Leaves between the one that is read and the one whose rows are fetched: a scan takes rows a block at a time, as many
+/// as are on a few leaves.
+const LEAVES_AHEAD: usize = 3;
+
+/// Leaves whose heads are fetched together, as many before they are needed.
+const HEADS_AHEAD: usize = 8;
+
+/// Rows fetched at once at the end of the leaf that is read.
+const REST_MAX: usize = 8;
+
+/// A leaf, and the branches above it.
+pub(crate) struct LeafWalk<'t, P> {
+    pages: P,
+    /// The branches from the root down, each with the index of the child that is gone down to.
+    branches: Vec<(&'t [u8], usize)>,
+    leaf: &'t [u8],
+    /// The children of the lowest branch whose heads were fetched are below this one.
+    heads_fetched: usize,
+    ahead: RowsAhead<'t>,
+}
+
+impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
+    /// Goes to the leaf that has a key, or would; `None` if a page on the way is not as expected.
+    pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafWalk<'t, P>> {
+        let MapTree { pages, root } = tree;
+        let branches = Vec::with_capacity(4);
+        let mut walk = LeafWalk { pages, branches, leaf: &[], heads_fetched: 0, ahead: RowsAhead::NONE };
+        walk.descend(root, |branch| child_with(branch, key))?;
+        Some(walk)
+    }
+
+    /// The leaf.
+    #[inline]
+    pub(crate) fn leaf(&self) -> &'t [u8] {
+        self.leaf
+    }
+
+    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if a page is not as expected, which ends
+    /// the walk.
+    pub(crate) fn advance(&mut self) -> Option<bool> {
+        // The leaf that was read may have had fewer rows.
+        (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
+        self.ahead = RowsAhead::NONE;
+        while let Some((branch, place)) = self.branches.last_mut() {
+            if *place + 1 < row_count(branch, BRANCH)? {
+                *place += 1;
+                let below = child(branch, *place)?;
+                self.descend(below, |_| Some(0))?;
+                self.fetch_heads();
+                self.ahead = RowsAhead::of(self.leaf_behind(LEAVES_AHEAD).unwrap_or_default());
+                return Some(true);
+            }
+            self.branches.pop();
+        }
+        Some(false)
+    }
+
+    /// Has the processor fetch a row of a leaf that comes soon. To be called for each row that is passed.
+    #[inline]
+    pub(crate) fn fetch_ahead(&mut self) {
+        self.ahead.fetch_row();
+    }
+
+    /// The leaf that is so many behind this one, if it hangs from the same branch. It is not looked at.
+    pub(crate) fn leaf_behind(&self, count: usize) -> Option<&'t [u8]> {
+        let (branch, place) = self.branches.last()?;
+        let page = child(branch, place + count)
+            .filter(|_| place + count < row_count(branch, BRANCH).unwrap_or(0))?;
+        self.pages.page(page)
+    }
+
+    /// Has the processor fetch the heads of the leaves that come next, and where they lie in memory: that takes it
+    /// longest, and it finds out about several at a time.
+    fn fetch_heads(&mut self) {
+        let Some(&(branch, place)) = self.branches.last() else { return };
+        if self.heads_fetched > place + HEADS_AHEAD {
+            return;
+        }
+        let end = (place + 2 * HEADS_AHEAD).min(row_count(branch, BRANCH).unwrap_or(0));
+        for place in self.heads_fetched.max(place + 1)..end {
+            if let Some(page) = child(branch, place).and_then(|number| self.pages.page(number)) {
+                system::prefetch(page.get(..1).unwrap_or_default());
+            }
+        }
+        self.heads_fetched = place + 2 * HEADS_AHEAD;
+    }
+
+    /// Goes down from a page to a leaf, by the children that `choose` says.
+    fn descend(&mut self, from: u64, choose: impl Fn(&'t [u8]) -> Option<usize>) -> Option<()> {
+        let mut at = from;
+        while self.branches.len() < DEPTH_MAX {
+            let page = self.pages.page(at).filter(|page| word(page, 0) == Some(at))?;
+            if row_count(page, LEAF).is_some() {
+                self.leaf = page;
+                return Some(());
+            }
+            let place = choose(page)?;
+            at = child(page, place)?;
+            self.branches.push((page, place));
+            self.heads_fetched = 0;
+        }
+        None
+    }
+}
+
+/// The rows of a leaf that comes soon, which the processor fetches meanwhile.
+struct RowsAhead<'t> {
+    page: &'t [u8],
+    next: usize,
+    count: usize,
+    /// What is fetched of each.
+    lines: usize,
+}
+
+impl<'t> RowsAhead<'t> {
+    const NONE: RowsAhead<'t> = RowsAhead { page: &[], next: 0, count: 0, lines: 0 };
+
+    fn of(page: &'t [u8]) -> RowsAhead<'t> {
+        let count = row_count(page, LEAF).unwrap_or(0);
+        let lines = ROW_LINES.min(1 + PAGE_LEN / CACHE_LINE_LEN / count.max(1));
+        RowsAhead { page, next: 0, count, lines }
+    }
+
+    /// Has the processor fetch one row more, if there is one.
+    #[inline]
+    fn fetch_row(&mut self) {
+        if self.next < self.count {
+            let at = number(self.page, LIST + 2 * self.next).unwrap_or(0);
+            self.next += 1;
+            let end = (at + self.lines * CACHE_LINE_LEN).min(self.page.len());
+            system::prefetch(self.page.get(at..end).unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! [`MapTree`]: look-ups in the tree of a map.
+//!
+//! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by
+//! calls. All that is needed is to go down the pages.
+
+use std::ops::Range;
+
+use super::page::{
+    BRANCH, DEPTH_MAX, FAR, Key, Node, Pages, TREE, TREE_ROOT, child, child_with, far_value, far_value_pages,
+    row_count, row_with, word,
+};
+
+/// The tree of a map.
+#[derive(Clone, Copy)]
+pub(crate) struct MapTree<P> {
+    pub(crate) pages: P,
+    /// The number of its root page.
+    pub(crate) root: u64,
+}
+
+/// What a look-up has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'t> {
+    Nothing,
+    /// The value, or the only one of a set.
+    Value(&'t [u8]),
+    /// A set of several.
+    Set,
+}
+
+impl<'t, P: Pages<'t>> MapTree<P> {
+    /// What is under a key; `None` if a page on the way is not as expected.
+    #[inline]
+    pub(crate) fn find(self, key: &[u8]) -> Option<Found<'t>> {
+        match key.try_into() {
+            Ok(number) => self.find_key(u64::from_be_bytes(number)),
+            Err(_) => self.find_key(key),
+        }
+    }
+
+    fn find_key(self, key: impl Key) -> Option<Found<'t>> {
+        let mut number = self.root;
+        for _ in 0..DEPTH_MAX {
+            let page = self.pages.page(number).filter(|page| word(page, 0) == Some(number))?;
+            if row_count(page, BRANCH).is_some() {
+                number = child(page, child_with(page, key)?)?;
+                continue;
+            }
+            let Some(Node { words: [low, high, flags], rest, .. }) = row_with(page, key)? else {
+                return Some(Found::Nothing);
+            };
+            let len = low | high << 16;
+            return match flags {
+                0 => rest.get(..len).map(Found::Value),
+                FAR => far_value(self.pages, word(rest, 0)?, len).map(Found::Value),
+                _ => Some(Found::Set),
+            };
+        }
+        None
+    }
+
+    /// The first pages that `has` denies, of those that a look-up of `key` reads, the value's own pages and the path to
+    /// the lowest value of a set included. Asks of no page that is below one that is denied.
+    pub(crate) fn first_absent(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
+        let (mut number, mut key) = (self.root, key);
+        for _ in 0..DEPTH_MAX {
+            if !has(number) {
+                return Some(number..number + 1);
+            }
+            let page = self.pages.page(number)?;
+            if row_count(page, BRANCH).is_some() {
+                number = child(page, child_with(page, key)?)?;
+                continue;
+            }
+            let Node { words: [low, high, flags], rest, .. } = row_with(page, key)??;
+            if flags & FAR != 0 {
+                let mut pages = far_value_pages(word(rest, 0)?, low | high << 16)?;
+                let end = pages.end;
+                return pages.find(|page| !has(*page)).map(|first| first..end);
+            }
+            if flags & TREE == 0 {
+                return None;
+            }
+            (number, key) = (word(rest, TREE_ROOT)?, &[]);
+        }
+        None
+    }
+}

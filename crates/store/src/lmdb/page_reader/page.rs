@@ -1,0 +1,172 @@
+//! The form of LMDB's pages.
+//!
+//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets,
+//! which begins behind the header, two bytes a row. At each offset there are three words (in a leaf the length of the
+//! value, low and high half, and flags; in a branch the number of the page below), the length of the key, and the key;
+//! in a leaf the value behind it. Rows stand in the order of their keys; the first key of a branch does not count.
+//! Numbers are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages
+//! have been so since its first release.
+//!
+//! Nothing here trusts a byte: all bounds are checked, and what is not as described is `None`, which leaves it to LMDB.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// The usual length of a page. With pages of another length nothing is read without LMDB.
+pub(crate) const PAGE_LEN: usize = 4096;
+
+/// The pages of one state of a data file, which nobody changes for `'t`.
+pub(crate) trait Pages<'t>: Copy {
+    /// Bytes of the file from an offset on; `None` unless all of them are in it.
+    fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]>;
+
+    /// The bytes of a page.
+    #[inline]
+    fn page(self, number: u64) -> Option<&'t [u8]> {
+        self.bytes(number.checked_mul(PAGE_LEN as u64)?, PAGE_LEN)
+    }
+}
+
+/// The pages of a file that was read.
+impl<'t> Pages<'t> for &'t [u8] {
+    fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]> {
+        self.get(usize::try_from(offset).ok()?..)?.get(..len)
+    }
+}
+
+/// Where flags and the end of the list are in a page, and where the list begins.
+pub(crate) const FLAGS: usize = 10;
+pub(crate) const LIST_END: usize = 12;
+pub(crate) const LIST: usize = 16;
+
+/// The flags of a branch and of a leaf with keys and values, which have no others.
+pub(crate) const BRANCH: usize = 1;
+pub(crate) const LEAF: usize = 2;
+
+/// The flags of the first page of a value that has pages of its own: the value stands where others have their list.
+const OVERFLOW: usize = 4;
+
+/// Bytes before the key of a row.
+pub(crate) const ROW_HEAD: usize = 8;
+
+/// Flags of a row: its value lies on pages of its own; its value is a tree of values.
+pub(crate) const FAR: usize = 1;
+pub(crate) const TREE: usize = 2;
+
+/// Levels of a tree, and of that of a set under it; LMDB has room for no more.
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// Where the root stands in what LMDB writes of a tree, which is so long.
+pub(crate) const TREE_ROOT: usize = 40;
+
+/// A value that has pages of its own, from the first of them.
+pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Option<&'t [u8]> {
+    let page = pages.page(first)?;
+    if word(page, 0) != Some(first) || number(page, FLAGS) != Some(OVERFLOW) {
+        return None;
+    }
+    pages.bytes(first.checked_mul(PAGE_LEN as u64)?.checked_add(LIST as u64)?, len)
+}
+
+/// The pages that a value takes which has pages of its own, from the first of them.
+pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
+    let count = LIST.checked_add(len)?.div_ceil(PAGE_LEN) as u64;
+    Some(first..first.checked_add(count)?)
+}
+
+/// A row of a leaf, or of a branch.
+pub(crate) struct Node<'p> {
+    pub(crate) words: [usize; 3],
+    pub(crate) key: &'p [u8],
+    /// The page from behind the key on.
+    pub(crate) rest: &'p [u8],
+}
+
+impl Node<'_> {
+    #[inline]
+    pub(crate) fn at(page: &[u8], place: usize) -> Option<Node<'_>> {
+        let at = number(page, LIST + 2 * place)?;
+        let (head, rest) = page.get(at..)?.split_first_chunk::<ROW_HEAD>()?;
+        let [low, high, flags, key_len] = [0, 2, 4, 6].map(|at| number(head, at).unwrap_or(0));
+        let (key, rest) = rest.split_at_checked(key_len)?;
+        Some(Node { words: [low, high, flags], key, rest })
+    }
+}
+
+/// Rows of a page that has these flags.
+pub(crate) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
+    let is_of_kind = number(page, FLAGS)? == flags;
+    let end = number(page, LIST_END).filter(|end| is_of_kind && *end <= page.len())?;
+    end.checked_sub(LIST).map(|bytes| bytes / 2)
+}
+
+/// Which child of a branch has a key, if any has.
+#[inline]
+pub(crate) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
+    // The last one whose key is not above; that of the first does not count.
+    let count = row_count(branch, BRANCH)?;
+    Some(first_that(1..count, |place| Some(key.compare(Node::at(branch, place)?.key).is_lt()))? - 1)
+}
+
+/// The row of a leaf with this key, or that there is none; `None` if the page is odd.
+#[inline]
+pub(crate) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
+    let count = row_count(leaf, LEAF)?;
+    let place = first_that(0..count, |place| Some(key.compare(Node::at(leaf, place)?.key).is_le()))?;
+    if place == count {
+        return Some(None);
+    }
+    let node = Node::at(leaf, place)?;
+    Some(key.compare(node.key).is_eq().then_some(node))
+}
+
+/// The number of a page below a branch.
+#[inline]
+pub(crate) fn child(branch: &[u8], place: usize) -> Option<u64> {
+    let [low, middle, high] = Node::at(branch, place)?.words.map(|word| word as u64);
+    Some(low | middle << 16 | high << 32)
+}
+
+/// A key that is looked for.
+pub(crate) trait Key: Copy {
+    /// How it stands to that of a row.
+    fn compare(self, of_row: &[u8]) -> Ordering;
+}
+
+impl Key for &[u8] {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        self.cmp(of_row)
+    }
+}
+
+/// One of eight bytes, as a number.
+impl Key for u64 {
+    #[inline]
+    fn compare(self, of_row: &[u8]) -> Ordering {
+        match of_row.try_into() {
+            Ok(number) => self.cmp(&u64::from_be_bytes(number)),
+            Err(_) => self.to_be_bytes()[..].cmp(of_row),
+        }
+    }
+}
+
+/// The first of ascending places of which something is so, or the end.
+fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
+    let Range { start: mut low, end: mut high } = places;
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_so(middle)? { high = middle } else { low = middle + 1 }
+    }
+    Some(low)
+}
+
+#[inline]
+pub(crate) fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..)?.first_chunk().map(|bytes| usize::from(u16::from_ne_bytes(*bytes)))
+}
+
+#[inline]
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+}

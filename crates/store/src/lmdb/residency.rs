@@ -1,0 +1,205 @@
+//! Which pages of the data file are in memory, for threads that must not wait for the disk.
+//!
+//! Reading a page that is not in memory blocks the thread until the disk has read it. A transaction can be told not to
+//! wait ([`Txn::without_waiting`]). Each look-up then checks every page on the path from the root of the map to the row
+//! before it reads that page. The first absent page ends the look-up with [`Failure::NOT_IN_MEMORY`] and is recorded,
+//! so that another thread can [bring it in](Txn::bring_in). A scan, or a set of ids on many pages, cannot be checked
+//! before it is read and fails in the same way.
+//!
+//! A wrong answer costs waiting and nothing else: a page may be evicted between the check and the read. So the kernel
+//! is asked once for a page and its answer trusted for a while ([`TRUST`]); pages that are read all the time, such as
+//! the upper ones of each tree, cost one look-up in a table.
+//!
+//! A page of an unsupported layout ends the check and is left to LMDB.
+
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use rustix::fs::Advice;
+
+use super::ffi::Mapping;
+use super::page_reader::page::PAGE_LEN;
+use super::{Failure, Result, Txn};
+
+/// A page of the data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageNumber(u64);
+
+/// What a read without waiting did not find in memory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Absent {
+    /// Pages to bring in before trying again.
+    pub pages: Vec<PageNumber>,
+    /// Whether the read needs pages that are only known once it runs: only reading brings them in.
+    pub is_walk: bool,
+}
+
+impl Absent {
+    /// Whether nothing was absent.
+    pub fn is_nothing(&self) -> bool {
+        self.pages.is_empty() && !self.is_walk
+    }
+}
+
+/// Pages that are remembered as resident.
+const SEEN: usize = 8192;
+
+/// Absent pages to meet before the kernel is asked again about a page that was resident: a few megabytes, little
+/// beside what a system keeps in memory.
+const TRUST: u64 = 1024;
+
+/// Pages of one value that are asked for one by one; a longer one is a walk.
+const VALUE_PAGES_MAX: u64 = 16;
+
+/// What a transaction knows of the pages.
+pub(super) struct Residency {
+    /// What the read under way has found absent.
+    absent: Absent,
+    seen: Box<[Sighting]>,
+    absent_count: u64,
+}
+
+impl Default for Residency {
+    fn default() -> Residency {
+        Residency { absent: Absent::default(), seen: vec![Sighting::default(); SEEN].into(), absent_count: 0 }
+    }
+}
+
+/// A page that was in memory, and how many were not until then. All zeroes is none: page 0 belongs to no tree.
+#[derive(Clone, Copy, Default)]
+struct Sighting {
+    page: u64,
+    absent_count: u64,
+}
+
+impl Txn {
+    /// Calls `look`, and meanwhile reads nothing that is not in memory. What is not is returned, as far as could be
+    /// seen; reads of it have failed.
+    pub(crate) fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
+        /// Allows waiting again, also after a panic.
+        struct Looking<'t>(&'t Txn);
+        impl Drop for Looking<'_> {
+            fn drop(&mut self) {
+                self.0.must_not_wait.set(false);
+            }
+        }
+        self.must_not_wait.set(self.reads_pages);
+        let looking = Looking(self);
+        let outcome = look();
+        drop(looking);
+        let absent = self.residency.get().map(|residency| std::mem::take(&mut residency.borrow_mut().absent));
+        (outcome, absent.unwrap_or_default())
+    }
+
+    /// Fails while the transaction must not wait and a page on the path to the value of `key` is not in memory.
+    #[inline]
+    pub(crate) fn look_for(&self, map: usize, key: &[u8]) -> Result<()> {
+        if self.must_not_wait.get() { self.look_for_row(map, key) } else { Ok(()) }
+    }
+
+    /// Fails while the transaction must not wait: the pages that a scan reads are not known before.
+    #[inline]
+    pub(crate) fn look_for_walk(&self) -> Result<()> {
+        if !self.must_not_wait.get() {
+            return Ok(());
+        }
+        self.residency().borrow_mut().absent.is_walk = true;
+        Err(NOT_IN_MEMORY)
+    }
+
+    #[cold]
+    fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
+        let Some(tree) = self.tree(map)? else { return Ok(()) };
+        let residency = &mut *self.residency().borrow_mut();
+        let mut has = |page| residency.has(tree.pages, page);
+        let absent = match self.known_pages(map, key) {
+            Some(mut pages) => pages.find(|page| !has(*page)).map(|page| page..page + 1),
+            None => tree.first_absent(key, has),
+        };
+        let Some(pages) = absent else { return Ok(()) };
+        if pages.end - pages.start > VALUE_PAGES_MAX {
+            residency.absent.is_walk = true;
+        } else {
+            residency.absent.pages.extend(pages.map(PageNumber));
+        }
+        Err(NOT_IN_MEMORY)
+    }
+
+    fn residency(&self) -> &RefCell<Residency> {
+        self.residency.get_or_init(Box::default)
+    }
+
+    /// Records pages that another thread has just brought in.
+    pub(crate) fn has_brought_in(&self, pages: &[PageNumber]) {
+        let residency = &mut *self.residency().borrow_mut();
+        for page in pages {
+            residency.see(page.0);
+        }
+    }
+
+    /// The pages that a row lies on, if that is known.
+    fn known_pages(&self, map: usize, key: &[u8]) -> Option<Range<u64>> {
+        let number = u64::from_be_bytes(key.try_into().ok()?);
+        let mut known = self.known.as_ref()?.borrow_mut();
+        if !known.is_active() {
+            return None;
+        }
+        let (offset, len) = known.row(map, number)?;
+        let last = offset + len.saturating_sub(1) as u64;
+        Some(offset / PAGE_LEN as u64..last / PAGE_LEN as u64 + 1)
+    }
+}
+
+const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_IN_MEMORY };
+
+impl Residency {
+    /// Whether a page is in memory, as far as is known.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the remainder is a place of the table"
+    )]
+    fn has(&mut self, file: Mapping<'_>, page: u64) -> bool {
+        let seen = self.seen[page as usize % SEEN];
+        let is_known = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
+        if !is_known && !file.is_resident(page * PAGE_LEN as u64) {
+            self.absent_count += 1;
+            return false;
+        }
+        // It is about to be read, which keeps it in memory.
+        self.see(page);
+        true
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the remainder is a place of the table"
+    )]
+    fn see(&mut self, page: u64) {
+        self.seen[page as usize % SEEN] = Sighting { page, absent_count: self.absent_count };
+    }
+}
+
+impl Txn {
+    /// Brings pages in, and returns when they are there. The disk is asked for all of them before the first is waited
+    /// for.
+    pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
+        let data_file = self.env.data_file()?;
+        let offsets = || pages.iter().map(|page| page.0.wrapping_mul(PAGE_LEN as u64));
+        for offset in offsets() {
+            // If the system declines to read ahead, the read below brings the page.
+            let _ =
+                rustix::fs::fadvise(data_file, offset, NonZeroU64::new(PAGE_LEN as u64), Advice::WillNeed);
+        }
+        for offset in offsets() {
+            // The system reads whole pages into its cache, which the map shows. A read of the page meets any error.
+            let _ = rustix::io::pread(data_file, &mut [0; 1], offset);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! Where rows were found, so that to ask for them again costs a look into a table and not a walk down a tree.
+//!
+//! Nothing here reads the data file, so nothing here is unsafe: what is remembered are offsets in it.
+
+mod key;
+pub(super) mod known_rows;
+pub(super) mod moved;
+pub(super) mod packed;
+pub(super) mod recent_rows;
+mod table;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Rows that were found before, so that asking for them again costs a look into a table instead of a walk down a tree.
+//!
+//! Two tables, for the two questions of a search by an indexed value. [`KnownIds`] knows the one id under a key, with
+//! the key beside it in one line of memory. [`KnownRows`] knows where rows with numbers for keys lie: a committed page
+//! does not change while a reading transaction stands, so its offset in the file is enough, 16 bytes a row whatever its
+//! size. On
+//! this kind of machine a look-up in the trees of a million entries costs ten lines of memory that are not in the
+//! processor's caches, these one and two.
+//!
+//! Both are caches in the exact sense: what is in them changes no answer. Keys are compared in full; keys that want the
+//! same place, by accident or by intent, push each other out and nothing more. They belong to a transaction. When it
+//! moves to another state they keep what the commits between have not moved, which [`Moved`] tells, or else forget
+//! everything. One that forgets often gains nothing, and does not pay either: remembering begins [`PATIENCE`] look-ups
+//! later.
+//!
+//! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
+//! asked, once, whether it has moved since.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a stamp is the low half of its word, and the low bits of a number choose a place"
+)]
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::key::{KeyWords, hash, key_words};
+use super::moved::Moved;
+use super::packed::ValueLocation;
+use super::packed::{pack, unpack};
+use super::table::{Growing, Table, WAYS};
+
+/// Look-ups after everything was forgotten before anything is remembered.
+pub(crate) const PATIENCE: u32 = 4096;
+
+/// What a transaction remembers.
+pub(crate) struct RowCache {
+    ids: KnownIds,
+    rows: KnownRows,
+    /// What outlives commits; without it nothing does.
+    moved: Option<Arc<Moved>>,
+    /// The committed state that is read, as long as it stands.
+    txn_id: u64,
+    moment: Moment,
+    /// Look-ups since everything was forgotten, as far as it matters.
+    asked: u32,
+    /// Whether the transaction stands: while it is reset, pages may change. Nor does it while it is not known what has.
+    stands: bool,
+}
+
+/// When a place of a table is right.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// The stamp of the state that is read; 0 for one in which nothing is remembered.
+    stamp: u32,
+    /// The lowest stamp of a place that was not forgotten, above 0 unless `stamp` is 0.
+    floor: u32,
+}
+
+impl Moment {
+    /// Whether what was right at `stamp` is so now; `moved` is the stamp of the last commit that may have moved it.
+    #[inline]
+    fn has(self, stamp: u32, moved: impl FnOnce() -> u32) -> bool {
+        stamp == self.stamp || (stamp >= self.floor && moved() <= stamp)
+    }
+}
+
+impl RowCache {
+    /// Tables of up to `bytes_max` bytes together. They begin small and grow with what they are asked.
+    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> RowCache {
+        let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
+        let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
+        RowCache {
+            ids: KnownIds { places: Growing::new(bytes_max / 4 * 3), hasher },
+            rows: KnownRows { places: Growing::new(bytes_max / 4) },
+            moved,
+            txn_id,
+            moment: Moment { stamp, floor: stamp },
+            asked: 0,
+            stands: true,
+        }
+    }
+
+    /// The transaction is reset.
+    pub(crate) fn suspend(&mut self) {
+        self.stands = false;
+    }
+
+    /// The transaction reads the committed state of this number, which is the one before or a later one.
+    pub(crate) fn resume(&mut self, txn_id: u64) {
+        self.stands = true;
+        if txn_id == self.txn_id {
+            return;
+        }
+        let (stamp, is_known) = match &self.moved {
+            Some(moved) => match moved.knows(self.txn_id, txn_id) {
+                Some(is_known) => (moved.stamp(txn_id), is_known),
+                None => {
+                    // Not yet: what is remembered is about the state before, to be compared with a later one.
+                    self.stands = false;
+                    return;
+                }
+            },
+            None => (self.moment.stamp.checked_add(1).unwrap_or(0), false),
+        };
+        self.txn_id = txn_id;
+        self.moment.stamp = stamp;
+        if !is_known {
+            self.moment.floor = stamp;
+            self.asked = 0;
+            self.ids.places.forget();
+            self.rows.places.forget();
+        }
+    }
+
+    /// Whether it is the time to find and remember anything. To be asked once for each look-up.
+    #[inline]
+    pub(crate) fn is_active(&mut self) -> bool {
+        if self.asked >= PATIENCE {
+            return self.stands && self.moment.stamp > 0;
+        }
+        self.asked += 1;
+        false
+    }
+
+    /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
+    #[inline]
+    pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
+        let RowCache { ids, moved, moment, .. } = self;
+        ids.find(*moment, moved.as_deref(), map, key)
+    }
+
+    /// Remembers the one id under a key.
+    pub(crate) fn remember_id(&mut self, key: &NewKey, id: u64) {
+        self.ids.remember(self.moment, key, id);
+    }
+
+    /// Where the value of `key` lies, if that is known. Of use only while the transaction is in the state of which it
+    /// was last said that it [goes on](RowCache::resume) with it: see [`is_active`](RowCache::is_active).
+    #[inline(always)]
+    pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<ValueLocation> {
+        let RowCache { rows, moved, moment, .. } = self;
+        rows.find(*moment, moved.as_deref(), map, key)
+    }
+
+    /// Remembers where the value of `key` lies in the state that is read.
+    pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: ValueLocation) {
+        self.rows.remember(self.moment, map, key, place);
+    }
+
+    /// Has the processor fetch the place of a row that is about to be asked for.
+    #[inline]
+    pub(crate) fn prefetch_place(&mut self, key: u64) {
+        system::prefetch(self.rows.places.table.place(place_number(0, key)));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn skip_patience(&mut self) {
+        self.asked = PATIENCE;
+    }
+
+    /// From now on asking changes nothing of what is known.
+    #[cfg(test)]
+    pub(crate) fn settle(&mut self) {
+        self.ids.places.forget_before();
+        self.rows.places.forget_before();
+    }
+}
+
+/// The keys of id set maps that have one id.
+///
+/// A place is a line: stamp and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A
+/// key is at one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to
+/// the one before when it is asked for again, so keys that are asked for once do not push out those that are asked for
+/// often. With two places, 500 keys in 1,024 of them missed one look-up of five.
+struct KnownIds {
+    places: Growing<8>,
+    hasher: RandomState,
+}
+
+/// A key that is not known, as it is to be remembered.
+pub(crate) struct NewKey {
+    hash: u64,
+    words: KeyWords,
+}
+
+impl KnownIds {
+    #[inline]
+    fn find(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: &[u8],
+    ) -> Option<Result<u64, NewKey>> {
+        let words = key_words(map, key)?;
+        let key = NewKey { hash: hash(&self.hasher, &words), words };
+        if let Some(id) = id_in(&mut self.places.table, moment, moved, &key) {
+            return Some(Ok(id));
+        }
+        let carried = if self.places.has_before() { self.carry_over(moment, moved, &key) } else { None };
+        Some(carried.ok_or(key))
+    }
+
+    #[inline(never)]
+    fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+        let id = id_in(self.places.before()?, moment, moved, key)?;
+        self.remember(moment, key, id);
+        Some(id)
+    }
+
+    fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
+        self.places.grow_if_full(4);
+        let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
+        let free = (0..WAYS).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
+        table.taken += usize::from(free.is_some());
+        let place = table.place(number ^ free.unwrap_or(WAYS - 1));
+        place[0] = tag(moment.stamp, key.hash);
+        place[1] = id;
+        place[2..].copy_from_slice(&key.words);
+    }
+}
+
+/// The id under a key, if a table has it.
+#[inline(always)]
+fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+    let NewKey { hash, words } = key;
+    let number = (hash >> 32) as usize;
+    for way in 0..WAYS {
+        let mut place = *table.place(number ^ way);
+        if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != *words {
+            continue;
+        }
+        if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
+            // It is not to be found again beside what is remembered next.
+            table.place(number ^ way)[0] = 0;
+            table.taken = table.taken.saturating_sub(1);
+            return None;
+        }
+        if place[0] as u32 != moment.stamp {
+            place[0] = tag(moment.stamp, *hash);
+            table.place(number ^ way)[0] = place[0];
+        }
+        if way > 0 {
+            let before = std::mem::replace(table.place(number ^ (way - 1)), place);
+            *table.place(number ^ way) = before;
+        }
+        return Some(place[1]);
+    }
+    None
+}
+
+#[inline]
+fn tag(stamp: u32, hash: u64) -> u64 {
+    u64::from(stamp) | hash << 32
+}
+
+/// Where the rows of numbered keys lie.
+///
+/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the offset of the
+/// value in the data file and its length. Numbers that follow each other have places that do.
+struct KnownRows {
+    places: Growing<2>,
+}
+
+/// Maps that are told apart: the lowest bits of what is remembered.
+const MAPS_MAX: usize = 8;
+
+impl KnownRows {
+    #[inline(always)]
+    fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<ValueLocation> {
+        match row_in(&mut self.places.table, moment, moved, map, key) {
+            None if self.places.has_before() => self.carry_over(moment, moved, map, key),
+            found => found,
+        }
+    }
+
+    #[inline(never)]
+    fn carry_over(
+        &mut self,
+        moment: Moment,
+        moved: Option<&Moved>,
+        map: usize,
+        key: u64,
+    ) -> Option<ValueLocation> {
+        let place = row_in(self.places.before()?, moment, moved, map, key)?;
+        self.remember(moment, map, key, place);
+        Some(place)
+    }
+
+    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
+        // Half of them where one map is asked only.
+        self.places.grow_if_full(3);
+        let table = &mut self.places.table;
+        let (Some(rest), Some(packed)) = (rest(table, map, key), pack(value)) else { return };
+        let place = table.place(place_number(map, key));
+        let was_free = (place[0] as u32) < moment.floor;
+        *place = [rest << 32 | u64::from(moment.stamp), packed];
+        table.taken += usize::from(was_free);
+    }
+}
+
+/// Where the value of a key lies, if a table has it.
+#[inline(always)]
+fn row_in(
+    table: &mut Table<2>,
+    moment: Moment,
+    moved: Option<&Moved>,
+    map: usize,
+    key: u64,
+) -> Option<ValueLocation> {
+    let rest = rest(table, map, key)?;
+    let place = table.place(place_number(map, key));
+    if place[0] >> 32 != rest {
+        return None;
+    }
+    let value = unpack(place[1]);
+    if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.row_moved(value.0))) {
+        return None;
+    }
+    place[0] = rest << 32 | u64::from(moment.stamp);
+    Some(value)
+}
+
+/// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
+#[inline(always)]
+fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
+    let rest = key >> (table.place_count().ilog2() - 1);
+    if map >= MAPS_MAX || rest >= (1 << 32) / MAPS_MAX as u64 {
+        return None;
+    }
+    Some(rest * MAPS_MAX as u64 + map as u64)
+}
+
+/// Rows of one number in two maps, as an entry has them, are neighbours.
+#[inline]
+fn place_number(map: usize, key: u64) -> usize {
+    (key as usize) << 1 | (map & 1)
+}

@@ -1,0 +1,314 @@
+//! [`Moved`]: what commits have moved, so that what a reading transaction remembers of everything else outlives them.
+//!
+//! A commit copies each page that it changes and says in the file which pages it gave up for that, in LMDB's own map of
+//! free pages. A page that none has given up is where it was and has what it had; so has every row in it. And whoever
+//! changes the set of a key says so here before the commit. Both are kept as the stamp of the last commit that did, in
+//! tables too small to tell every page and every key from all others: what shares its place with something that moved
+//! counts as moved. What is remembered is good if nothing at its place has moved since it was last known to be.
+//!
+//! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a
+//! transaction that comes from before forgets everything, and one that goes beyond knows nothing until it moves again.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "the low bits of a number choose a place of the table"
+)]
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+
+use super::super::page_reader::page::PAGE_LEN;
+use super::key::{hash, key_words};
+
+/// Bytes of the number of a page.
+const NUMBER_LEN: usize = 8;
+
+/// Places of each table, of four bytes.
+const PLACES: usize = 1 << 20;
+
+/// What commits have moved.
+pub(crate) struct Moved {
+    /// The newest commit when this began: its stamp is 1, and all others follow. 0 stands for what was before.
+    first_txn: u64,
+    pages: Box<[AtomicU32]>,
+    keys: Box<[AtomicU32]>,
+    pub(crate) hasher: RandomState,
+    /// What all commits behind this one and up to `until` have moved is known.
+    since: AtomicU64,
+    until: AtomicU64,
+    /// Held while a commit is taken down.
+    noting: Mutex<()>,
+}
+
+impl Moved {
+    /// Of the commits that come behind `txn_id`.
+    pub(crate) fn new(txn_id: u64) -> Moved {
+        let table = || std::iter::repeat_with(AtomicU32::default).take(PLACES).collect();
+        Moved {
+            first_txn: txn_id,
+            pages: table(),
+            keys: table(),
+            hasher: RandomState::default(),
+            since: AtomicU64::new(txn_id),
+            until: AtomicU64::new(txn_id),
+            noting: Mutex::new(()),
+        }
+    }
+
+    /// The stamp of a commit; 0 for one that has none.
+    pub(crate) fn stamp(&self, txn_id: u64) -> u32 {
+        let stamp = (txn_id + 1).checked_sub(self.first_txn);
+        stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
+    }
+
+    /// Whether it is known what the commits behind `from` and up to `to` have moved; `None` while that of the last ones
+    /// has not been taken down yet. To be asked by who reads the state of `to` already.
+    pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
+        // In the order opposite to that of `note`.
+        let is_taken_down = to <= self.until.load(Ordering::Acquire);
+        is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
+    }
+
+    /// The set of a key changes with the commit `txn_id`. To be called before that.
+    pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
+        // Others are not remembered.
+        if let Some(words) = key_words(map, key) {
+            self.keys[key_place(hash(&self.hasher, &words))].store(self.stamp(txn_id), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes down that the commit `txn_id` gave up pages: their count, and the number of each. All keys that it changed
+    /// were told before.
+    pub(crate) fn note(&self, txn_id: u64, freed: &[u8]) {
+        let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.stamp(txn_id);
+        for number in freed.chunks_exact(NUMBER_LEN).skip(1) {
+            let number = number.try_into().map_or(0, u64::from_ne_bytes);
+            self.pages[page_place(number)].store(stamp, Ordering::Relaxed);
+        }
+        if self.until.load(Ordering::Relaxed) + 1 != txn_id {
+            self.since.store(txn_id.saturating_sub(1), Ordering::Release);
+        }
+        self.until.store(txn_id, Ordering::Release);
+    }
+
+    /// The stamp of the last commit by which a row at this offset of the data file may have moved.
+    #[inline]
+    pub(crate) fn row_moved(&self, offset: u64) -> u32 {
+        self.pages[page_place(offset / PAGE_LEN as u64)].load(Ordering::Relaxed)
+    }
+
+    /// The stamp of the last commit by which the set of a key with this hash may have changed.
+    #[inline]
+    pub(crate) fn key_changed(&self, hash: u64) -> u32 {
+        self.keys[key_place(hash)].load(Ordering::Relaxed)
+    }
+}
+
+#[inline]
+fn page_place(page: u64) -> usize {
+    page as usize & (PLACES - 1)
+}
+
+#[inline]
+fn key_place(hash: u64) -> usize {
+    hash as usize & (PLACES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::{Env, PutKind, Txn, TxnKind, record_moved};
+    use super::*;
+    use crate::scratch::{ROWS, SETS, Scratch};
+
+    const ROW_COUNT: u64 = 2_000;
+
+    struct Tree {
+        env: Arc<Env>,
+        rows: usize,
+        sets: usize,
+    }
+
+    impl Tree {
+        fn change(&self, change: impl FnOnce(&mut Txn)) {
+            let mut txn = Txn::begin(&self.env, TxnKind::Write).unwrap();
+            change(&mut txn);
+            txn.commit().unwrap();
+        }
+
+        fn put(&self, number: u64, len: usize) {
+            self.change(|txn| {
+                txn.put(self.rows, &number.to_be_bytes(), &vec![1; len], PutKind::Set).unwrap();
+            });
+        }
+    }
+
+    fn tree(scratch: &Scratch) -> (crate::Store, crate::Writer, Tree) {
+        let (store, mut writer) = scratch.open();
+        let mut batch = writer.begin().unwrap();
+        for number in 0..ROW_COUNT {
+            batch.put(ROWS, &number.to_be_bytes(), &[7; 200]).unwrap();
+            batch.insert_id(SETS, &key(number), number).unwrap();
+        }
+        batch.commit().unwrap();
+        store.fold().unwrap();
+        let env = Arc::clone(&store.shared().env);
+        let index = |id| store.view().unwrap().map(id).index;
+        let (rows, sets) = (index(ROWS), index(SETS));
+        (store, writer, Tree { env, rows, sets })
+    }
+
+    fn key(number: u64) -> Vec<u8> {
+        format!("key {number}").into_bytes()
+    }
+
+    fn remembering(tree: &Tree) -> Txn {
+        let mut txn = Txn::begin(&tree.env, TxnKind::Read).unwrap();
+        txn.remember_rows(1 << 20);
+        txn.skip_patience();
+        txn
+    }
+
+    /// Asks for every row and key and has them remembered.
+    fn ask_all(txn: &Txn, tree: &Tree) {
+        let ask_for = |number: u64| {
+            txn.get(tree.rows, &number.to_be_bytes()).unwrap();
+            if let Some(Err(new_key)) = txn.known_id(tree.sets, &key(number)) {
+                txn.remember_id(&new_key, number);
+            }
+        };
+        (0..ROW_COUNT).for_each(ask_for);
+        // The tables grew meanwhile. What was in the ones before is still known, but for that in those before them.
+        for known in [known_rows(txn, tree).len(), known_keys(txn, tree)] {
+            assert!(known as u64 > ROW_COUNT / 2, "{known}");
+        }
+        (0..ROW_COUNT).for_each(ask_for);
+        txn.settle();
+    }
+
+    fn known_rows(txn: &Txn, tree: &Tree) -> Vec<u64> {
+        (0..ROW_COUNT).filter(|number| txn.knows_row(tree.rows, *number)).collect()
+    }
+
+    fn known_keys(txn: &Txn, tree: &Tree) -> usize {
+        (0..ROW_COUNT).filter(|number| matches!(txn.known_id(tree.sets, &key(*number)), Some(Ok(_)))).count()
+    }
+
+    fn move_on(txn: &mut Txn) {
+        txn.reset();
+        txn.renew().unwrap();
+    }
+
+    #[test]
+    fn rows_of_other_pages_stay_known() {
+        let scratch = Scratch::new();
+        let (_store, _writer, tree) = tree(&scratch);
+        let mut txn = remembering(&tree);
+        ask_all(&txn, &tree);
+        assert_eq!(known_rows(&txn, &tree).len() as u64, ROW_COUNT);
+        let keys = known_keys(&txn, &tree);
+        // Four places a key: a few were pushed out.
+        assert!(keys as u64 > ROW_COUNT * 9 / 10, "{keys}");
+        tree.put(1_000, 200);
+        move_on(&mut txn);
+        let known = known_rows(&txn, &tree);
+        assert!(!known.contains(&1_000));
+        let lost = ROW_COUNT - known.len() as u64;
+        assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are forgotten");
+        assert_eq!(known_keys(&txn, &tree), keys, "no set has changed");
+        // Several commits between two moves, and a row that comes to lie in pages of its own and leaves them.
+        for len in [9_000, 100, 9_000] {
+            tree.put(500, len);
+            tree.put(1_500, len);
+        }
+        move_on(&mut txn);
+        let known = known_rows(&txn, &tree);
+        assert!(!known.contains(&500) && !known.contains(&1_500) && known.contains(&750));
+        assert_eq!(txn.get(tree.rows, &500u64.to_be_bytes()).unwrap(), Some(&[1; 9_000][..]));
+    }
+
+    #[test]
+    fn a_changed_set_is_forgotten_and_no_other() {
+        let scratch = Scratch::new();
+        let (_store, _writer, tree) = tree(&scratch);
+        let mut txn = remembering(&tree);
+        ask_all(&txn, &tree);
+        let before = known_keys(&txn, &tree);
+        let is_known = |txn: &Txn, number| matches!(txn.known_id(tree.sets, &key(number)), Some(Ok(_)));
+        // Which keys the others push out differs from run to run: the hashes are seeded.
+        let mut known = (0..ROW_COUNT).filter(|number| is_known(&txn, *number));
+        let (one, other) = (known.next().unwrap(), known.next().unwrap());
+        drop(known);
+        tree.change(|txn| {
+            txn.put(tree.sets, &key(one), &7u64.to_be_bytes(), PutKind::Insert).unwrap();
+            txn.delete(tree.sets, &key(other), None).unwrap();
+        });
+        assert_eq!(known_keys(&txn, &tree), before, "the state is what it was");
+        move_on(&mut txn);
+        assert!(!is_known(&txn, one) && !is_known(&txn, other));
+        // Others may share their places.
+        assert!(known_keys(&txn, &tree) >= before - 4);
+    }
+
+    #[test]
+    fn without_knowing_every_commit_nothing_is_known() {
+        let scratch = Scratch::new();
+        let (_store, _writer, tree) = tree(&scratch);
+        let mut txn = remembering(&tree);
+        ask_all(&txn, &tree);
+        // A commit that says nothing of what it moves.
+        let mut silent = Txn::begin(&tree.env, TxnKind::Write).unwrap();
+        silent.moved = None;
+        silent.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
+        silent.commit().unwrap();
+        move_on(&mut txn);
+        // It may be about to.
+        assert_eq!((known_rows(&txn, &tree).len(), known_keys(&txn, &tree)), (0, 0));
+        assert_eq!(txn.get(tree.rows, &3u64.to_be_bytes()).unwrap(), Some(&[2; 50][..]));
+        tree.put(1_000, 200);
+        move_on(&mut txn);
+        txn.skip_patience();
+        // It will not.
+        assert_eq!((known_rows(&txn, &tree).len(), known_keys(&txn, &tree)), (0, 0));
+        ask_all(&txn, &tree);
+        tree.put(1_000, 100);
+        move_on(&mut txn);
+        assert!(!known_rows(&txn, &tree).is_empty(), "from then on it is known again");
+    }
+
+    #[test]
+    fn what_is_not_taken_down_yet_is_waited_for() {
+        let scratch = Scratch::new();
+        let (_store, _writer, tree) = tree(&scratch);
+        let mut txn = remembering(&tree);
+        ask_all(&txn, &tree);
+        let mut late = Txn::begin(&tree.env, TxnKind::Write).unwrap();
+        let (moved, id) = (late.moved.take().unwrap(), late.id());
+        late.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
+        late.commit().unwrap();
+        move_on(&mut txn);
+        assert_eq!(known_rows(&txn, &tree).len(), 0);
+        record_moved(&moved, &tree.env, id).unwrap();
+        move_on(&mut txn);
+        let known = known_rows(&txn, &tree);
+        assert!(!known.contains(&3) && known.contains(&1_000));
+    }
+
+    #[test]
+    fn stamps_ascend_from_the_first() {
+        let moved = Moved::new(7);
+        assert_eq!([6, 7, 8].map(|txn_id| moved.stamp(txn_id)), [0, 1, 2]);
+        assert_eq!(moved.stamp(7 + (1 << 32)), 0, "nothing more is remembered");
+        let knows = |from, to| moved.knows(from, to);
+        assert_eq!([knows(7, 7), knows(6, 7), knows(7, 8)], [Some(true), Some(false), None]);
+        moved.note(8, &[]);
+        assert_eq!([knows(7, 8), knows(6, 8)], [Some(true), Some(false)]);
+        moved.note(10, &[]);
+        assert_eq!([knows(9, 10), knows(8, 10)], [Some(true), Some(false)]);
+    }
+}

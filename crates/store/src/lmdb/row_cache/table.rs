@@ -1,0 +1,257 @@
+//! [`Table`], the places of what is remembered, and [`Growing`], one that gets larger as it fills.
+//!
+//! A table of a hundred megabytes takes the system a tenth of a second to give: an event loop that waited for it would
+//! answer nobody meanwhile. So a thread of its own makes it, and the loop goes on with the smaller one until it is
+//! there. What that has is carried over when it is asked for, so that nothing is asked of the trees again because there
+//! is more room; while it is there the two take at most a quarter more than the larger one alone.
+
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+
+/// Places of a table at which a key can be.
+pub(crate) const WAYS: usize = 4;
+
+/// Places of the smallest table.
+const PLACES_MIN: usize = 1 << 10;
+
+/// Bytes of a table from which on a thread of its own makes it.
+const LARGE: usize = 4 << 20;
+
+/// How nice that thread is: the thread that asks for the larger table goes on with its own meanwhile.
+const NICENESS: i32 = 19;
+
+/// Times that a table is looked at for what the larger one lacks, for each of its places.
+const LOOKS_PER_PLACE: usize = 2;
+
+/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All
+/// zeroes at first.
+pub(crate) struct Table<const WORDS: usize> {
+    words: Vec<u64>,
+    /// The first word that begins a line of memory, so that no place lies in two of them.
+    start: usize,
+    place_count: usize,
+    /// Places taken since everything was forgotten.
+    pub(crate) taken: usize,
+}
+
+impl<const WORDS: usize> Table<WORDS> {
+    /// Words of a line of memory.
+    const LINE: usize = 8;
+
+    /// So many places, rounded down to a power of two.
+    pub(crate) fn new(place_count: usize) -> Table<WORDS> {
+        let place_count = 1 << place_count.max(1).ilog2();
+        let mut words = vec![0; place_count * WORDS + Self::LINE];
+        let start = words.as_ptr().align_offset(Self::LINE * 8).min(Self::LINE);
+        system::ask_for_huge_pages(&mut words);
+        Table { words, start, place_count, taken: 0 }
+    }
+
+    pub(crate) fn place_count(&self) -> usize {
+        self.place_count
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the low bits of a number choose a place of the table")]
+    pub(crate) fn place(&mut self, number: usize) -> &mut [u64; WORDS] {
+        let start = self.start + (number & (self.place_count - 1)) * WORDS;
+        let place = &mut self.words[start..start + WORDS];
+        place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
+    }
+
+    /// Has the system give all of the memory, which it otherwise does page by page when that is first used. Others go
+    /// first after every 2 MiB: the system would let them at its next tick only, some milliseconds later.
+    fn take_memory(&mut self) {
+        const PAGE_WORDS: usize = 512;
+        for pages in self.words.chunks_mut(512 * PAGE_WORDS) {
+            for word in pages.iter_mut().step_by(PAGE_WORDS) {
+                *std::hint::black_box(word) = 0;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// A table that gets larger when more than a part of its places is taken, up to a bound.
+pub(crate) struct Growing<const WORDS: usize> {
+    pub(crate) table: Table<WORDS>,
+    /// The one before, while it has what this one lacks.
+    before: Option<Before<WORDS>>,
+    /// A larger one that is being made.
+    coming: Option<Receiver<Table<WORDS>>>,
+    place_count_max: usize,
+}
+
+struct Before<const WORDS: usize> {
+    table: Table<WORDS>,
+    looks_left: usize,
+}
+
+impl<const WORDS: usize> Growing<WORDS> {
+    /// Of up to so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Growing<WORDS> {
+        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
+        let table = Table::new(PLACES_MIN.min(place_count_max));
+        Growing { table, before: None, coming: None, place_count_max }
+    }
+
+    /// Everything is forgotten: nothing that is there counts.
+    pub(crate) fn forget(&mut self) {
+        self.table.taken = 0;
+        self.before = None;
+    }
+
+    /// Whether there is a table before this one.
+    #[inline]
+    pub(crate) fn has_before(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The table before, to look there for what this one has not. It is kept until that was done often enough.
+    pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
+        let looks_left = self.before.as_ref()?.looks_left.checked_sub(1);
+        if looks_left.is_none() {
+            self.before = None;
+        }
+        let before = self.before.as_mut()?;
+        before.looks_left = looks_left?;
+        Some(&mut before.table)
+    }
+
+    /// Makes room if more than so many eighths of the places are taken.
+    #[inline]
+    pub(crate) fn grow_if_full(&mut self, eighths: usize) {
+        let Table { taken, place_count, .. } = self.table;
+        if taken > place_count / 8 * eighths && place_count < self.place_count_max {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let place_count = (self.table.place_count * 4).min(self.place_count_max);
+        let larger = match &self.coming {
+            Some(coming) => match coming.try_recv() {
+                Ok(table) => table,
+                Err(TryRecvError::Empty) => return,
+                // Its thread ended without it: there may be no memory. That is no reason to fail here.
+                Err(TryRecvError::Disconnected) => {
+                    self.coming = None;
+                    self.place_count_max = self.table.place_count;
+                    return;
+                }
+            },
+            None if place_count * WORDS * 8 < LARGE => Table::new(place_count),
+            None => match made_elsewhere(place_count) {
+                Some(coming) => {
+                    self.coming = Some(coming);
+                    return;
+                }
+                None => Table::new(place_count),
+            },
+        };
+        self.coming = None;
+        let table = std::mem::replace(&mut self.table, larger);
+        self.before = Some(Before { looks_left: table.place_count * LOOKS_PER_PLACE, table });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_before(&mut self) {
+        self.before = None;
+    }
+
+    /// Waits until a table that is being made is there.
+    #[cfg(test)]
+    fn wait(&mut self) {
+        if let Some(coming) = self.coming.take() {
+            let (sender, receiver) = sync_channel(1);
+            sender.send(coming.recv().unwrap()).unwrap();
+            self.coming = Some(receiver);
+        }
+    }
+}
+
+/// A table that is made, with all of its memory, by a thread; `None` if there can be none.
+fn made_elsewhere<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
+    let (sender, receiver) = sync_channel(1);
+    let make = move || {
+        // If the system refuses, threads that serve clients wait for this one more often.
+        let _ = system::set_thread_niceness(NICENESS);
+        let _ = system::use_short_slices();
+        let mut table = Table::new(place_count);
+        table.take_memory();
+        // The transaction that asked may have ended.
+        let _ = sender.send(table);
+    };
+    thread::Builder::new().name("store-table".to_owned()).spawn(make).ok().map(|_| receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a place as those do who remember.
+    fn take(growing: &mut Growing<2>, number: usize) {
+        growing.grow_if_full(4);
+        let was = std::mem::replace(growing.table.place(number), [1, number as u64]);
+        growing.table.taken += usize::from(was[0] == 0);
+    }
+
+    #[test]
+    fn places_begin_where_lines_do() {
+        for place_count in [1, 2, 1000, 1024, LARGE / 64] {
+            let mut table: Table<8> = Table::new(place_count);
+            assert_eq!(table.place_count(), 1 << place_count.ilog2());
+            for number in [0, 1, place_count - 1, usize::MAX] {
+                assert_eq!(table.place(number).as_ptr().addr() % 64, 0);
+            }
+            table.take_memory();
+            assert!(table.words.iter().all(|word| *word == 0));
+        }
+    }
+
+    #[test]
+    fn a_table_grows_and_the_one_before_is_looked_at_for_a_while() {
+        let mut growing: Growing<2> = Growing::new(1 << 20);
+        assert!(growing.before().is_none());
+        (0..513).for_each(|number| take(&mut growing, number));
+        assert_eq!((growing.table.place_count(), growing.table.taken), (1024, 513));
+        take(&mut growing, 600);
+        assert_eq!((growing.table.place_count(), growing.table.taken), (4096, 1));
+        assert_eq!(growing.before().map(|before| *before.place(512)), Some([1, 512]));
+        let looks = (0..).take_while(|_| growing.before().is_some()).count();
+        assert_eq!(looks, 1024 * LOOKS_PER_PLACE - 1);
+        (0..40_000).for_each(|number| take(&mut growing, number));
+        assert_eq!(growing.table.place_count(), 1 << 16, "the bound");
+        assert!(growing.before().is_some());
+        growing.forget();
+        assert!(growing.before().is_none());
+        assert_eq!(growing.table.taken, 0);
+    }
+
+    #[test]
+    fn a_large_table_comes_from_elsewhere() {
+        let mut growing: Growing<2> = Growing::new(LARGE);
+        let places = growing.place_count_max;
+        let mut number = 0;
+        while growing.coming.is_none() {
+            take(&mut growing, number);
+            number += 1;
+        }
+        assert!(growing.table.place_count() < places);
+        growing.wait();
+        take(&mut growing, number);
+        assert_eq!((growing.table.place_count(), growing.table.taken), (places, 1));
+        assert_eq!(growing.before().map(|before| *before.place(number - 1)), Some([1, number as u64 - 1]));
+    }
+
+    #[test]
+    fn a_table_that_does_not_come_is_done_without() {
+        let mut growing: Growing<2> = Growing::new(LARGE);
+        let (sender, receiver) = sync_channel(1);
+        growing.coming = Some(receiver);
+        drop(sender);
+        (0..5_000).for_each(|number| take(&mut growing, number));
+        assert_eq!(growing.table.place_count(), PLACES_MIN);
+    }
+}

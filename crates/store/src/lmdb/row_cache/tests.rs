@@ -1,0 +1,155 @@
+//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small
+//! its table is. So does a batch, which always remembers.
+
+use fastrand::Rng;
+
+use super::known_rows::PATIENCE;
+use crate::scratch::{ROWS, SETS, Scratch};
+use crate::{Read, StoreError, View};
+
+const KEY_COUNT: u32 = 400;
+
+/// Numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the map
+/// tells them apart.
+fn key(number: u32) -> Vec<u8> {
+    if number.is_multiple_of(2) {
+        // Some far apart, which want the same places.
+        return (u64::from(number) << (number % 6 * 5)).to_be_bytes().to_vec();
+    }
+    let mut key = number.to_be_bytes().to_vec();
+    key.extend(std::iter::repeat_n(b'k', number as usize % 61));
+    key
+}
+
+type Answers = (Option<Vec<u8>>, Vec<u64>, u64, i64);
+
+fn ask(read: &Read, key: &[u8]) -> Answers {
+    let mut ids = Vec::new();
+    let mut cursor = read.ids(SETS, key).unwrap();
+    let count = cursor.estimate();
+    cursor.next_block(&mut ids, usize::MAX).unwrap();
+    (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
+}
+
+/// How many rows with these numbers for keys a view remembers.
+fn known_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
+    let map = view.map(ROWS).index;
+    keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
+}
+
+/// Asks both the same and returns how many rows the one then remembers.
+fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
+    for _ in 0..PATIENCE {
+        remembering.get(ROWS, b"patience").unwrap();
+    }
+    for _ in 0..2_000 {
+        let key = key(random.u32(0..KEY_COUNT));
+        assert_eq!(ask(remembering, &key), ask(plain, &key), "{key:?}");
+    }
+    let numbers = (0..KEY_COUNT).filter_map(|number| Some(u64::from_be_bytes(key(number).try_into().ok()?)));
+    known_count(remembering, numbers)
+}
+
+#[test]
+fn remembered_rows_are_the_rows_of_the_view() {
+    for (seed, table_bytes) in [(1, 64), (2, 4 << 10), (3, 1 << 20)] {
+        let mut random = Rng::with_seed(seed);
+        let scratch = Scratch::new();
+        let (store, mut writer) = scratch.open();
+        let mut plain = store.view().unwrap();
+        let mut remembering = store.view().unwrap();
+        remembering.remember_rows(table_bytes);
+        let mut known_count = 0;
+        for round in 0..8 {
+            let mut batch = writer.begin().unwrap();
+            for _ in 0..KEY_COUNT {
+                let key = key(random.u32(0..KEY_COUNT));
+                match random.u32(0..5) {
+                    0 => _ = batch.delete(ROWS, &key).unwrap(),
+                    1 => {
+                        let len = if random.u32(0..8) == 0 { 9_000 } else { random.usize(0..300) };
+                        batch.put(ROWS, &key, &vec![random.u8(..); len]).unwrap();
+                    }
+                    2 => _ = batch.insert_id(SETS, &key, random.u64(0..4)).unwrap(),
+                    3 => _ = batch.remove_id(SETS, &key, random.u64(0..4)).unwrap(),
+                    _ => _ = batch.bump(&key, random.i64(-1..=1)).unwrap(),
+                }
+            }
+            batch.commit().unwrap();
+            if round % 3 == 0 {
+                store.fold().unwrap();
+            }
+            // Before it moves, the view goes on in its own state.
+            known_count += compare(&plain, &remembering, &mut random);
+            plain.renew().unwrap();
+            remembering.renew().unwrap();
+            known_count += compare(&plain, &remembering, &mut random);
+            // Parked it knows nothing; waking in the same state it may know what it knew.
+            remembering.park();
+            assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
+            remembering.renew().unwrap();
+            known_count += compare(&plain, &remembering, &mut random);
+            // A batch remembers from the first question on, also what is not there.
+            let batch = writer.begin().unwrap();
+            for number in (0..KEY_COUNT).chain(0..KEY_COUNT) {
+                assert_eq!(ask(&batch, &key(number)), ask(&plain, &key(number)), "{number} in a batch");
+            }
+        }
+        assert!(known_count > 0, "nothing is remembered in {table_bytes} bytes");
+    }
+}
+
+/// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were
+/// given up come back with other rows.
+#[test]
+fn what_folds_have_not_moved_is_remembered_right() {
+    const ROW_COUNT: u64 = 6_000;
+    let mut random = Rng::with_seed(5);
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    writer.remember_rows(1 << 20);
+    let mut remembering = store.view().unwrap();
+    remembering.remember_rows(4 << 20);
+    for round in 0..24 {
+        let mut batch = writer.begin().unwrap();
+        let change_count = if round == 0 { ROW_COUNT } else { random.u64(1..300) };
+        for number in 0..change_count {
+            let number = if round == 0 { number } else { random.u64(0..ROW_COUNT) };
+            let (key, set) = (number.to_be_bytes(), format!("set of {number}"));
+            match random.u32(0..if round == 0 { 4 } else { 6 }) {
+                0..4 => {
+                    let len = if random.u32(0..40) == 0 { 5_000 } else { random.usize(100..200) };
+                    batch.put(ROWS, &key, &vec![random.u8(..); len]).unwrap();
+                    batch.insert_id(SETS, set.as_bytes(), number + random.u64(0..2)).unwrap();
+                }
+                4 => _ = batch.delete(ROWS, &key).unwrap(),
+                _ => _ = batch.delete(SETS, set.as_bytes()).unwrap(),
+            }
+        }
+        batch.commit().unwrap();
+        store.fold().unwrap();
+        remembering.renew().unwrap();
+        let plain = store.view().unwrap();
+        for _ in 0..PATIENCE * 2 {
+            let number = random.u64(0..ROW_COUNT);
+            let key = number.to_be_bytes();
+            assert_eq!(remembering.get(ROWS, &key).unwrap(), plain.get(ROWS, &key).unwrap(), "{number}");
+            let set = format!("set of {number}");
+            let ids = |view: &View| {
+                let mut ids = Vec::new();
+                view.ids(SETS, set.as_bytes()).unwrap().next_block(&mut ids, usize::MAX).unwrap();
+                ids
+            };
+            assert_eq!(ids(&remembering), ids(&plain), "{number}");
+        }
+        // Also of what the folds before this one have left where it was, long before patience is over again.
+        let known_count = known_count(&remembering, 0..ROW_COUNT);
+        assert!(known_count as u64 > ROW_COUNT / 2, "{known_count} rows are remembered in round {round}");
+        // The writer sees the same as everybody.
+        let batch = writer.begin().unwrap();
+        for number in (0..ROW_COUNT).step_by(7) {
+            let key = number.to_be_bytes();
+            assert_eq!(batch.get(ROWS, &key).unwrap(), plain.get(ROWS, &key).unwrap(), "{number}");
+        }
+    }
+}

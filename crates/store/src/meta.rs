@@ -1,0 +1,97 @@
+//! What `store.meta` says about the redo log, and turning that log into an overlay: when a store is opened after a
+//! crash, and for every view of a process that does not write.
+
+use crate::layout::{
+    FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,
+    THROUGH_KEY,
+};
+use crate::lmdb::{Failure, PutKind, Txn};
+use crate::maps::{self, Map, MapSpec};
+use crate::read::changes::unknown_map;
+use crate::redo::{Identity, Owner, Replay};
+use crate::{Read, Result, StoreError};
+
+/// What the data file says about its redo log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RedoFacts {
+    pub(crate) owner: Owner,
+    /// How many batches were written to the data file around the log.
+    written_through: u64,
+    /// The maps by which the log numbers them: what [`map_names`] gave.
+    map_names: Vec<u8>,
+}
+
+impl RedoFacts {
+    pub(crate) fn read(txn: &Txn) -> Result<RedoFacts> {
+        let damaged = || StoreError::DamagedRow { map: Map::META.spec.name };
+        let identity = txn.get(Map::META.index, IDENTITY_KEY)?.ok_or_else(damaged)?;
+        let identity = identity.try_into().map_err(|_| damaged())?;
+        let replaced = txn.get(Map::META.index, REPLACED_KEY)?;
+        let replaced = replaced.map(|bytes| bytes.try_into().map_err(|_| damaged())).transpose()?;
+        let number = |key: &[u8]| -> Result<u64> {
+            let Some(bytes) = txn.get(Map::META.index, key)? else { return Ok(0) };
+            Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
+        };
+        let (folded, written_through) = (number(FOLDED_KEY)?, number(THROUGH_KEY)?);
+        let map_names = txn.get(Map::META.index, MAP_NAMES_KEY)?.unwrap_or_default().to_vec();
+        let is_marked = txn.get(Map::META.index, MARKED_KEY)?.is_some();
+        let owner = Owner { identity, replaced, folded, is_marked };
+        Ok(RedoFacts { owner, written_through, map_names })
+    }
+
+    /// Whether the log numbers maps as this program does.
+    pub(crate) fn has_maps_of(&self, maps: &[MapSpec]) -> bool {
+        self.map_names == map_names(maps)
+    }
+
+    /// Makes the changes of the log's groups in the overlay of `read`.
+    pub(crate) fn replay(&self, read: &mut Read, replay: &mut Replay) -> Result<()> {
+        let maps = read.maps;
+        let names = self.map_names.split(|byte| *byte == 0);
+        let numbered: Vec<Option<Map>> = names.map(|name| Map::named(maps, name)).collect();
+        let map_of = |number: u16| {
+            numbered.get(usize::from(number)).copied().flatten().ok_or_else(|| unknown_map(number))
+        };
+        while let Some(group) = replay.next_group()? {
+            for change in group.changes() {
+                read.make(change?, &map_of)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of all maps in the order of their numbers, each with a zero byte behind it.
+fn map_names(maps: &[MapSpec]) -> Vec<u8> {
+    maps::all_names(maps).into_iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()
+}
+
+/// Gives a data file an identity, a new one.
+pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
+    let mut identity: Identity = [0; 16];
+    getrandom::fill(&mut identity).map_err(|error| Failure {
+        operation: "getrandom",
+        code: error.raw_os_error().unwrap_or(Failure::INVALID),
+    })?;
+    txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
+}
+
+/// Says whose place the data file takes: segments of that identity may be removed.
+pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Failure> {
+    txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
+}
+
+/// Demands a mark of the redo log from now on, or none. A program that knows no mark must not touch the log then.
+pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
+    if is_marked {
+        txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
+        txn.put(Map::META.index, MARKED_KEY, &[1], PutKind::Set).map(drop)
+    } else {
+        txn.delete(Map::META.index, MARKED_KEY, None).map(drop)
+    }
+}
+
+/// Says how the redo log numbers maps from now on.
+pub(crate) fn put_map_names(txn: &mut Txn, maps: &[MapSpec]) -> Result<(), Failure> {
+    txn.put(Map::META.index, MAP_NAMES_KEY, &map_names(maps), PutKind::Set).map(drop)
+}

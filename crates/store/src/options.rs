@@ -1,0 +1,75 @@
+//! [`Options`] of a store, and [`Observer`], who is told what happens unasked.
+//!
+//! A fold runs on the store's own thread, so no caller can be given its error. The operator has to know of it at once
+//! all the same.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::StoreError;
+
+/// How to open a store. The defaults fit every size of directory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Free bytes on the file system below which batches are refused with `DiskFull`. Default 128 MiB.
+    pub reserve_bytes: u64,
+    /// Most views open at once. Default 1,024.
+    pub views_max: u32,
+    /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the
+    /// disk. For tests.
+    pub map_bytes: Option<u64>,
+    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
+    /// to go there at a quarter of it. Default 64 MiB.
+    pub pending_bytes_max: u64,
+    /// Who is told of what happens on the store's own thread. Default nobody.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            reserve_bytes: 128 << 20,
+            views_max: 1024,
+            map_bytes: None,
+            pending_bytes_max: 64 << 20,
+            observer: None,
+        }
+    }
+}
+
+impl Options {
+    /// Places in the engine's table of readers: the writer has one, too.
+    pub(crate) fn readers_max(&self) -> u32 {
+        self.views_max.saturating_add(1)
+    }
+}
+
+/// Something that happened in an open store.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// No batch begins until the store is opened anew. Said once.
+    WritesStopped {
+        /// What failed.
+        cause: &'a str,
+    },
+    /// What is committed cannot be brought into the data file for now; it stays durable and visible, and is tried
+    /// again. Said when it begins.
+    FoldFailed {
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// It is brought there again.
+    FoldRecovered,
+    /// A segment of the redo log could not be given up or made beforehand. The log goes on without.
+    SegmentFailed {
+        /// Why.
+        error: &'a StoreError,
+    },
+}
+
+/// Who is told. Called from whatever thread it happens on, with no lock of the store held; has to return soon.
+pub trait Observer: Debug + Send + Sync {
+    /// Something happened.
+    fn notice(&self, event: &Event<'_>);
+}

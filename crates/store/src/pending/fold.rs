@@ -1,0 +1,182 @@
+//! Folding: writing a layer of the overlay into the data file, in the order of its pages.
+//!
+//! Only the newest change of each row is left in a layer, and rows of one page come one after the other: so a page is
+//! written once for all changes to it since the fold before, where writing each commit through wrote it every time. The
+//! rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and no transaction
+//! keeps disk or core for long. The last slice says in `store.meta` how far the redo log is folded. A fold that ends
+//! before that leaves rows that replaying the log will set again.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::Position;
+use crate::layout::{FOLDED_KEY, THROUGH_KEY};
+use crate::lmdb::{Env, Failure, PutKind, Step, Txn, TxnKind};
+use crate::maps::Map;
+use crate::overlay::{Key, Layer, RowChange, SetChange};
+use crate::snapshot_map::SnapshotMap;
+
+type Result<T> = crate::Result<T, Failure>;
+
+/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the
+/// disk keeps the sync of a redo log waiting. Smaller ones cost more: each commit has its two syncs, for which the
+/// system goes through all that is in memory of the file.
+const SLICE_ROWS: usize = 4 << 10;
+/// Bytes of rows after which a slice ends.
+const SLICE_BYTES: usize = 8 << 20;
+/// Rows after which the folder may yield: some tens of microseconds of work.
+const YIELD_ROWS: usize = 16;
+
+/// How fast a fold goes.
+pub(crate) trait Pace {
+    /// Called every few rows.
+    fn maybe_yield(&mut self);
+
+    /// Called between slices.
+    fn rest(&mut self);
+}
+
+/// As fast as it goes.
+impl Pace for () {
+    fn maybe_yield(&mut self) {}
+
+    fn rest(&mut self) {}
+}
+
+/// Writes a layer into the data file, which then has the redo log up to the group `folded`. Durable when it returns.
+pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, pace: &mut dyn Pace) -> Result<()> {
+    let mut slices = Slices { env, txn: None, pace: Some(pace), rows: 0, bytes: 0 };
+    slices.write(layer)?;
+    slices.txn()?.put(Map::META.index, FOLDED_KEY, &folded.to_be_bytes(), PutKind::Set)?;
+    slices.commit()
+}
+
+/// Writes a layer into the data file in one transaction, all of it or nothing.
+pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
+    let mut slices = Slices { env, txn: None, pace: None, rows: 0, bytes: 0 };
+    slices.write(layer)?;
+    let txn = slices.txn()?;
+    let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
+    let count = before.map_or(0, u64::from_be_bytes) + 1;
+    txn.put(Map::META.index, THROUGH_KEY, &count.to_be_bytes(), PutKind::Set)?;
+    slices.commit()
+}
+
+/// The transactions of a fold, one after the other.
+struct Slices<'f> {
+    env: &'f Arc<Env>,
+    /// The one under way, begun when something is written.
+    txn: Option<Txn>,
+    /// `None` where there is to be one slice, as fast as it goes.
+    pace: Option<&'f mut dyn Pace>,
+    /// Rows and bytes of the slice under way.
+    rows: usize,
+    bytes: usize,
+}
+
+impl Slices<'_> {
+    fn write(&mut self, layer: &Layer) -> Result<()> {
+        for (map, changes) in layer.maps.iter().enumerate() {
+            if map == Map::LOG.index {
+                self.trim_log(layer.log_start)?;
+                self.put_rows(map, &changes.rows, &layer.log_start.to_be_bytes())?;
+            } else {
+                self.put_rows(map, &changes.rows, &[])?;
+                self.put_sets(map, &changes.sets)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows whose keys are at least `low`.
+    fn put_rows(&mut self, map: usize, rows: &SnapshotMap<Key, RowChange>, low: &[u8]) -> Result<()> {
+        let mut cursor = rows.cursor();
+        cursor.seek(Bound::Included(low));
+        while let Some((key, value)) = cursor.item() {
+            let (txn, key) = (self.txn()?, key.bytes());
+            match value {
+                Some(value) if map == Map::LOG.index => append(txn, map, key, value)?,
+                Some(value) => drop(txn.put(map, key, value, PutKind::Set)?),
+                None => drop(txn.delete(map, key, None)?),
+            }
+            self.written(key.len() + value.as_ref().map_or(0, |value| value.len()))?;
+            cursor.next();
+        }
+        Ok(())
+    }
+
+    fn put_sets(&mut self, map: usize, sets: &SnapshotMap<Key, SetChange>) -> Result<()> {
+        let mut cursor = sets.cursor();
+        cursor.seek(Bound::<&[u8]>::Unbounded);
+        while let Some((key, set)) = cursor.item() {
+            if set.cleared {
+                self.txn()?.delete(map, key.bytes(), None)?;
+            }
+            let mut ids = set.ids.cursor();
+            ids.seek(0);
+            while let Some((id, is_present)) = ids.item() {
+                let id = id.to_be_bytes();
+                match is_present {
+                    true => self.txn()?.put(map, key.bytes(), &id, PutKind::Insert)?,
+                    false => self.txn()?.delete(map, key.bytes(), Some(&id))?,
+                };
+                self.written(key.bytes().len() + id.len())?;
+                ids.next();
+            }
+            cursor.next();
+        }
+        Ok(())
+    }
+
+    /// Removes the records of the log below a position.
+    fn trim_log(&mut self, start: Position) -> Result<()> {
+        let start = start.to_be_bytes();
+        loop {
+            let first = self.txn()?.cursor(Map::LOG.index)?.step(Step::First)?;
+            let Some(key) = first.map(|(key, _)| key.to_vec()).filter(|key| key[..] < start[..]) else {
+                return Ok(());
+            };
+            self.txn()?.delete(Map::LOG.index, &key, None)?;
+            self.written(key.len())?;
+        }
+    }
+
+    /// After a row: ends the slice when it has become large.
+    fn written(&mut self, row_len: usize) -> Result<()> {
+        self.rows += 1;
+        self.bytes += row_len;
+        let Some(pace) = &mut self.pace else { return Ok(()) };
+        if self.rows < SLICE_ROWS && self.bytes < SLICE_BYTES {
+            if self.rows.is_multiple_of(YIELD_ROWS) {
+                pace.maybe_yield();
+            }
+            return Ok(());
+        }
+        self.commit()?;
+        if let Some(pace) = &mut self.pace {
+            pace.rest();
+        }
+        Ok(())
+    }
+
+    fn txn(&mut self) -> Result<&mut Txn> {
+        if self.txn.is_none() {
+            self.txn = Some(Txn::begin(self.env, TxnKind::Write)?);
+        }
+        self.txn.as_mut().ok_or(Failure { operation: "mdb_txn_begin", code: Failure::PANIC })
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        (self.rows, self.bytes) = (0, 0);
+        self.txn.take().map_or(Ok(()), Txn::commit)
+    }
+}
+
+/// Puts a row behind all others, which fills pages instead of dividing them, unless a fold that did not come to its end
+/// has put it there already.
+fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    match txn.put(map, key, value, PutKind::Append) {
+        Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),
+        outcome => outcome.map(drop),
+    }
+}

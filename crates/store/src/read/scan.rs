@@ -1,0 +1,308 @@
+//! Scans: the keys of a map in order, between bounds, in either direction.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use super::Read;
+use super::ids::IdCursor;
+use crate::lmdb::{Cursor, Failure, Row, Step};
+use crate::maps::{Direction, KeyRange, Map, MapKind};
+use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
+use crate::{Result, StoreError};
+
+/// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
+/// one, which every key is held against.
+struct Walk<'r> {
+    cursor: Cursor<'r>,
+    direction: Direction,
+    near: Bound<Key>,
+    far: Bound<Key>,
+    started: bool,
+    /// Whether nothing is left to do but to go to the next row: it has started, forward and without a far bound.
+    goes_on: bool,
+}
+
+impl<'r> Walk<'r> {
+    fn new(cursor: Cursor<'r>, (low, high): KeyRange<'_>, direction: Direction) -> Walk<'r> {
+        let (low, high) = (low.map(Key::of_any_length), high.map(Key::of_any_length));
+        let (near, far) = match direction {
+            Direction::Forward => (low, high),
+            Direction::Backward => (high, low),
+        };
+        Walk { cursor, direction, near, far, started: false, goes_on: false }
+    }
+
+    /// The next row, where that is at hand.
+    #[inline(always)]
+    fn next_at_hand(&mut self) -> Option<Row<'r>> {
+        if self.goes_on { self.cursor.next_at_hand() } else { None }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<Row<'r>>, Failure> {
+        let row = match (self.started, self.direction) {
+            (true, Direction::Forward) => self.cursor.step(Step::NextKey)?,
+            (true, Direction::Backward) => self.cursor.step(Step::PreviousKey)?,
+            (false, Direction::Forward) => self.lowest()?,
+            (false, Direction::Backward) => self.highest()?,
+        };
+        self.started = true;
+        self.goes_on = self.direction == Direction::Forward && matches!(self.far, Bound::Unbounded);
+        Ok(row.filter(|(key, _)| self.within_far_bound(key)))
+    }
+
+    fn lowest(&mut self) -> Result<Option<Row<'r>>, Failure> {
+        let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
+            return self.cursor.step(Step::First);
+        };
+        if near.bytes().is_empty() {
+            return self.cursor.step(Step::First);
+        }
+        let row = self.cursor.at_or_after(near.bytes())?;
+        match (&self.near, row) {
+            (Bound::Excluded(near), Some((key, _))) if key == near.bytes() => self.cursor.step(Step::NextKey),
+            _ => Ok(row),
+        }
+    }
+
+    fn highest(&mut self) -> Result<Option<Row<'r>>, Failure> {
+        let (Bound::Included(near) | Bound::Excluded(near)) = &self.near else {
+            return self.cursor.step(Step::Last);
+        };
+        if near.bytes().is_empty() {
+            return Ok(None);
+        }
+        match (self.cursor.at_or_after(near.bytes())?, &self.near) {
+            (None, _) => self.cursor.step(Step::Last),
+            (Some(row), Bound::Included(near)) if row.0 == near.bytes() => Ok(Some(row)),
+            (Some(_), _) => self.cursor.step(Step::PreviousKey),
+        }
+    }
+
+    fn within_far_bound(&self, key: &[u8]) -> bool {
+        match (self.direction, &self.far) {
+            (_, Bound::Unbounded) => true,
+            (Direction::Forward, Bound::Included(high)) => key <= high.bytes(),
+            (Direction::Forward, Bound::Excluded(high)) => key < high.bytes(),
+            (Direction::Backward, Bound::Included(low)) => key >= low.bytes(),
+            (Direction::Backward, Bound::Excluded(low)) => key > low.bytes(),
+        }
+    }
+}
+
+/// A walk over the data file with what has changed since laid over it. Of a key that both have the change counts.
+struct Merge<'r, V> {
+    walk: Walk<'r>,
+    /// The row of the data file at which the walk's cursor stands, if it is still to come.
+    row: Option<Row<'r>>,
+    row_due: bool,
+    changes: LayerCursor<'r, V>,
+}
+
+/// Where a row was found.
+enum Found<'r, V> {
+    /// In the data file, where the walk's cursor stands at it.
+    File(Row<'r>),
+    Change(&'r (Key, V)),
+}
+
+impl<'r, V> Merge<'r, V> {
+    fn next(&mut self) -> Result<Option<Found<'r, V>>, Failure> {
+        if self.row_due {
+            self.row = self.walk.next()?;
+            self.row_due = false;
+        }
+        let change = self.changes.item().filter(|(key, _)| self.walk.within_far_bound(key.bytes()));
+        let Some(change) = change else { return Ok(self.take_row().map(Found::File)) };
+        let key = change.0.bytes();
+        let order = self.row.map_or(Ordering::Less, |(of_row, _)| match self.walk.direction {
+            Direction::Forward => key.cmp(of_row),
+            Direction::Backward => of_row.cmp(key),
+        });
+        if order == Ordering::Greater {
+            return Ok(self.take_row().map(Found::File));
+        }
+        if order == Ordering::Equal {
+            self.take_row();
+        }
+        self.changes.pass(key);
+        Ok(Some(Found::Change(change)))
+    }
+
+    /// The row at hand. Once there is none there is none for good.
+    fn take_row(&mut self) -> Option<Row<'r>> {
+        let row = self.row.take();
+        self.row_due = row.is_some();
+        row
+    }
+}
+
+/// A walk that may have failed to begin, that ends with an error, and that ends for good.
+struct Steps<'r, V> {
+    read: &'r Read,
+    state: StepState<'r, V>,
+}
+
+enum StepState<'r, V> {
+    Walking(Walk<'r>),
+    Merging(Box<Merge<'r, V>>),
+    Failed(StoreError),
+    Ended,
+}
+
+impl<'r, V> Steps<'r, V> {
+    /// `changes` are those of the map, if it has any.
+    fn new(
+        read: &'r Read,
+        map: Result<Map>,
+        range: KeyRange<'_>,
+        direction: Direction,
+        changes: impl FnOnce(&'r Overlay, usize) -> Option<LayerCursor<'r, V>>,
+    ) -> Steps<'r, V> {
+        let walk = map.and_then(|map| Ok((map, Walk::new(read.cursor(map)?, range, direction))));
+        let (map, walk) = match walk {
+            Ok(walk) => walk,
+            Err(error) => return Steps { read, state: StepState::Failed(error) },
+        };
+        let changes = read.overlay.as_deref().and_then(|overlay| changes(overlay, map.index));
+        let state = match changes.and_then(|changes| in_range(changes, &walk)) {
+            Some(changes) => StepState::Merging(Box::new(Merge { walk, row: None, row_due: true, changes })),
+            None => StepState::Walking(walk),
+        };
+        Steps { read, state }
+    }
+
+    /// The next row: turned into what the scan yields by `of_file` or by `of_change`, which passes over what is gone.
+    #[inline]
+    fn next<T>(
+        &mut self,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
+        of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
+    ) -> Option<Result<T>> {
+        if let StepState::Walking(walk) = &mut self.state {
+            let outcome = walk.next().and_then(|row| match row {
+                Some(row) => of_file(&mut walk.cursor, row).map(Some),
+                None => Ok(None),
+            });
+            match outcome {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => self.state = StepState::Ended,
+                Err(failure) => self.state = StepState::Failed(self.read.error(failure)),
+            }
+        }
+        self.next_merged(of_file, of_change)
+    }
+
+    /// As [`next`](Steps::next), where something has changed, and behind the end.
+    #[inline(never)]
+    fn next_merged<T>(
+        &mut self,
+        mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
+        mut of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
+    ) -> Option<Result<T>> {
+        while let StepState::Merging(merge) = &mut self.state {
+            let outcome = match merge.next() {
+                Ok(Some(Found::Change((key, change)))) => match of_change(key.bytes(), change) {
+                    Ok(None) => continue,
+                    outcome => outcome,
+                },
+                Ok(Some(Found::File(row))) => {
+                    let item = of_file(&mut merge.walk.cursor, row);
+                    item.map(Some).map_err(|failure| self.read.error(failure))
+                }
+                Ok(None) => Ok(None),
+                Err(failure) => Err(self.read.error(failure)),
+            };
+            match outcome {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => self.state = StepState::Ended,
+                Err(error) => self.state = StepState::Failed(error),
+            }
+        }
+        match std::mem::replace(&mut self.state, StepState::Ended) {
+            StepState::Failed(error) => Some(Err(error)),
+            _ => None,
+        }
+    }
+}
+
+/// The cursor at the first change in the range of a walk, if there is one.
+fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
+    changes.seek(walk.near.as_ref().map(Key::bytes), walk.direction);
+    let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
+    is_within.then_some(changes)
+}
+
+/// Iterator of [`Read::scan`]. An error ends it.
+pub struct Scan<'r>(Steps<'r, RowChange>);
+
+impl<'r> Scan<'r> {
+    pub(crate) fn new(read: &'r Read, map: Map, range: KeyRange<'_>, direction: Direction) -> Scan<'r> {
+        Scan(Steps::new(read, map.of_kind(MapKind::Plain), range, direction, Overlay::rows))
+    }
+}
+
+impl<'r> Iterator for Scan<'r> {
+    type Item = Result<(&'r [u8], &'r [u8])>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // Through no result in memory: nearly all rows of a long scan come so.
+        if let StepState::Walking(walk) = &mut self.0.state
+            && let Some(row) = walk.next_at_hand()
+        {
+            return Some(Ok(row));
+        }
+        self.0.next(|_, row| Ok(row), |key, change| Ok(change.as_deref().map(|value| (key, value))))
+    }
+}
+
+/// Iterator of [`Read::scan_keys`]. An error ends it.
+pub struct KeyScan<'r> {
+    steps: Steps<'r, SetChange>,
+    map: usize,
+    direction: Direction,
+    first_id: Option<u64>,
+}
+
+impl<'r> KeyScan<'r> {
+    pub(crate) fn new(read: &'r Read, map: Map, range: KeyRange<'_>, direction: Direction) -> KeyScan<'r> {
+        let steps = Steps::new(read, map.of_kind(MapKind::IdSet), range, direction, Overlay::sets);
+        KeyScan { steps, map: map.index, direction, first_id: None }
+    }
+
+    /// The lowest id of the key returned last by a forward scan: all there is to know of a key with one id.
+    pub fn first_id(&self) -> Option<u64> {
+        self.first_id
+    }
+}
+
+impl<'r> Iterator for KeyScan<'r> {
+    type Item = Result<(&'r [u8], u64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (read, map, direction) = (self.steps.read, self.map, self.direction);
+        let mut first_id = None;
+        let item = self.steps.next(
+            |cursor, (key, value)| {
+                let id = value.try_into().ok().map(u64::from_be_bytes);
+                Ok(((key, cursor.value_count()?), id))
+            },
+            |key, change| {
+                let id = match (change.count, &change.ids) {
+                    (0, _) => return Ok(None),
+                    (1, IdChanges::One(id, true)) => Some(*id),
+                    _ if direction == Direction::Forward => IdCursor::open(read, map, key)?.seek(0)?,
+                    _ => None,
+                };
+                Ok(Some(((key, change.count), id)))
+            },
+        );
+        let item = item?.map(|(item, id)| {
+            first_id = id;
+            item
+        });
+        self.first_id = first_id;
+        Some(item)
+    }
+}

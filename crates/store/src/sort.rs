@@ -1,0 +1,193 @@
+//! [`Sorter`]: sorts more rows than fit into memory.
+//!
+//! Rows gather in memory; when that is full they are sorted and written to a file as a run. At the end the runs are
+//! merged. Each thread may fill a sorter of its own, and one merge reads them all: sorting is then done by the threads,
+//! each when its memory is full.
+//!
+//! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While
+//! several are merged, they hold together what they may hold each: those that have written nothing keep their rows in
+//! memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which counts
+//! only where the system is told not to overcommit.
+//!
+//! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of
+//! 64 KiB fit in the memory, some are merged first, which takes the room of those once more.
+
+mod merge;
+mod row_buffer;
+pub(crate) mod run;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::Room;
+use crate::{Options, Result, StoreError};
+use merge::{Merge, Rows};
+use row_buffer::RowBuffer;
+use run::{Run, RunReader, RunWriter, SortFile};
+
+const READ_LEN_MIN: usize = 64 << 10;
+const READ_LEN_MAX: usize = 1 << 20;
+/// Runs merged at once, at least and at most.
+const FAN_IN_MIN: usize = 4;
+const FAN_IN_MAX: usize = 1 << 10;
+
+/// Takes rows in any order and gives them back sorted, by key and then by value, byte by byte. Equal rows all come
+/// back.
+pub struct Sorter {
+    directory: PathBuf,
+    reserve_bytes: u64,
+    memory_bytes: usize,
+    buffer: RowBuffer,
+    /// What has been written, in one file.
+    runs: Vec<Run>,
+}
+
+impl Sorter {
+    /// A sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes what is more to a file in
+    /// `directory`, the data directory. Each row counts with 20 bytes beside its own.
+    pub fn new(directory: &Path, memory_bytes: usize) -> Sorter {
+        Sorter::with_options(directory, memory_bytes, &Options::default())
+    }
+
+    /// As [`new`](Sorter::new), with a reserve of its own ([`Options::reserve_bytes`]).
+    pub fn with_options(directory: &Path, memory_bytes: usize, options: &Options) -> Sorter {
+        Sorter {
+            directory: directory.to_owned(),
+            reserve_bytes: options.reserve_bytes,
+            memory_bytes,
+            buffer: RowBuffer::new(memory_bytes),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Takes a row. Key and value may be empty; each has less than 4 GiB.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Engine`. `ValueTooLong` for longer ones.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if !self.buffer.has_room(key, value) {
+            self.spill()?;
+        }
+        if self.buffer.push(key, value) {
+            return Ok(());
+        }
+        Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
+    }
+
+    /// Sorts the rows that are there, so that a merge finds them sorted: for the thread that has filled the sorter.
+    /// More may come.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Engine`.
+    pub fn settle(&mut self) -> Result<()> {
+        if self.runs.is_empty() {
+            self.buffer.sort();
+            return Ok(());
+        }
+        if self.buffer.len() > 0 {
+            self.spill()?;
+        }
+        self.buffer.free();
+        Ok(())
+    }
+
+    /// All rows, sorted.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Engine`.
+    pub fn finish(self) -> Result<Sorted> {
+        Sorter::merge(vec![self])
+    }
+
+    /// All rows of several sorters, which may have been filled by a thread each, sorted.
+    ///
+    /// # Errors
+    /// As [`finish`](Sorter::finish).
+    pub fn merge(sorters: Vec<Sorter>) -> Result<Sorted> {
+        let mut in_memory = Vec::new();
+        let mut runs = Vec::new();
+        // Of those that have let go of their rows.
+        let mut memory_bytes = 0;
+        let mut directory = PathBuf::new();
+        for mut sorter in sorters {
+            sorter.settle()?;
+            if sorter.runs.is_empty() {
+                in_memory.push(Rows::Memory(sorter.buffer, 0));
+                continue;
+            }
+            runs.append(&mut sorter.runs);
+            memory_bytes += sorter.memory_bytes;
+            directory = sorter.directory;
+        }
+        let fan_in = (memory_bytes / READ_LEN_MIN).clamp(FAN_IN_MIN, FAN_IN_MAX);
+        while runs.len() > fan_in {
+            let few = runs.drain(..fan_in.min(runs.len() - fan_in + 1)).collect();
+            runs.push(merge_runs(&directory, few, memory_bytes)?);
+        }
+        in_memory.extend(readers(runs, memory_bytes));
+        Ok(Sorted { merge: Merge::new(in_memory)? })
+    }
+
+    /// Writes the rows in memory as a run.
+    fn spill(&mut self) -> Result<()> {
+        let (file, start) = match self.runs.last() {
+            Some(last) => (Arc::clone(&last.file), last.end()),
+            None => (Arc::new(create(&self.directory, self.reserve_bytes)?), 0),
+        };
+        file.room.check_reserve()?;
+        self.buffer.sort();
+        let mut writer = RunWriter::new(file, start);
+        for place in 0..self.buffer.len() {
+            let (key, value) = self.buffer.row(place).unwrap_or_default();
+            writer.push(key, value)?;
+        }
+        self.runs.push(writer.finish()?);
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+fn create(directory: &Path, reserve_bytes: u64) -> Result<SortFile> {
+    let opened = File::open(directory).map_err(|error| StoreError::Engine {
+        operation: "open the data directory",
+        code: error.raw_os_error().unwrap_or_default(),
+        message: error.to_string(),
+    })?;
+    SortFile::create(directory, Room::new(opened, directory, reserve_bytes))
+}
+
+/// Several runs into one, in a file of its own.
+fn merge_runs(directory: &Path, runs: Vec<Run>, memory_bytes: usize) -> Result<Run> {
+    let reserve_bytes = runs.first().map_or(0, |run| run.file.room.reserve_bytes());
+    let mut merge = Merge::new(readers(runs, memory_bytes).collect())?;
+    let file = create(directory, reserve_bytes)?;
+    file.room.check_reserve()?;
+    let mut writer = RunWriter::new(Arc::new(file), 0);
+    while let Some((key, value)) = merge.next()? {
+        writer.push(key, value)?;
+    }
+    writer.finish()
+}
+
+fn readers(runs: Vec<Run>, memory_bytes: usize) -> impl Iterator<Item = Rows> {
+    let buffer_len = (memory_bytes / runs.len().max(1)).clamp(READ_LEN_MIN, READ_LEN_MAX);
+    runs.into_iter().map(move |run| Rows::File(RunReader::new(run, buffer_len)))
+}
+
+/// The rows of one or more [`Sorter`]s in order.
+pub struct Sorted {
+    merge: Merge,
+}
+
+impl Sorted {
+    /// The next row, as key and value, `None` after the last.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[expect(clippy::should_implement_trait, reason = "a row lives only until the next call")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.merge.next()
+    }
+}

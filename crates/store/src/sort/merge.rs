@@ -1,0 +1,127 @@
+//! [`Merge`]: sorted sources of rows into one.
+//!
+//! A tree of losers: each inner node remembers the source that lost there, so that the winner's next row meets one
+//! opponent a level on its way up and no more.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "sources and nodes are numbered here, and no input is a number of one"
+)]
+
+use std::cmp::Ordering;
+
+use super::row_buffer::{RowBuffer, head_of};
+use super::run::RunReader;
+use crate::Result;
+
+/// Sorted rows.
+pub(crate) enum Rows {
+    /// In memory, and the number of those passed. The current one is the last of them.
+    Memory(RowBuffer, usize),
+    File(RunReader),
+}
+
+struct Source {
+    rows: Rows,
+    /// The head of the current row's key; of no meaning after the last.
+    head: u64,
+    ended: bool,
+}
+
+pub(crate) struct Merge {
+    sources: Vec<Source>,
+    /// The source that lost at each inner node, from index 1; the one that won everywhere at index 0.
+    tree: Vec<usize>,
+    /// Whether the winner's row has been handed out.
+    taken: bool,
+}
+
+impl Merge {
+    pub(crate) fn new(rows: Vec<Rows>) -> Result<Merge> {
+        let mut sources = Vec::with_capacity(rows.len());
+        for rows in rows {
+            let mut source = Source { rows, head: 0, ended: false };
+            source.advance()?;
+            sources.push(source);
+        }
+        let mut merge = Merge { tree: vec![0; sources.len()], sources, taken: false };
+        merge.play_all();
+        Ok(merge)
+    }
+
+    /// The next row, as key and value.
+    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.sources.is_empty() {
+            return Ok(None);
+        }
+        if self.taken {
+            self.sources[self.tree[0]].advance()?;
+            self.play_winner();
+        }
+        let winner = &self.sources[self.tree[0]];
+        self.taken = !winner.ended;
+        Ok(if winner.ended { None } else { Some(winner.row()) })
+    }
+
+    /// The first winner. Source `i` of `n` stands below node `n + i`, and the nodes `2k` and `2k + 1` below node `k`.
+    fn play_all(&mut self) {
+        let count = self.sources.len();
+        let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
+        for node in (1..count).rev() {
+            let (one, other) = (winners[2 * node], winners[2 * node + 1]);
+            let (winner, loser) = if self.wins(one, other) { (one, other) } else { (other, one) };
+            (winners[node], self.tree[node]) = (winner, loser);
+        }
+        if let (Some(root), Some(&winner)) = (self.tree.first_mut(), winners.get(1.min(count))) {
+            *root = winner;
+        }
+    }
+
+    /// The winner anew, after the last one has moved on.
+    fn play_winner(&mut self) {
+        let mut winner = self.tree[0];
+        let mut node = (self.sources.len() + winner) / 2;
+        while node > 0 {
+            if self.wins(self.tree[node], winner) {
+                std::mem::swap(&mut self.tree[node], &mut winner);
+            }
+            node /= 2;
+        }
+        self.tree[0] = winner;
+    }
+
+    #[inline]
+    fn wins(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (&self.sources[one], &self.sources[other]);
+        if one.ended || other.ended {
+            return other.ended;
+        }
+        match one.head.cmp(&other.head) {
+            Ordering::Equal => one.row() < other.row(),
+            order => order.is_lt(),
+        }
+    }
+}
+
+impl Source {
+    #[inline]
+    fn row(&self) -> (&[u8], &[u8]) {
+        match &self.rows {
+            Rows::Memory(rows, passed) => rows.row(passed.wrapping_sub(1)).unwrap_or_default(),
+            Rows::File(reader) => (reader.key(), reader.value()),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        self.ended = match &mut self.rows {
+            Rows::Memory(rows, passed) => {
+                *passed += 1;
+                *passed > rows.len()
+            }
+            Rows::File(reader) => !reader.advance()?,
+        };
+        self.head = head_of(self.row().0);
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs: sorted rows in a file, written and read from front to back. What a [`Sorter`](crate::Sorter) puts on the disk.
+//!
+//! A run's rows have the part of their key that the row before has too taken off:
+//!
+//! ```text
+//!   shared (varint) | rest of the key: length (varint) | value: length (varint) | rest of the key | value
+//! ```
+//!
+//! The file loses its name as soon as it is made, so the system frees its room however the process ends. A process
+//! killed between the two leaves an empty file, which the next open of the data directory removes.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "ranges stay within the buffer, whose length the reader sets, and the low bits of a number are its octets"
+)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::Room;
+use crate::{Result, layout};
+
+/// Bytes that are written at once.
+const WRITE_LEN: usize = 1 << 20;
+/// Three varints of up to five bytes.
+const ROW_HEAD_LEN_MAX: usize = 15;
+/// Names that are tried. More than one is taken only by what a crash has left, and for the moment between making and
+/// removing a name.
+const NAMES_MAX: u32 = 100_000;
+
+/// A file of runs.
+pub(crate) struct SortFile {
+    file: File,
+    pub(crate) room: Room,
+}
+
+/// A sorted run of rows in a file.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) file: Arc<SortFile>,
+    bytes: Range<u64>,
+}
+
+impl Run {
+    pub(crate) fn end(&self) -> u64 {
+        self.bytes.end
+    }
+}
+
+impl SortFile {
+    pub(crate) fn create(directory: &Path, room: Room) -> Result<SortFile> {
+        let file =
+            temporary_file(directory).map_err(|error| room.open_error("create a sort file", &error))?;
+        Ok(SortFile { file, room })
+    }
+}
+
+/// A file of its own in the data directory, for whoever makes data: readable by its owner alone, and without a name as
+/// soon as it is made, so that it is gone however the process ends. The data directory is locked by the caller.
+///
+/// # Errors
+/// Those of making a file.
+pub fn temporary_file(directory: &Path) -> io::Result<File> {
+    for number in 0..NAMES_MAX {
+        let path = directory.join(format!("{}{number}", layout::SORT_FILE_PREFIX));
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                fs::remove_file(&path)?;
+                return Ok(file);
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Writes a run.
+pub(crate) struct RunWriter {
+    file: Arc<SortFile>,
+    start: u64,
+    /// Where `buffer` will begin in the file.
+    position: u64,
+    buffer: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+impl RunWriter {
+    /// A run at the end of `file`, which is at `start`.
+    pub(crate) fn new(file: Arc<SortFile>, start: u64) -> RunWriter {
+        RunWriter {
+            file,
+            start,
+            position: start,
+            buffer: Vec::with_capacity(WRITE_LEN),
+            last_key: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let shared = common_len(&self.last_key, key);
+        let rest = &key[shared..];
+        for length in [shared, rest.len(), value.len()] {
+            push_varint(&mut self.buffer, length);
+        }
+        self.buffer.extend_from_slice(rest);
+        self.buffer.extend_from_slice(value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(rest);
+        if self.buffer.len() >= WRITE_LEN - ROW_HEAD_LEN_MAX - 1_024 { self.flush() } else { Ok(()) }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Run> {
+        self.flush()?;
+        Ok(Run { file: self.file, bytes: self.start..self.position })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let written = self.file.file.write_all_at(&self.buffer, self.position);
+        written.map_err(|error| self.file.room.io_error("write a sort file", &error))?;
+        self.position += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Reads a run.
+pub(crate) struct RunReader {
+    run: Run,
+    /// What `bytes` of the run are not in the buffer yet.
+    unread: Range<u64>,
+    /// As long as it will be, unless a row is longer.
+    buffer: Vec<u8>,
+    /// The bytes of `buffer` that come from the file and have not been taken yet.
+    filled: Range<usize>,
+    key: Vec<u8>,
+    value: Range<usize>,
+}
+
+impl RunReader {
+    /// Stands before the first row.
+    pub(crate) fn new(run: Run, buffer_len: usize) -> RunReader {
+        let unread = run.bytes.clone();
+        RunReader { run, unread, buffer: vec![0; buffer_len], filled: 0..0, key: Vec::new(), value: 0..0 }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.buffer[self.value.clone()]
+    }
+
+    /// Goes to the next row; `false` at the end.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        self.step().map_err(|error| self.run.file.room.io_error("read a sort file", &error))
+    }
+
+    fn step(&mut self) -> io::Result<bool> {
+        if self.filled.len() < ROW_HEAD_LEN_MAX {
+            self.fill(ROW_HEAD_LEN_MAX)?;
+            if self.filled.is_empty() {
+                return Ok(false);
+            }
+        }
+        let [shared, rest_len, value_len] = [self.varint()?, self.varint()?, self.varint()?];
+        if self.filled.len() < rest_len + value_len {
+            self.fill(rest_len + value_len)?;
+        }
+        if self.filled.len() < rest_len + value_len || shared > self.key.len() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let rest_end = self.filled.start + rest_len;
+        self.key.truncate(shared);
+        self.key.extend_from_slice(&self.buffer[self.filled.start..rest_end]);
+        self.value = rest_end..rest_end + value_len;
+        self.filled.start = self.value.end;
+        Ok(true)
+    }
+
+    /// Reads on until at least `wanted` bytes are there, or all of the run.
+    fn fill(&mut self, wanted: usize) -> io::Result<()> {
+        self.buffer.copy_within(self.filled.clone(), 0);
+        self.filled = 0..self.filled.len();
+        if self.buffer.len() < wanted {
+            let there = wanted.min(self.filled.len() + (self.unread.end - self.unread.start) as usize);
+            self.buffer.resize(there.max(self.buffer.len()), 0);
+        }
+        let free = &mut self.buffer[self.filled.end..];
+        let length = free.len().min((self.unread.end - self.unread.start) as usize);
+        self.run.file.file.read_exact_at(&mut free[..length], self.unread.start)?;
+        self.unread.start += length as u64;
+        self.filled.end += length;
+        Ok(())
+    }
+
+    #[inline]
+    fn varint(&mut self) -> io::Result<usize> {
+        let mut number = 0;
+        for shift in (0..35).step_by(7) {
+            let Some(&byte) = self.buffer[self.filled.clone()].first() else { break };
+            self.filled.start += 1;
+            number |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+fn push_varint(out: &mut Vec<u8>, number: usize) {
+    let mut number = number;
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// How many bytes two keys have in common at their beginnings.
+fn common_len(one: &[u8], other: &[u8]) -> usize {
+    let eights = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let equal = eights.take_while(|(one, other)| one == other).count() * 8;
+    equal + one[equal..].iter().zip(&other[equal..]).take_while(|(one, other)| one == other).count()
+}

@@ -1,0 +1,109 @@
+//! What holds for any octets as pages of LMDB's trees.
+
+#[path = "../../src/lmdb/page_reader/leaf.rs"]
+mod leaf;
+#[path = "../../src/lmdb/page_reader/leaf_walk.rs"]
+mod leaf_walk;
+#[path = "../../src/lmdb/page_reader/lookup.rs"]
+mod lookup;
+#[path = "../../src/lmdb/page_reader/page.rs"]
+mod page;
+
+use leaf::LeafRows;
+use leaf_walk::LeafWalk;
+use lookup::{Found, MapTree};
+use page::{BRANCH, LEAF, Node, PAGE_LEN, child_with, row_count, row_with};
+
+/// Pages of an image; what comes behind them is left out.
+const PAGES_MAX: usize = 8;
+
+/// Keys that are looked for, of those on the pages.
+const KEYS_MAX: usize = 16;
+
+/// Leaves of a walk, and pages of a value, after which it is enough: pages that refer to each other have no end.
+const STEPS_MAX: usize = 100;
+
+/// No octets make the page reader panic, and all that it returns lies in the image.
+pub(crate) fn pages(bytes: &[u8]) {
+    let mut image = bytes[..bytes.len().min(PAGES_MAX * PAGE_LEN)].to_vec();
+    image.resize(image.len().next_multiple_of(PAGE_LEN), 0);
+    check(&image);
+    // A page with another number ends every way, so they get the right ones.
+    for (number, page) in image.chunks_exact_mut(PAGE_LEN).enumerate() {
+        page[..8].copy_from_slice(&(number as u64).to_ne_bytes());
+    }
+    check(&image);
+}
+
+fn check(image: &[u8]) {
+    let keys = keys(image);
+    for page in image.chunks_exact(PAGE_LEN) {
+        keys.iter().for_each(|key| check_number(page, key));
+    }
+    for root in 0..=(image.len() / PAGE_LEN) as u64 {
+        let tree = MapTree { pages: image, root };
+        for key in &keys {
+            if let Some(Found::Value(value)) = tree.find(key) {
+                assert_within(image, value);
+            }
+            check_residency(tree, key);
+            walk(tree, key);
+        }
+    }
+}
+
+/// Keys on the pages, beside them, and nowhere near.
+fn keys(image: &[u8]) -> Vec<Vec<u8>> {
+    let mut keys = vec![vec![], vec![0xff; 8], image.iter().copied().take(8).collect()];
+    for page in image.chunks_exact(PAGE_LEN) {
+        let nodes = (0..KEYS_MAX / 4).map_while(|place| Node::at(page, place));
+        keys.extend(nodes.flat_map(|node| [node.key.to_vec(), [node.key, &[0]].concat()]));
+    }
+    keys.truncate(KEYS_MAX);
+    keys
+}
+
+/// A key of eight bytes is found as a number where it is found as bytes.
+fn check_number(page: &[u8], key: &[u8]) {
+    let Ok(number) = key.try_into().map(u64::from_be_bytes) else { return };
+    assert_eq!(child_with(page, number), child_with(page, key));
+    let key_of = |row: Option<Option<Node<'_>>>| row.map(|row| row.map(|node| node.key.to_vec()));
+    assert_eq!(key_of(row_with(page, number)), key_of(row_with(page, key)));
+}
+
+/// Asks of each page on the way whether it is in memory, and of none below one that is not.
+fn check_residency(tree: MapTree<&[u8]>, key: &[u8]) {
+    let root = tree.root..tree.root + 1;
+    assert_eq!(tree.first_absent(key, |_| false), Some(root));
+    let mut asked = 0;
+    let absent = tree.first_absent(key, |_| {
+        asked += 1;
+        asked < STEPS_MAX
+    });
+    assert!(absent.is_none() || asked == STEPS_MAX);
+}
+
+fn walk(tree: MapTree<&[u8]>, key: &[u8]) {
+    let Some(mut walk) = LeafWalk::to_key(tree, key) else { return };
+    for _ in 0..STEPS_MAX {
+        let leaf = walk.leaf();
+        assert_within(tree.pages, leaf);
+        assert!(row_count(leaf, LEAF).is_some() && row_count(leaf, BRANCH).is_none());
+        let mut rows = LeafRows::all(leaf, None);
+        while let Some((key, value)) = rows.next() {
+            assert_within(leaf, key);
+            assert_within(leaf, value);
+            assert_eq!(rows.last(), Some(key));
+            LeafRows::behind(leaf, key).next();
+            walk.fetch_ahead();
+        }
+        if walk.advance() != Some(true) {
+            return;
+        }
+    }
+}
+
+fn assert_within(image: &[u8], bytes: &[u8]) {
+    let (all, part) = (image.as_ptr_range(), bytes.as_ptr_range());
+    assert!(all.start <= part.start && part.end <= all.end);
+}
