@@ -32,7 +32,6 @@ use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 use crate::net::stream::{Peer, Stream};
 use crate::session::Session;
 use crate::session::context::Context;
-use crate::telemetry::process::take_short_turns;
 
 /// The token of the mailbox's waker; connections have their slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -124,7 +123,6 @@ impl EventLoop {
     /// # Errors
     /// The loop cannot go on; its connections are closed.
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
-        take_short_turns();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut messages = Vec::new();
         while !self.is_drained() {

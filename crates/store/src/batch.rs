@@ -43,7 +43,6 @@ const HELD_ROWS_MAX: usize = 16;
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, pending: Arc<Pending>) -> Result<Writer> {
         let mut txn = Txn::begin(&shared.env, TxnKind::Read)?;
-        txn.remember_recent_rows();
         txn.reset();
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;

@@ -13,7 +13,7 @@
 //!
 //! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never
 //!   moves. So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as
-//!   long as it stands (`recent_rows`). A page that no commit between two states gave up is the same in both: so an
+//!   long as it stands (`known_rows`). A page that no commit between two states gave up is the same in both: so an
 //!   offset may be remembered from one state to the next (`moved`).
 //! - LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and
 //!   why the rows that matter carry their own checksum one level up. The page reader checks every bound and trusts
@@ -42,7 +42,6 @@ pub(crate) use row_cache::known_rows::NewKey;
 use row_cache::known_rows::RowCache;
 use row_cache::moved::Moved;
 use row_cache::packed::ValueLocation;
-use row_cache::recent_rows::RecentRows;
 
 use crate::layout::KEY_LEN_MAX;
 use crate::maps::MapSpec;
@@ -111,8 +110,6 @@ pub(crate) struct Txn {
     must_not_wait: Cell<bool>,
     /// What is known of the pages, once a read was not to wait.
     residency: OnceCell<Box<RefCell<Residency>>>,
-    /// Only of the reading transaction that batches are made over.
-    recent: Option<RefCell<RecentRows>>,
     /// The roots of maps that were looked for, in the state that is read, an empty map without one: nothing while the
     /// transaction is reset.
     roots: RefCell<Vec<Option<Option<u64>>>>,
@@ -131,7 +128,6 @@ impl Txn {
             moved,
             must_not_wait: Cell::new(false),
             residency: OnceCell::new(),
-            recent: None,
             roots: RefCell::default(),
         })
     }
@@ -139,11 +135,6 @@ impl Txn {
     /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
     pub(crate) fn remember_rows(&mut self, bytes_max: usize) {
         self.known = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
-    }
-
-    /// Of a reading transaction that batches are made over: remembers a little of what it is asked.
-    pub(crate) fn remember_recent_rows(&mut self) {
-        self.recent = Some(RecentRows::new(self.id()).into());
     }
 
     /// The id of the committed transaction that is read, or that a commit will give.
@@ -157,9 +148,6 @@ impl Txn {
             known.get_mut().suspend();
         }
         self.roots.get_mut().clear();
-        if let Some(recent) = &mut self.recent {
-            recent.get_mut().suspend();
-        }
         self.engine.reset();
     }
 
@@ -169,9 +157,6 @@ impl Txn {
         let id = self.id();
         if let Some(known) = &mut self.known {
             known.get_mut().resume(id);
-        }
-        if let Some(recent) = &mut self.recent {
-            recent.get_mut().resume(id);
         }
         Ok(())
     }
@@ -193,7 +178,7 @@ impl Txn {
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.look_for(map, key)?;
         let (Some(known), Ok(number)) = (&self.known, key.try_into().map(u64::from_be_bytes)) else {
-            return self.get_recent(map, key);
+            return self.get_from_tree(map, key);
         };
         let mut known = known.borrow_mut();
         if !known.is_active() {
@@ -205,27 +190,6 @@ impl Txn {
         let value = self.get_from_tree(map, key)?;
         if let Some(place) = value.and_then(|value| self.place_of(value)) {
             known.remember_row(map, number, place);
-        }
-        Ok(value)
-    }
-
-    /// As [`get`](Txn::get), where [`RecentRows`] may know.
-    fn get_recent(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
-        let Some(recent) = &self.recent else { return self.get_from_tree(map, key) };
-        let mut recent = recent.borrow_mut();
-        let new = match recent.find(map, key) {
-            Some(Ok(None)) => return Ok(None),
-            Some(Ok(Some(place))) => match self.bytes_at(place) {
-                Some(value) => return Ok(Some(value)),
-                None => return self.get_from_tree(map, key),
-            },
-            Some(Err(new)) => new,
-            None => return self.get_from_tree(map, key),
-        };
-        let value = self.get_from_tree(map, key)?;
-        match value.map(|value| self.place_of(value)) {
-            Some(None) => {}
-            place => recent.remember(&new, place.flatten()),
         }
         Ok(value)
     }

@@ -6,7 +6,7 @@ mod scheduling;
 
 pub use available_memory::available_memory_bytes;
 pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
-pub use scheduling::{CooperativeYield, set_thread_niceness, use_short_slices};
+pub use scheduling::{CooperativeYield, set_thread_niceness};
 
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;

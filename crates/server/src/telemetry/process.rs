@@ -5,14 +5,6 @@ use std::time::Duration;
 /// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on every Linux there is.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Has the system let this thread, which clients wait for, go first where others have its core. See
-/// [`system::use_short_slices`].
-pub(crate) fn take_short_turns() {
-    if let Err(error) = system::use_short_slices() {
-        tracing::debug!(%error, "a thread that clients wait for may wait for others");
-    }
-}
-
 /// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it
 /// will not.
 pub(crate) fn lower_priority(niceness: i32, failed: &str) {

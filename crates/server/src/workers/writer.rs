@@ -25,7 +25,6 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
-use crate::telemetry::process::take_short_turns;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::settings_change;
 
@@ -232,7 +231,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs the writer until the queue is closed and empty.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
-    take_short_turns();
     let mut random = Random::default();
     let mut backlog = Vec::new();
     let mut stopped = false;

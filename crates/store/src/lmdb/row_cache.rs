@@ -6,7 +6,6 @@ mod key;
 pub(super) mod known_rows;
 pub(super) mod moved;
 pub(super) mod packed;
-pub(super) mod recent_rows;
 mod table;
 
 #[cfg(test)]

@@ -177,7 +177,6 @@ fn made_elsewhere<const WORDS: usize>(place_count: usize) -> Option<Receiver<Tab
     let make = move || {
         // If the system refuses, threads that serve clients wait for this one more often.
         let _ = system::set_thread_niceness(NICENESS);
-        let _ = system::use_short_slices();
         let mut table = Table::new(place_count);
         table.take_memory();
         // The transaction that asked may have ended.

@@ -1,5 +1,5 @@
 //! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small
-//! its table is. So does a batch, which always remembers.
+//! its table is.
 
 use fastrand::Rng;
 
@@ -89,11 +89,6 @@ fn remembered_rows_are_the_rows_of_the_view() {
             assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
             remembering.renew().unwrap();
             known_count += compare(&plain, &remembering, &mut random);
-            // A batch remembers from the first question on, also what is not there.
-            let batch = writer.begin().unwrap();
-            for number in (0..KEY_COUNT).chain(0..KEY_COUNT) {
-                assert_eq!(ask(&batch, &key(number)), ask(&plain, &key(number)), "{number} in a batch");
-            }
         }
         assert!(known_count > 0, "nothing is remembered in {table_bytes} bytes");
     }
