@@ -75,7 +75,8 @@ fn build() {
         }
         let micros = started.elapsed().as_micros();
         println!(
-            "\nbuilding {kinds} of {attribute} over {PERSON_COUNT} entries: {} ms in {slices} slices, the longest {} ms",
+            "\nbuilding {kinds} of {attribute} over {PERSON_COUNT} entries: {} ms in {slices} slices, the longest {} \
+             ms",
             micros / 1_000,
             longest / 1_000
         );

@@ -174,7 +174,8 @@ impl Access {
                     return Ok(());
                 }
                 Err(denied(format!(
-                    "{name} of others may be compared by the administrator, and by whom the setting password_comparers names"
+                    "{name} of others may be compared by the administrator, and by whom the setting \
+                     password_comparers names"
                 )))
             }
             Standing::Anonymous { .. } => Err(denied(format!("anonymous clients may not compare {name}"))),

@@ -1,4 +1,5 @@
-//! What every other floor speaks of: entry ids and rows, entries, records of changes, outcomes, limits. It reads no store.
+//! What every other floor speaks of: entry ids and rows, entries, records of changes, outcomes, limits. It reads no
+//! store.
 
 pub(crate) mod allocation;
 pub(crate) mod attribute_numbers;

@@ -346,8 +346,8 @@ impl TestDirectory {
     }
 }
 
-/// A filter that says the same and that no index answers: not not what it is (RFC 4511 section 4.5.1.7). `bytes` is where
-/// it is made.
+/// A filter that says the same and that no index answers: not not what it is (RFC 4511 section 4.5.1.7). `bytes` is
+/// where it is made.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {
     let not = |inner: &[u8]| {
         let mut outer = Vec::with_capacity(inner.len() + 8);

@@ -86,7 +86,8 @@ impl Opened {
         let (directory, writer) =
             opened.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
         for file in directory.set_aside() {
-            tracing::warn!(file = %file.display(), "a redo log of other data was in the data directory, and is set aside");
+            tracing::warn!(file = %file.display(), "a redo log of other data was in the data directory, and is set \
+                                                    aside");
         }
         if let Some(Secret(clear)) = &config.admin_password {
             // Only now is known how the directory stores passwords.

@@ -535,7 +535,8 @@ impl Asked {
 }
 
 /// What a client is told that holds more than its share while all memory for requests is used.
-pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, yours more than a share of it; read your answers, or try again later";
+pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, yours more than a share of it; read \
+                                      your answers, or try again later";
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";

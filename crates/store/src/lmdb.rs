@@ -9,7 +9,8 @@
 //! ```
 //!
 //! All `unsafe` code of the crate is in `ffi` and in one function of `page_reader`, which makes slices of the mapped
-//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). What that relies on:
+//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). What that relies
+//! on:
 //!
 //! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never
 //!   moves. So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as

@@ -1,5 +1,5 @@
-//! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables. `plot.svg` is the template;
-//! here is where everything stands.
+//! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables. `plot.svg` is the
+//! template; here is where everything stands.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;

@@ -137,8 +137,8 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Time to the right answer: from the send, of what was answered while measuring (closed loop), or from the intended
-    /// start, of what was due then (open loop).
+    /// Time to the right answer: from the send, of what was answered while measuring (closed loop), or from the
+    /// intended start, of what was due then (open loop).
     pub latency: Latency,
 }
 

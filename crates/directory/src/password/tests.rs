@@ -282,7 +282,8 @@ fn what_we_write_is_what_we_verify() {
 /// `b64encode(hashlib.sha1(b"secret" + salt).digest() + salt)`.
 #[test]
 fn what_we_write_is_what_other_tools_write() {
-    let argon2 = "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$8qPpaWig0H31wvibKAgpght2Ry2M8rtRQYtZ93ooMus";
+    let argon2 = "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$\
+                  MDEyMzQ1Njc4OWFiY2RlZg$8qPpaWig0H31wvibKAgpght2Ry2M8rtRQYtZ93ooMus";
     assert_eq!(hash(StorageScheme::Argon2id, b"secret", SALT), argon2.as_bytes());
     let ssha = "{SSHA}FTtLy4UHGF6CE6rK0obse+lIYuYwMTIzNDU2Nzg5YWJjZGVm";
     assert_eq!(hash(StorageScheme::Ssha, b"secret", SALT), ssha.as_bytes());

@@ -329,8 +329,8 @@ impl Search {
             );
         }
         format!(
-            "the server's time limit of {seconds} s (limits.time_limit_seconds) is over: ask for less, in pages (RFC 2696), \
-             or by an indexed attribute"
+            "the server's time limit of {seconds} s (limits.time_limit_seconds) is over: ask for less, in pages (RFC \
+             2696), or by an indexed attribute"
         )
     }
 

@@ -93,8 +93,8 @@ fn change_schema(state: State<'_>, checked: &Checked) -> Result<Catalog, Setting
         if has_values(state.read, allocation.id)? {
             let name = &stored.name;
             return Err(refuse(format!(
-                "{name} has values, so its syntax and its equality and ordering rules have to stay as they are: export, \
-                 change the definition, and import"
+                "{name} has values, so its syntax and its equality and ordering rules have to stay as they are: \
+                 export, change the definition, and import"
             )));
         }
     }

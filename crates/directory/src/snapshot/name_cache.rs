@@ -2,8 +2,8 @@
 //!
 //! Most results lie below a few containers and most searches start at a few bases, so each
 //! [`Snapshot`](crate::snapshot::Snapshot) keeps these: with them, a search by an indexed value costs two look-ups in
-//! the store instead of five. Bounded. A snapshot that moves to another position forgets them: they are found again with
-//! a few look-ups, and commits come in groups.
+//! the store instead of five. Bounded. A snapshot that moves to another position forgets them: they are found again
+//! with a few look-ups, and commits come in groups.
 
 use std::collections::HashMap;
 

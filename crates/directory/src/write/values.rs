@@ -1,4 +1,5 @@
-//! Changes of the values of ordinary attributes: in the entry row, beside it when large, a row each when there are many.
+//! Changes of the values of ordinary attributes: in the entry row, beside it when large, a row each when there are
+//! many.
 
 use store::Batch;
 

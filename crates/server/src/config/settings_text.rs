@@ -335,7 +335,8 @@ fn bare_kind(value: &DeValue<'_>) -> &'static str {
 /// The text of a file that states these settings.
 pub fn write(settings: &DirectorySettings) -> String {
     let mut text = String::from(
-        "# Settings of a Pando directory: `pando plan FILE` says what they would change, `pando apply FILE` puts them in\n\
+        "# Settings of a Pando directory: `pando plan FILE` says what they would change, `pando apply FILE` puts them \
+         in\n\
          # force. What is left out has its default.\n\n",
     );
     // Writing to a string cannot fail.

@@ -71,7 +71,8 @@ impl AcceptorControl {
         if wanted > possible {
             let DescriptorLimits { open_max, reserved, .. } = self.descriptors;
             tracing::warn!(
-                "at most {possible} connections instead of {wanted}, {} fewer: the process may have {open_max} open files, of \
+                "at most {possible} connections instead of {wanted}, {} fewer: the process may have {open_max} open \
+                 files, of \
                  which {reserved} are kept for the store; a higher hard limit (ulimit -n, LimitNOFILE) allows more",
                 wanted - possible
             );

@@ -55,7 +55,8 @@ impl Health {
         });
         if is_new {
             tracing::error!(
-                "no more changes until a restart, reading goes on: {cause}; see that the disk is sound, then restart the server"
+                "no more changes until a restart, reading goes on: {cause}; see that the disk is sound, then restart \
+                 the server"
             );
             set_status(&format!("reading only: {cause}"));
         }

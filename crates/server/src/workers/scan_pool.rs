@@ -1,9 +1,10 @@
 //! A bounded pool of threads for long searches.
 //!
 //! A search that is known to be long leaves its event loop: its candidates are handed out in ranges of ids (see
-//! [`crate::workers::scan`]), a millisecond or two of work each, to as many threads as are free. Searches stand in one queue and
-//! go to its end after every range, so that each gets as much as any other, and a single one gets all threads. The
-//! event loop keeps what only it knows: the connection, the limits, the time, and whether the answer is still wanted.
+//! [`crate::workers::scan`]), a millisecond or two of work each, to as many threads as are free. Searches stand in one
+//! queue and go to its end after every range, so that each gets as much as any other, and a single one gets all
+//! threads. The event loop keeps what only it knows: the connection, the limits, the time, and whether the answer is
+//! still wanted.
 //!
 //! The threads have the lowest priority, so that a loop with something to do gets the core. Each has a view of its own,
 //! renewed for every range and let go of while it waits.

@@ -169,8 +169,8 @@ fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
 
 fn foreign() -> OperationError {
     refused(
-        "the cookie of the paged results control was not given for this search and this identity, or before the data was \
-         made anew: begin again without a cookie",
+        "the cookie of the paged results control was not given for this search and this identity, or before the data \
+         was made anew: begin again without a cookie",
     )
 }
 

@@ -33,7 +33,8 @@ fn problems(text: &str) -> Vec<String> {
     }
 }
 
-const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch SYNTAX \
+                      1.3.6.1.4.1.1466.115.121.1.15 )";
 
 #[test]
 fn each_kind_of_bad_setting_is_told_with_its_line() {
@@ -153,7 +154,8 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(read(""), DirectorySettings::default());
     assert!(read("[indexes]\n").indexes.is_empty(), "a table that is there states all indexes");
     let some = read(
-        "suffixes = []\npassword_scheme = \"SSHA\"\n[limits]\nsize_limit = 0x10\n[indexes]\nsn = \"equality,substring\"\ncn = []\n",
+        "suffixes = []\npassword_scheme = \"SSHA\"\n[limits]\nsize_limit = 0x10\n[indexes]\nsn = \
+         \"equality,substring\"\ncn = []\n",
     );
     assert!(some.suffixes.is_empty());
     assert_eq!((some.general.password_scheme, some.general.size_limit), (StorageScheme::Ssha, 16));
