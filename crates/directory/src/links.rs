@@ -264,7 +264,7 @@ fn dangling_below(
 ) -> Result<Vec<NormalName>> {
     // As much of the name as even a shortened key has.
     let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
-    let prefix = dangling_key(attribute, &normal_dn[..head]);
+    let prefix = dangling_key(attribute, normal_dn.get(..head).unwrap_or(normal_dn));
     let mut names = Vec::new();
     for row in batch.scan_keys(DANGLING, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
         let (key, _) = row?;

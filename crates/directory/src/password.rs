@@ -148,7 +148,8 @@ pub fn parse(stored: &[u8]) -> Stored<'_> {
 fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = stored.strip_prefix(b"{")?;
     let end = inner.iter().position(|&byte| byte == b'}').filter(|&end| end > 0)?;
-    Some((&inner[..end], &inner[end + 1..]))
+    let (name, rest) = inner.split_at_checked(end)?;
+    Some((name, rest.strip_prefix(b"}")?))
 }
 
 /// Whether `asserted` is the password that `stored` was made of.

@@ -5,10 +5,12 @@
 /// Appends an unsigned integer, seven bits a byte, lowest first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        let [lowest, ..] = value.to_le_bytes();
+        out.push(lowest | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    let [lowest, ..] = value.to_le_bytes();
+    out.push(lowest);
 }
 
 /// Appends a length and the bytes.

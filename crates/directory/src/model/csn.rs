@@ -33,14 +33,13 @@ impl Csn {
 
     /// Reads the text form.
     pub fn parse(text: &str) -> Option<Csn> {
-        let parts: &[u8; TEXT_LEN] = text.as_bytes().try_into().ok()?;
-        if [parts[22], parts[29], parts[33]] != *b"###" {
-            return None;
-        }
-        let micros = parse_micros(&parts[..22])?;
-        let count = number::<16>(&parts[23..29])? as u32;
-        let server = number::<16>(&parts[30..33])? as u16;
-        number::<16>(&parts[34..])?;
+        let mut parts = text.splitn(4, '#');
+        let (time, count, server, modifier) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let is_whole = [time.len(), count.len(), server.len(), modifier.len()] == [22, 6, 3, 6];
+        let micros = parse_micros(time.as_bytes()).filter(|_| is_whole)?;
+        let count = number::<16>(count.as_bytes())?.try_into().ok()?;
+        let server = number::<16>(server.as_bytes())?.try_into().ok()?;
+        number::<16>(modifier.as_bytes())?;
         Some(Csn { micros, count, server })
     }
 
@@ -59,9 +58,6 @@ impl Csn {
     }
 }
 
-/// Octets of the text form in years of four digits.
-const TEXT_LEN: usize = 40;
-
 impl fmt::Display for Csn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
@@ -77,10 +73,10 @@ fn number<const BASE: u32>(digits: &[u8]) -> Option<u64> {
 }
 
 fn parse_micros(text: &[u8]) -> Option<u64> {
-    if text.len() != 22 || text[14] != b'.' || text[21] != b'Z' {
+    if text.get(14) != Some(&b'.') || text.get(21) != Some(&b'Z') {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| number::<10>(&text[range]);
+    let number = |range: std::ops::Range<usize>| number::<10>(text.get(range)?);
     let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
     let (hour, minute, second) = (number(8..10)?, number(10..12)?, number(12..14)?);
     if year < 1970
@@ -104,6 +100,12 @@ pub fn generalized_time(unix_seconds: u64) -> String {
     text.into_string()
 }
 
+/// The digit of a value below 16.
+fn digit_of(value: u64) -> u8 {
+    let [value, ..] = value.to_le_bytes();
+    if value < 10 { b'0' + value } else { b'a' + value - 10 }
+}
+
 /// A text of digits and marks between them, in the making: longer than any here becomes.
 #[derive(Default)]
 struct Text {
@@ -116,7 +118,7 @@ impl Text {
     fn room(&mut self, len: usize) -> &mut [u8] {
         let start = self.len;
         self.len += len;
-        &mut self.bytes.as_flattened_mut()[start..start + len]
+        self.bytes.as_flattened_mut().get_mut(start..start + len).unwrap_or_default()
     }
 
     fn marks(&mut self, marks: &[u8]) {
@@ -126,7 +128,7 @@ impl Text {
     /// The last `count` digits of a number, in lower case.
     fn digits<const BASE: u64>(&mut self, mut value: u64, count: usize) {
         for digit in self.room(count).iter_mut().rev() {
-            *digit = b"0123456789abcdef"[(value % BASE) as usize];
+            *digit = digit_of(value % BASE);
             value /= BASE;
         }
     }
@@ -138,13 +140,14 @@ impl Text {
         let year_digits = if year < 10_000 { 4 } else { year.ilog10() as usize + 1 };
         self.digits::<10>(year as u64, year_digits);
         for two in [month as u64, day as u64, rest / 3_600, rest % 3_600 / 60, rest % 60] {
-            self.room(2).copy_from_slice(&[b'0' + (two / 10) as u8, b'0' + (two % 10) as u8]);
+            self.room(2).copy_from_slice(&[digit_of(two / 10), digit_of(two % 10)]);
         }
     }
 
     fn into_string(self) -> String {
         // Digits and marks are ASCII, so nothing is ever left out.
-        std::str::from_utf8(&self.bytes.as_flattened()[..self.len]).unwrap_or_default().to_owned()
+        let written = self.bytes.as_flattened().get(..self.len).unwrap_or_default();
+        std::str::from_utf8(written).unwrap_or_default().to_owned()
     }
 }
 

@@ -96,8 +96,9 @@ pub struct EntryRow<'a> {
 impl<'a> EntryRow<'a> {
     /// Reads a row; `None` when it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
-        let (head, rest) = bytes.split_at_checked(CHECKED_FROM)?;
-        let crc = u32::from_le_bytes(head[1..].try_into().ok()?);
+        let (_, rest) = bytes.split_first()?;
+        let (crc, rest) = rest.split_first_chunk::<{ CHECKED_FROM - 1 }>()?;
+        let crc = u32::from_le_bytes(*crc);
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
     }
 
@@ -359,9 +360,9 @@ fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
     let (mut all, mut passed) = ([0; 4], [0; 4]);
     for block in blocks {
         let block = block.map(u32::from_le_bytes);
-        for (lane, head) in block.into_iter().enumerate() {
-            all[lane] |= head;
-            passed[lane] += head >> 24;
+        for ((all, passed), head) in all.iter_mut().zip(&mut passed).zip(block) {
+            *all |= head;
+            *passed += head >> 24;
         }
     }
     let rest = rest.iter().map(|head| u32::from_le_bytes(*head));
@@ -389,8 +390,8 @@ impl<'a> Iterator for InlineIter<'a> {
             0x81 => (usize::from(*rest.get(1)?), 2),
             _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
         };
-        let value = rest.get(header..header + length)?;
-        self.0 = &rest[header + length..];
+        let (value, rest) = rest.get(header..)?.split_at_checked(length)?;
+        self.0 = rest;
         if tag == REFERENCE_TAG {
             return Some(InlineValue::Elsewhere(value.try_into().ok()?));
         }
@@ -434,7 +435,7 @@ impl EncodedAttribute {
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
         put_inline_head(&mut bytes, id, values.iter().copied());
-        let head_len = bytes.len() as u32;
+        let head_len = as_u32(bytes.len());
         put_values(&mut bytes, values.iter().copied());
         EncodedAttribute { bytes, head_len }
     }
@@ -457,7 +458,7 @@ impl EncodedAttribute {
     fn empty(id: AttrId, form: u8) -> EncodedAttribute {
         let mut bytes = Vec::new();
         put_empty(&mut bytes, id, form);
-        EncodedAttribute { head_len: bytes.len() as u32, bytes }
+        EncodedAttribute { head_len: as_u32(bytes.len()), bytes }
     }
 }
 
@@ -466,10 +467,10 @@ impl StoredEntry {
     pub fn of(row: &EntryRow<'_>) -> StoredEntry {
         let mut attributes = Vec::with_capacity(24);
         let mut rest = row.attributes();
-        let (mut head, mut content) = (0, row.heads.len() as u32);
+        let (mut head, mut content) = (0, as_u32(row.heads.len()));
         while let Some(attribute) = rest.next() {
-            let head_end = (row.heads.len() - rest.heads.0.len()) as u32;
-            let content_end = (row.len() - rest.contents.len()) as u32;
+            let head_end = as_u32(row.heads.len() - rest.heads.0.len());
+            let content_end = as_u32(row.len() - rest.contents.len());
             attributes.push((attribute.id, Place::Row(head..head_end, content..content_end)));
             (head, content) = (head_end, content_end);
         }
@@ -522,8 +523,12 @@ impl StoredEntry {
     pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
         match (place, content.map(Place::Here)) {
-            (Some(place), Some(content)) => self.attributes[place].1 = content,
             (Some(place), None) => drop(self.attributes.remove(place)),
+            (Some(place), Some(content)) => {
+                if let Some((_, known)) = self.attributes.get_mut(place) {
+                    *known = content;
+                }
+            }
             (None, Some(content)) => self.attributes.push((id, content)),
             (None, None) => {}
         }
@@ -538,7 +543,7 @@ impl StoredEntry {
     }
 
     fn of_row(&self, range: &Range<u32>) -> &[u8] {
-        &self.row[range.start as usize..range.end as usize]
+        self.row.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 }
 
@@ -554,6 +559,7 @@ pub(crate) struct RowWriter {
 
 impl RowWriter {
     /// Begins a row behind what is in `out`.
+    #[expect(clippy::indexing_slicing, reason = "constants within the fixed size")]
     pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
         let start = out.len();
         let mut fixed = [0; FIXED_SIZE];
@@ -584,6 +590,7 @@ impl RowWriter {
     }
 
     /// The buffer with the complete row at its end.
+    #[expect(clippy::indexing_slicing, reason = "begin() has put FIXED_SIZE octets behind start")]
     pub(crate) fn finish(self) -> Vec<u8> {
         let RowWriter { mut out, start, heads } = self;
         let contents = start + FIXED_SIZE;
@@ -592,11 +599,16 @@ impl RowWriter {
         out.extend_from_slice(&heads);
         out.copy_within(contents..contents_end, contents + heads.len());
         out[contents..contents + heads.len()].copy_from_slice(&heads);
-        out[contents - 4..contents].copy_from_slice(&(heads.len() as u32).to_be_bytes());
+        out[contents - 4..contents].copy_from_slice(&as_u32(heads.len()).to_be_bytes());
         let crc = crc32c::crc32c(&out[start + CHECKED_FROM..]);
         out[start + 1..start + CHECKED_FROM].copy_from_slice(&crc.to_le_bytes());
         out
     }
+}
+
+/// A length within a row: rows are far below 4 GiB.
+fn as_u32(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// The head of an attribute with these values.
@@ -624,10 +636,10 @@ fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValu
         let (tag, bytes) = tagged(&value);
         content.push(tag);
         // Inline values end at INLINE_VALUE_MAX, far below two length octets.
-        match bytes.len() {
-            short @ ..=0x7f => content.push(short as u8),
-            medium @ ..0x100 => content.extend_from_slice(&[0x81, medium as u8]),
-            long => content.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+        match bytes.len().to_be_bytes() {
+            [.., 0, short @ ..=0x7f] => content.push(short),
+            [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
+            [.., high, low] => content.extend_from_slice(&[0x82, high, low]),
         }
         content.extend_from_slice(bytes);
     }

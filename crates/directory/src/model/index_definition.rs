@@ -235,10 +235,12 @@ impl AttributeIndex {
     }
 
     /// The phase of a part.
+    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn phase(&self, part: IndexPart) -> Phase {
         self.phases[part as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub(crate) fn set_phase(&mut self, part: IndexPart, phase: Phase) {
         self.phases[part as usize] = phase;
     }
@@ -280,6 +282,7 @@ const ROW_VERSION: u8 = 2;
 
 impl IndexRow {
     /// The row's bytes.
+    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![ROW_VERSION, self.index.kinds.bits()];
         for part in IndexPart::ALL {
@@ -291,6 +294,7 @@ impl IndexRow {
     }
 
     /// Reads a row; `None` when it is damaged or of a version unknown here.
+    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn decode(bytes: &[u8]) -> Option<IndexRow> {
         if bytes == [1] {
             let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);

@@ -65,6 +65,13 @@ impl NormalName {
     }
 
     /// Normal form of the RDN at `place`, 0 being nearest to the root.
+    ///
+    /// # Panics
+    /// There are not so many RDNs.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what is asked for is below depth(), and ends lie within the key"
+    )]
     pub fn rdn(&self, place: usize) -> &[u8] {
         let start = if place == 0 { 0 } else { self.ends[place - 1] };
         &self.key[start..self.ends[place]]

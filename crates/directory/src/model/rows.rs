@@ -120,11 +120,13 @@ impl<'a> NodeRow<'a> {
 
     /// Reads the row; `None` when it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<NodeRow<'a>> {
-        let (head, rdn) = bytes.split_at_checked(13)?;
+        let (parent, rest) = bytes.split_first_chunk()?;
+        let (class_set, rest) = rest.split_first_chunk()?;
+        let (flags, rdn) = rest.split_first()?;
         Some(NodeRow {
-            parent: EntryId(u64::from_be_bytes(head[..8].try_into().ok()?)),
-            class_set: ClassSetId(u32::from_be_bytes(head[8..12].try_into().ok()?)),
-            flags: NodeFlags(head[12]),
+            parent: EntryId(u64::from_be_bytes(*parent)),
+            class_set: ClassSetId(u32::from_be_bytes(*class_set)),
+            flags: NodeFlags(*flags),
             rdn,
         })
     }
@@ -145,9 +147,9 @@ pub fn encode_name_row(id: EntryId, flags: NodeFlags) -> [u8; 9] {
 
 /// Reads a row of `names`.
 pub fn decode_name_row(bytes: &[u8]) -> Option<(EntryId, NodeFlags)> {
-    let row: [u8; 9] = bytes.try_into().ok()?;
-    let (id, flags) = row.split_at(8);
-    Some((EntryId(u64::from_be_bytes(id.try_into().ok()?)), NodeFlags(flags[0])))
+    let (id, flags) = bytes.split_first_chunk()?;
+    let [flags] = flags else { return None };
+    Some((EntryId(u64::from_be_bytes(*id)), NodeFlags(*flags)))
 }
 
 /// The key of `nodes` and `entries`.
@@ -209,8 +211,9 @@ pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: im
     let mut key = [0; 64];
     match key.get_mut(..4 + normal_value.len()) {
         Some(key) => {
-            key[..4].copy_from_slice(&attribute.0.to_be_bytes());
-            key[4..].copy_from_slice(normal_value);
+            let (number, value) = key.split_at_mut(4);
+            number.copy_from_slice(&attribute.0.to_be_bytes());
+            value.copy_from_slice(normal_value);
             show(key)
         }
         None => show(&index_key(attribute, normal_value)),
@@ -257,15 +260,14 @@ pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(normal);
         return;
     }
-    out.extend_from_slice(&normal[..max - KEY_HASH_SIZE]);
+    out.extend_from_slice(normal.get(..max - KEY_HASH_SIZE).unwrap_or(normal));
     out.extend_from_slice(&value_hash(normal));
 }
 
 /// The hash that stands for a value too long for a key.
 pub fn value_hash(bytes: &[u8]) -> [u8; KEY_HASH_SIZE] {
-    let digest = Sha256::digest(bytes);
     let mut hash = [0; KEY_HASH_SIZE];
-    hash.copy_from_slice(&digest[..KEY_HASH_SIZE]);
+    hash.iter_mut().zip(Sha256::digest(bytes)).for_each(|(octet, of_digest)| *octet = of_digest);
     hash
 }
 

@@ -47,7 +47,7 @@ impl ValueList {
 
     /// The value of this key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&KeyedValue> {
-        self.slots[self.place(key)?].as_ref()
+        self.slots.get(self.place(key)?)?.as_ref()
     }
 
     /// Whether there is a value of this key.
@@ -81,7 +81,7 @@ impl ValueList {
             places.remove(key);
         }
         self.count -= 1;
-        self.slots[place].take()
+        self.slots.get_mut(place)?.take()
     }
 
     /// Takes all out.

@@ -33,7 +33,7 @@ pub(crate) fn proposal(
     let (Some(text), true) = (target(request), requester.is_administrator()) else { return Ok(None) };
     // Asked of every change: most are told apart by how they end.
     let tail = text.trim_end().as_bytes();
-    if !tail.len().checked_sub(6).is_some_and(|start| tail[start..].eq_ignore_ascii_case(b"config")) {
+    if !tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(b"config")) {
         return Ok(None);
     }
     let dn = parse_dn(text)?;
@@ -142,6 +142,7 @@ impl<'s> Draft<'s> {
         Ok(attribute_type)
     }
 
+    #[expect(clippy::indexing_slicing, reason = "found, or added just before")]
     fn values(&mut self, of: &'s AttributeType) -> &mut Vec<Vec<u8>> {
         let place = self.attributes.iter().position(|(known, _)| known.id == of.id);
         let place = place.unwrap_or_else(|| {
@@ -282,10 +283,13 @@ fn add(
     name: &NormalName,
     request: &AddRequest<'_>,
 ) -> Result<()> {
-    let above = name.depth().checked_sub(2).map(|place| &name.key[..name.ends[place]]);
+    let above = name.depth().checked_sub(2).and_then(|place| name.key.get(..*name.ends.get(place)?));
     let is_below = |container: &str| Ok::<_, OperationError>(above == Some(&key_of(schema, container)?[..]));
-    let rdn = dn.rdn().filter(|rdn| rdn.avas.len() == 1);
-    let named = rdn.and_then(|rdn| String::from_utf8(rdn.avas[0].value.to_vec()).ok()).unwrap_or_default();
+    let named = dn.rdn().and_then(|rdn| match rdn.avas {
+        [ava] => String::from_utf8(ava.value.to_vec()).ok(),
+        _ => None,
+    });
+    let named = named.unwrap_or_default();
     let (entry, class) = if is_below(INDEXES_DN)? {
         let canonical = schema.attribute_type(&named).map_or(named.as_str(), AttributeType::name);
         if !canonical.eq_ignore_ascii_case(&named) {

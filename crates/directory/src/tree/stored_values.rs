@@ -24,9 +24,10 @@ pub fn table_values(
 ) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
     let prefix = link_key(id, attribute);
     let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
-    read.scan(VALUES, range, Direction::Forward)
-        .take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(&prefix)))
-        .map(move |row| row.map(|(key, value)| (&key[prefix.len()..], value)).map_err(OperationError::from))
+    read.scan(VALUES, range, Direction::Forward).map_while(move |row| match row {
+        Ok((key, value)) => Some(Ok((key.strip_prefix(&prefix)?, value))),
+        Err(error) => Some(Err(error.into())),
+    })
 }
 
 /// All values of an attribute that is not a link, copied.

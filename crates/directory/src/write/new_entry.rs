@@ -55,8 +55,9 @@ impl<'a> NewEntry<'a> {
     pub(crate) fn set(&mut self, description: AttributeDescription, value: Vec<u8>) {
         match self.place(&description) {
             Some(place) => {
-                let attribute = &mut self.attributes[place];
-                (attribute.only, attribute.values) = (Some(value), ValueList::default());
+                if let Some(attribute) = self.attributes.get_mut(place) {
+                    (attribute.only, attribute.values) = (Some(value), ValueList::default());
+                }
             }
             None => self.push(description, Some(value), ValueList::default()),
         }
@@ -75,12 +76,12 @@ impl<'a> NewEntry<'a> {
     /// The values of an attribute with their keys, if the entry has it.
     pub(crate) fn values_mut(&mut self, description: &AttributeDescription) -> Option<&mut ValueList> {
         let place = self.place(description)?;
-        Some(self.attributes[place].values_mut(&self.catalog.schema))
+        Some(self.attributes.get_mut(place)?.values_mut(&self.catalog.schema))
     }
 
     /// The values of an attribute that is not a link.
     pub(crate) fn values(&self, description: &AttributeDescription) -> impl Iterator<Item = &[u8]> {
-        let attribute = self.place(description).map(|place| &self.attributes[place]);
+        let attribute = self.place(description).and_then(|place| self.attributes.get(place));
         attribute.into_iter().flat_map(|attribute| {
             let keyed = attribute.values.iter().filter_map(|keyed| keyed.value.as_bytes());
             attribute.only.as_deref().into_iter().chain(keyed)

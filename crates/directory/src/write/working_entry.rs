@@ -185,6 +185,7 @@ impl<'a> WorkingEntry<'a> {
         changes
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a place that place() gave, or that was just filled")]
     fn attribute(&mut self, description: &AttributeDescription) -> Result<&mut WorkingAttribute> {
         let place = match self.place(description) {
             Some(place) => place,
@@ -199,6 +200,7 @@ impl<'a> WorkingEntry<'a> {
 
     /// As [`attribute`](Self::attribute), for an attribute whose values go before anything else is done to it: their
     /// keys are not made.
+    #[expect(clippy::indexing_slicing, reason = "a place that place() gave, or that was just filled")]
     fn attribute_for_clearing(
         &mut self,
         description: &AttributeDescription,
@@ -409,6 +411,6 @@ fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKin
         return vec![(ValueChangeKind::Replace, now.iter().map(|value| (*value).clone()).collect())];
     }
     let removed = removed.into_iter().map(|bytes| Value::Bytes(bytes.clone())).collect();
-    let added = now[kept.len()..].iter().map(|value| (*value).clone()).collect();
+    let added = now.iter().skip(kept.len()).map(|value| (*value).clone()).collect();
     vec![(ValueChangeKind::Remove, removed), (ValueChangeKind::Add, added)]
 }

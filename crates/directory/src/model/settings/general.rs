@@ -133,16 +133,14 @@ pub const GENERAL: [GeneralSetting; 9] = [
         attribute: "pandoSizeLimit",
         help: "entries a search returns, but to the administrator; 0 is no limit",
         read: |of| SettingValue::Number(of.size_limit.into()),
-        write: |of, value| number(&value, 0, u32::MAX.into()).map(|value| of.size_limit = value as u32),
+        write: |of, value| count(&value).map(|value| of.size_limit = value),
     },
     GeneralSetting {
         key: "limits.time_limit_seconds",
         attribute: "pandoTimeLimitSeconds",
         help: "seconds a search takes, but the administrator's; 0 is no limit",
         read: |of| SettingValue::Number(of.time_limit_seconds.into()),
-        write: |of, value| {
-            number(&value, 0, u32::MAX.into()).map(|value| of.time_limit_seconds = value as u32)
-        },
+        write: |of, value| count(&value).map(|value| of.time_limit_seconds = value),
     },
     GeneralSetting {
         key: "limits.unindexed_examined",
@@ -175,6 +173,11 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
         SettingValue::Number(number) if (min..=max).contains(number) => Ok(*number),
         other => Err(wanted(&format!("a whole number from {min} to {max}"), other)),
     }
+}
+
+/// A number of 32 bits.
+fn count(value: &SettingValue) -> Result<u32, String> {
+    number(value, 0, u32::MAX.into()).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 fn words(value: SettingValue, example: &str) -> Result<Vec<String>, String> {
