@@ -48,7 +48,7 @@ fn completed(connection: &mut Connection, kind: &str) -> u64 {
     entry.text("monitorOpCompleted").unwrap().parse().unwrap()
 }
 
-/// An open loop sends just as many as it says, all of which are counted.
+/// An open loop sends just as many as it says.
 fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
     let options = Options {
         entries: Some(PEOPLE),
@@ -92,8 +92,10 @@ fn the_driver_counts_what_slapd_counts() {
         };
         let counted = completed(&mut connection, operation) - before - own;
         let totals = &result.operations[&kind];
-        assert_eq!((totals.operations, counted), (400, 400), "{workload}");
-        let entries = if kind == OperationKind::Search { 400 } else { 0 };
+        assert_eq!(counted, 400, "{workload}");
+        // The last ones may be answered when the measured time is over. That they are few, a clean result says.
+        assert!((380..=400).contains(&totals.operations), "{workload}: {}", totals.operations);
+        let entries = if kind == OperationKind::Search { totals.operations } else { 0 };
         assert_eq!(totals.entries, entries, "{workload}");
     }
 }
@@ -108,9 +110,11 @@ fn pages_are_turned_to_the_end() {
         add_people(&mut bound(address));
         let result = run(&workload, address);
         let totals = &result.operations[&OperationKind::Search];
-        assert_eq!(totals.operations, 400, "each page is an operation");
+        let pages = totals.operations;
+        assert!((380..=400).contains(&pages), "{pages}: each page is an operation");
         // 30, 30, 30 and 10 each time, but for the last time of each client.
-        assert!((9_500..=10_800).contains(&totals.entries), "{} entries", totals.entries);
+        let entries = totals.entries as f64 / pages as f64;
+        assert!((23.75..=27.0).contains(&entries), "{entries} entries a page");
     }
 }
 

@@ -86,6 +86,15 @@ pub const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Reads from one connection before the others get their turn.
 pub const READS_PER_TURN_MAX: usize = 16;
 
+/// How long requests that one connection sent at once are carried out before the others get their turn.
+pub const TURN_TIME_MAX: Duration = Duration::from_millis(2);
+
+/// Requests between two looks at how long a turn takes.
+pub const TURN_REQUESTS_PER_LOOK: usize = 16;
+
+/// Octets of a request after which it is looked at how long the turn takes: what is large may have been a lot of work.
+pub const TURN_LARGE_REQUEST_SIZE: usize = 1024;
+
 /// Entries a search looks at before the others get their turn: a fraction of a millisecond.
 pub const SLICE_ENTRIES_MAX: u32 = 250;
 

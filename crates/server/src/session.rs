@@ -18,10 +18,12 @@ mod outstanding;
 mod passwords;
 mod searches;
 mod shared_rest;
+pub(crate) mod turn_budget;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use directory::bind::ExternalIdentity;
 use directory::controls::{ControlContext, RequestControls};
@@ -44,6 +46,7 @@ use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, Work};
+use turn_budget::TurnBudget;
 
 /// One client's session.
 pub(crate) struct Session {
@@ -80,6 +83,8 @@ pub(crate) struct Received {
 pub(crate) enum Next {
     /// More bytes.
     Read,
+    /// Others to have their turn.
+    Turn,
     /// Something outstanding to finish.
     Finish,
     /// Answers to be sent.
@@ -176,6 +181,7 @@ impl Session {
         out: &mut Vec<u8>,
         unsent: usize,
         mut answers: Option<&mut Answers>,
+        turn: &mut TurnBudget,
     ) -> Received {
         let mut consumed = 0;
         let start = out.len();
@@ -202,6 +208,9 @@ impl Session {
             match taken {
                 Taken::Yes => consumed += frame.len(),
                 Taken::NotYet(next) => return Received { consumed, next },
+            }
+            if turn.is_used_up(frame.len(), Instant::now) {
+                return Received { consumed, next: Next::Turn };
             }
         }
     }

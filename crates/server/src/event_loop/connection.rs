@@ -20,6 +20,7 @@ use crate::net::mailbox::{HashResult, Written};
 use crate::net::request_memory::Standing;
 use crate::net::stream::Stream;
 use crate::session::context::Context;
+use crate::session::turn_budget::TurnBudget;
 use crate::session::{MEMORY_USED, Next, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
 
@@ -87,6 +88,8 @@ enum Phase {
 enum Waiting {
     /// The next one is not complete.
     Bytes,
+    /// Others have their turn first.
+    Turn,
     /// Something outstanding has to finish first.
     Finish,
     /// Answers have to be sent first.
@@ -247,6 +250,7 @@ impl Connection {
     /// Alternates between the session and the socket. `consumed` is how much of `input` is done with.
     fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
         let mut reads = 0;
+        let mut turn = TurnBudget::default();
         loop {
             if *consumed < input.len() {
                 let rest = input.get(*consumed..).unwrap_or_default();
@@ -266,12 +270,17 @@ impl Connection {
                     &mut self.output,
                     unsent,
                     answers.as_deref_mut(),
+                    &mut turn,
                 );
                 context.give_back(answers);
                 let is_cut = ready < rest.len() && received.consumed > 0;
                 *consumed += received.consumed;
                 self.waiting = match received.next {
                     Next::Read => Waiting::Bytes,
+                    Next::Turn => {
+                        self.waiting = Waiting::Turn;
+                        return Reading::More;
+                    }
                     Next::Finish => Waiting::Finish,
                     Next::Send => Waiting::Send,
                     Next::WriterRoom => Waiting::Writer,
