@@ -1,5 +1,5 @@
 //! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come
-//! from and go to [`crate::event_loop::connection`].
+//! from and go to `event_loop::connection`.
 //!
 //! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in
 //! whatever order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for

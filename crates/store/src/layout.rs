@@ -41,28 +41,28 @@ pub(crate) const READERS_SUFFIX: &str = "-lock";
 /// Locked for as long as the store is open; holds the owner's process id in decimal.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// The row of [`Map::META`] that holds [`FORMAT_VERSION`] as u32, big-endian.
+/// The row of `Map::META` that holds [`FORMAT_VERSION`] as u32, big-endian.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
 
-/// The row of [`Map::META`] that holds what tells this data file from every other: 16 random bytes.
+/// The row of `Map::META` that holds what tells this data file from every other: 16 random bytes.
 pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 
-/// The row of [`Map::META`] that is there, with the value 1, while the redo log must have a mark.
+/// The row of `Map::META` that is there, with the value 1, while the redo log must have a mark.
 pub(crate) const MARKED_KEY: &[u8] = b"marked";
 
-/// The row of [`Map::META`] that holds the identity of the data file that this one has replaced; missing if there was
+/// The row of `Map::META` that holds the identity of the data file that this one has replaced; missing if there was
 /// none.
 pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
-/// The row of [`Map::META`] that holds the sequence number of the last group of the redo log that is in the data file,
+/// The row of `Map::META` that holds the sequence number of the last group of the redo log that is in the data file,
 /// as u64, big-endian; 0 if it is missing.
 pub(crate) const FOLDED_KEY: &[u8] = b"folded";
 
-/// The row of [`Map::META`] that holds how many batches were written to the data file around the redo log, as u64,
+/// The row of `Map::META` that holds how many batches were written to the data file around the redo log, as u64,
 /// big-endian; 0 if it is missing.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
-/// The row of [`Map::META`] that holds the names of the maps by which the redo log numbers them, in that order, each
+/// The row of `Map::META` that holds the names of the maps by which the redo log numbers them, in that order, each
 /// with a zero byte behind it.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 

@@ -1,6 +1,6 @@
 //! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --config` do.
 //!
-//! [`text`](crate::config::settings_text) reads and writes the file; what the settings mean and whether they can be is
+//! [`text`] reads and writes the file; what the settings mean and whether they can be is
 //! [`directory::settings`]'s. A file states everything: what is left out has its default. So the difference between a
 //! file and a directory is exactly what applying it changes, and applying it twice changes nothing the second time.
 
