@@ -112,7 +112,7 @@ impl Writer {
     pub fn run_maintenance_slice(
         &mut self,
         budget: &SliceBudget,
-        breathe: &mut dyn FnMut(),
+        maybe_yield: &mut dyn FnMut(),
     ) -> Result<bool, OperationError> {
         let mut batch = self.begin()?;
         if let Some(full) = &batch.full
@@ -120,7 +120,7 @@ impl Writer {
         {
             return Err(full.clone().into());
         }
-        if maintenance::run_slice(&mut batch.batch, &mut batch.catalog, budget, breathe)? {
+        if maintenance::run_slice(&mut batch.batch, &mut batch.catalog, budget, maybe_yield)? {
             batch.commit()?;
         } else {
             drop(batch);

@@ -163,8 +163,8 @@ fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
     Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
 }
 
-/// Does some of what remains to be done. False when nothing did. `breathe` is called every few tens of microseconds,
-/// for whoever wants to let others go first.
+/// Does some of what remains to be done. False when nothing did. `maybe_yield` is called every few tens of
+/// microseconds, for whoever wants to let others go first.
 ///
 /// # Errors
 /// The store failed or rows contradict each other; the batch can only be dropped then.
@@ -172,21 +172,21 @@ pub fn run_slice(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
     budget: &SliceBudget,
-    breathe: &mut dyn FnMut(),
+    maybe_yield: &mut dyn FnMut(),
 ) -> Result<bool> {
     let bases: Vec<AttrId> =
         indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()).collect();
     for base in &bases {
         let row = row(batch, *base)?;
         if let Some(part) = in_phase(&row, Phase::Clearing).next() {
-            clear(batch, catalog, *base, part, row, budget, breathe)?;
+            clear(batch, catalog, *base, part, row, budget, maybe_yield)?;
             return Ok(true);
         }
     }
     if bases.is_empty() {
         return Ok(false);
     }
-    build(batch, catalog, &bases, budget, breathe)?;
+    build(batch, catalog, &bases, budget, maybe_yield)?;
     Ok(true)
 }
 
@@ -203,14 +203,14 @@ fn clear(
     part: IndexPart,
     mut row: IndexRow,
     budget: &SliceBudget,
-    breathe: &mut dyn FnMut(),
+    maybe_yield: &mut dyn FnMut(),
 ) -> Result<()> {
     let rows = some_rows(batch, base, part, budget.rows_max)?;
     let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
     for (count, (key, id)) in ids.enumerate() {
         batch.remove_id(part.map(), key, id)?;
         if count.is_multiple_of(BREATH_ROWS) {
-            breathe();
+            maybe_yield();
         }
     }
     if rows.is_empty() {
@@ -257,7 +257,7 @@ fn build(
     catalog: &mut Arc<Catalog>,
     bases: &[AttrId],
     budget: &SliceBudget,
-    breathe: &mut dyn FnMut(),
+    maybe_yield: &mut dyn FnMut(),
 ) -> Result<()> {
     let mut rows = Vec::with_capacity(bases.len());
     for base in bases {
@@ -271,11 +271,11 @@ fn build(
         behind.fold(IndexParts::NONE, IndexParts::with)
     };
     let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
-    let made = make_rows(batch, catalog, &work, from, budget, breathe)?;
+    let made = make_rows(batch, catalog, &work, from, budget, maybe_yield)?;
     for (count, (part, key, id)) in made.rows.iter().enumerate() {
         batch.insert_id(part.map(), key, *id)?;
         if count.is_multiple_of(BREATH_ROWS) {
-            breathe();
+            maybe_yield();
         }
     }
     for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
@@ -309,7 +309,7 @@ fn make_rows(
     work: &[(AttrId, IndexParts)],
     from: u64,
     budget: &SliceBudget,
-    breathe: &mut dyn FnMut(),
+    maybe_yield: &mut dyn FnMut(),
 ) -> Result<Made> {
     let mut made = Made { rows: Vec::new(), last: None };
     let low = from.to_be_bytes();
@@ -329,7 +329,7 @@ fn make_rows(
         made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id)));
         made.last = Some(id);
         if count.is_multiple_of(BREATH_ROWS) {
-            breathe();
+            maybe_yield();
         }
     }
     made.last = None;
