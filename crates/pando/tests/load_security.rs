@@ -42,7 +42,6 @@ fn options() -> Options {
         entries: Some(PEOPLE),
         clients: Some(5),
         threads: 2,
-        rate: Some(200.0),
         warm_up: Some(Duration::ZERO),
         duration: Some(Duration::from_millis(500)),
         bind: Some((ADMIN_DN.to_owned(), ADMIN_PASSWORD.to_owned())),
@@ -84,7 +83,7 @@ fn load_goes_over_tls_from_the_first_octet_and_by_start_tls() {
             let options = Options { tls: Some(trust.clone()), start_tls, ..options() };
             let result = run(name, uri, &options).unwrap();
             assert!(result.is_clean(), "{name}: {:?} {:?}", result.failures, result.operations);
-            assert_eq!(result.operations_total(), 100, "{name}");
+            assert!(result.operations_total() > 0, "{name}");
             let stated = result.server.setting(setting::TLS).unwrap();
             assert!(stated.starts_with("TLSv1_") && stated.contains(part), "{stated}");
         }
@@ -165,11 +164,14 @@ fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
         );
         assert!(right.is_clean(), "{mechanism}: {:?} {:?}", right.failures, right.operations);
         let totals = &right.operations[&OperationKind::Bind];
-        assert_eq!((totals.operations, totals.result_codes.get(&0)), (100, Some(&100)), "{mechanism}");
+        assert!(totals.operations > 0, "{mechanism}: {totals:?}");
+        assert_eq!(totals.result_codes.get(&0), Some(&totals.operations), "{mechanism}");
         let wrong = sasl_bind(slapd.address(), mechanism, "passwort");
         let totals = &wrong.operations[&OperationKind::Bind];
-        assert_eq!((totals.operations, totals.errors, totals.wrong_answers), (100, 100, 0), "{mechanism}");
-        assert_eq!(totals.result_codes.get(&49), Some(&100), "{mechanism}: {:?}", totals.examples);
+        // Errors are not operations.
+        assert_eq!((totals.operations, totals.wrong_answers), (0, 0), "{mechanism}");
+        assert!(totals.errors > 0, "{mechanism}: {totals:?}");
+        assert_eq!(totals.result_codes.get(&49), Some(&totals.errors), "{mechanism}: {:?}", totals.examples);
     }
 }
 

@@ -23,8 +23,14 @@ const HEAD_BYTES: usize = 40;
 /// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
 /// digits. All have these bounds, so that they add up exactly. As JSON: the histogram (V2, compressed, base64), which
 /// is what is read again, and its usual percentiles for human readers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Latency(Histogram<u64>);
+
+impl std::fmt::Debug for Latency {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Latency({} counted, at most {} us)", self.0.len(), self.0.max())
+    }
+}
 
 impl Default for Latency {
     fn default() -> Latency {
