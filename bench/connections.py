@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "goals"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import servers  # noqa: E402
 
 PANDO = "target/release/pando"

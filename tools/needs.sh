@@ -130,11 +130,6 @@ need_clients() {
     need_unboundid_sdk
 }
 
-# Reads a file at random, as fast as the disk goes.
-need_fio() {
-    command -v fio >/dev/null || apt_install fio
-}
-
 need_valgrind() {
     command -v valgrind >/dev/null || apt_install valgrind
 }

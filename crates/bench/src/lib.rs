@@ -1,7 +1,7 @@
 //! Data to serve and to measure with: the sample organisation ([`sample`]), anything from a template ([`template`]);
 //! and what it takes to measure a directory server: workloads ([`workload`]), the load driver ([`driver`]), a server
 //! that does nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]); other servers to measure beside
-//! ([`peers`]).
+//! ([`peers`]), and files of what to measure in one go with its goals ([`suite`]).
 //!
 //! Measuring speaks LDAP over the wire, so it measures any server: Pando, and those it is compared with. Data and keys
 //! come from seeds ([`Seeded`]), never from the clock.
@@ -18,6 +18,7 @@ pub mod responder;
 pub mod result;
 pub mod sample;
 mod seeded;
+pub mod suite;
 pub mod sweep;
 pub mod template;
 pub mod workload;

@@ -8,6 +8,7 @@ mod peers;
 mod report;
 mod run;
 mod serve;
+mod suite;
 mod summary;
 mod sweep;
 mod tables;
@@ -23,6 +24,7 @@ use self::list::ListArguments;
 use self::peers::PeersArguments;
 use self::report::ReportArguments;
 use self::run::RunArguments;
+use self::suite::SuiteArguments;
 use self::sweep::SweepArguments;
 
 /// The options of `pando bench`.
@@ -55,6 +57,9 @@ enum BenchVerb {
     /// Run one workload over growing entries, memory of the server, or connections
     #[command(after_help = sweep::HELP)]
     Sweep(Box<SweepArguments>),
+    /// Measure everything that a suite file asks for, and say which of its goals are reached
+    #[command(after_help = suite::HELP)]
+    Suite(SuiteArguments),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
@@ -65,6 +70,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
         BenchVerb::Run(arguments) => run::run(&arguments),
         BenchVerb::Agent(arguments) => agent::run(&arguments),
         BenchVerb::Sweep(arguments) => sweep::run(&arguments),
+        BenchVerb::Suite(arguments) => suite::run(&arguments),
         BenchVerb::Limit(arguments) => limit::run(&arguments),
     }
 }

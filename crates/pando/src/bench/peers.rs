@@ -11,6 +11,7 @@ use bench::peers::done;
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
 use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::workload::Workload;
 use clap::Args;
 
 use super::run::{command_line, of_file, raise_open_files, shipped};
@@ -27,12 +28,13 @@ pub(crate) struct PeersArguments {
     /// Servers to measure beside Pando; with `pando` none
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "openldap,ds389,opendj")]
     peers: Vec<Product>,
-    /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so
-    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',', default_value = "people-*")]
+    /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so, @N gives one N clients
+    /// [default: people-*, without --workload]
+    #[arg(long, value_name = "WORKLOAD[@N]", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// A workload file of one's own, instead of shipped ones; may be given several times
-    #[arg(long = "workload", value_name = "FILE")]
-    files: Vec<PathBuf>,
+    /// A workload file of one's own; may be given several times
+    #[arg(long = "workload", value_name = "FILE[@N]")]
+    files: Vec<String>,
     /// Entries [default: as the workload says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     entries: Option<u64>,
@@ -138,14 +140,33 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     }
     let mut workloads = Vec::new();
     for file in &arguments.files {
-        workloads.push(of_file(file)?);
+        workloads.append(&mut with_clients(file, |file| Ok(vec![of_file(Path::new(file))?]))?);
     }
-    if arguments.files.is_empty() {
-        for name in &arguments.workloads {
-            workloads.append(&mut shipped(name)?);
-        }
+    let all = ["people-*".to_owned()];
+    let is_default = arguments.files.is_empty() && arguments.workloads.is_empty();
+    for name in if is_default { &all } else { arguments.workloads.as_slice() } {
+        workloads.append(&mut with_clients(name, shipped)?);
     }
     Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
+}
+
+/// The workloads of this name. With `@N` behind it they have N clients in their first job, and that in their names: the
+/// same workload under several loads is one comparison.
+fn with_clients(
+    name: &str,
+    find: impl FnOnce(&str) -> Result<Vec<Workload>, String>,
+) -> Result<Vec<Workload>, String> {
+    let Some((name, clients)) = name.rsplit_once('@') else { return find(name) };
+    let count: NonZeroUsize =
+        clients.parse().map_err(|_| format!("{name}@{clients}: write the number of clients behind @"))?;
+    let mut found = find(name)?;
+    for workload in &mut found {
+        workload.name.push_str(&format!("@{count}"));
+        if let Some(job) = workload.jobs.first_mut() {
+            job.clients = count.get();
+        }
+    }
+    Ok(found)
 }
 
 /// A result to begin with: a new one, or that of an earlier run of the same command.

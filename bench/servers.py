@@ -1,20 +1,16 @@
-"""The servers: loaded once into a folder that is kept, started on their processor, held while another is measured."""
+"""The servers of connections.py: loaded once, started on their processor."""
 
 import base64
 import hashlib
 import json
 import os
-import re
 import shutil
-import signal
 import socket
 import subprocess
 import time
 from dataclasses import dataclass
 
 PASSWORD = "goals-password"
-SCHEMA = ["core", "cosine", "nis", "inetorgperson"]
-SLAPD = "/usr/sbin/slapd"
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Process:
     def __init__(self, pando, folder, cpu):
         self.pando, self.folder, self.cpu = pando, folder, cpu
         self.log = os.path.join(folder, "server.log")
-        self.process, self.is_held = None, False
+        self.process = None
 
     def start(self):
         port = free_port()
@@ -99,19 +95,8 @@ class Process:
                     raise Failed(f"{self.name} does not serve: see {self.log}") from None
                 time.sleep(0.05)
 
-    def hold(self):
-        if self.process and not self.is_held:
-            self.process.send_signal(signal.SIGSTOP)
-            self.is_held = True
-
-    def go_on(self):
-        if self.process and self.is_held:
-            self.process.send_signal(signal.SIGCONT)
-            self.is_held = False
-
     def stop(self):
         if self.process:
-            self.go_on()
             self.process.terminate()
             try:
                 self.process.wait(60)
@@ -122,7 +107,7 @@ class Process:
 
 
 class Server(Process):
-    """A server over its data. One is at work at a time, the others are held with their memory warm."""
+    """A server over its data."""
 
     def __init__(self, pando, folder, data, cpu):
         super().__init__(pando, os.path.join(folder, f"{data.name}-{data.entries}", self.name), cpu)
@@ -143,17 +128,6 @@ class Server(Process):
         with open(mark, "w") as file:
             file.write(self.data.description())
         return seconds
-
-    def read_data(self):
-        """Has the system read all of its files, which are then in memory if they fit."""
-        for folder, _, names in os.walk(os.path.join(self.folder, "data")):
-            for name in names:
-                subprocess.run(
-                    ["cat", os.path.join(folder, name)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
 
 
 class Pando(Server):
@@ -178,33 +152,6 @@ class Pando(Server):
         return [self.pando, "serve", "--data", data, "--admin-dn", self.admin, "--listen", self.uri]
 
 
-class Slapd(Server):
-    """Debian's, with the settings of docs/how-to/peers.md."""
-
-    name = "slapd"
-
-    def fill(self):
-        words = {"equality": "eq", "substring": "sub", "presence": "pres"}
-        lines = [f"include /etc/ldap/schema/{name}.schema" for name in SCHEMA]
-        lines += ["modulepath /usr/lib/ldap", "moduleload back_mdb", "loglevel 0"]
-        lines += ["threads 16", f"tool-threads {os.cpu_count()}"]
-        lines += ["sizelimit unlimited", "timelimit unlimited", "password-hash {SSHA}", "database mdb"]
-        lines += [f'suffix "{self.data.suffix}"', f'rootdn "{self.admin}"', f"rootpw {PASSWORD}"]
-        lines += [f"directory {self.folder}/data", f"maxsize {64 << 30}", "index objectClass eq"]
-        for attribute, kinds in self.data.parsed_indexes():
-            lines.append(f"index {attribute} {','.join(words[kind] for kind in kinds)}")
-        lines += ["access to attrs=userPassword by anonymous auth by self write by * none", "access to * by * read"]
-        with open(self.configuration(), "w") as file:
-            file.write("\n".join(lines) + "\n")
-        piped(self.data.generate(self.pando), ["/usr/sbin/slapadd", "-q", "-f", self.configuration()], self.log)
-
-    def configuration(self):
-        return os.path.join(self.folder, "slapd.conf")
-
-    def command(self):
-        return [SLAPD, "-d", "0", "-h", self.uri, "-f", self.configuration()]
-
-
 class Null(Server):
     """The null responder, for rows whose floor is not that of a search."""
 
@@ -217,61 +164,6 @@ class Null(Server):
         return [self.pando, "bench", "limit", "--listen", self.address]
 
 
-# A workload over `pando generate people`: its title and its jobs are still to come.
-PEOPLE_WORKLOAD = """title = "{title}"
-
-[data]
-template = "people"
-rdn = "uid"
-dn = "uid=user.{{n}},ou=people,dc=example,dc=com"
-first = 0
-
-[needs]
-indexes = ["uid:equality"]
-{jobs}"""
-
-# A search for one of them; which attributes it wants is still to come.
-BY_UID = """
-[[job.operation]]
-kind = "search"
-base = "dc=example,dc=com"
-scope = "sub"
-filter = "(uid=user.{n})"
-dn = "uid=user.{n},ou=people,dc=example,dc=com"
-"""
-DN_ONLY = 'attributes = ["1.1"]\n'
-
-
 def people(entries):
     """The data of such a workload."""
     return Data("people", "people", entries, "dc=example,dc=com", ("uid:equality",), "password")
-
-
-def run_load(server, title, jobs, file, duration, warmup, output):
-    """Loads a server with a workload over people from processor 1; the result's only workload."""
-    return run_workload(server, PEOPLE_WORKLOAD.format(title=title, jobs=jobs), file, duration, warmup, output)
-
-
-def run_workload(server, text, file, duration, warmup, output, seed=1):
-    """The same with any workload, whose text goes into the file."""
-    with open(file, "w") as workload:
-        workload.write(text)
-    command = [server.pando, "bench", "run", "--workload", str(file), "--no-limit", "--target", server.uri]
-    command += ["-D", server.admin, "-w", PASSWORD, "--entries", str(server.data.entries), "--load-cpus", "1"]
-    command += ["--server-pid", str(server.process.pid), "--duration", duration, "--warmup", warmup]
-    command += ["--seed", str(seed), "-o", str(output)]
-    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-        raise Failed(f"{server.name}, {file}: the load found faults, said above")
-    with open(output) as result:
-        return json.load(result)["workloads"][0]
-
-
-KINDS = {kind.name: kind for kind in (Pando, Slapd, Null)}
-
-
-def versions(pando):
-    """What is measured, for the head of the table."""
-    own = subprocess.run([pando, "--version"], capture_output=True, text=True).stdout.strip()
-    said = subprocess.run([SLAPD, "-VV"], capture_output=True, text=True).stderr
-    found = re.search(r"slapd (\S+)", said)
-    return own, f"slapd {found.group(1)}" if found else "no slapd"

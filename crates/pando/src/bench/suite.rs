@@ -1,0 +1,182 @@
+//! `pando bench suite`: everything that a suite file asks for, and how its goals came out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use bench::report::Report;
+use bench::result::RunResult;
+use bench::suite::{Outcome, Step, Suite, table};
+use clap::Args;
+
+use crate::exit;
+
+/// The options of `pando bench suite`.
+#[derive(Debug, Args)]
+pub(crate) struct SuiteArguments {
+    /// The suite file
+    #[arg(value_name = "SUITE")]
+    suite: PathBuf,
+    /// Folder for the results, goals.md and report.html; the same command goes on with what is in it
+    #[arg(short, long, value_name = "DIR", required_unless_present = "list")]
+    output: Option<PathBuf>,
+    /// Set a variable of the suite otherwise than it does; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    set: Vec<(String, String)>,
+    /// Measure these steps only; goals are held against all results that are in the folder
+    #[arg(long, value_name = "STEP,...", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where servers keep their data meanwhile; emptied afterwards [default: the temporary folder]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Print the steps' commands and the goals, and measure nothing
+    #[arg(long)]
+    list: bool,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(arguments: &SuiteArguments) -> ExitCode {
+    let file = arguments.suite.display().to_string();
+    let text = match std::fs::read_to_string(&arguments.suite) {
+        Ok(text) => text,
+        Err(error) => return exit::refused(&format!("{file}: {error}")),
+    };
+    let suite = match Suite::parse(&file, &text, &arguments.set) {
+        Ok(suite) => suite,
+        Err(error) => return exit::refused(&error.to_string()),
+    };
+    let unknown = |name: &&String| !suite.steps.iter().any(|step| step.name == **name);
+    if let Some(name) = arguments.only.iter().find(unknown) {
+        return exit::refused(&format!("{file}: there is no step {name}; --list shows them"));
+    }
+    let Some(output) = arguments.output.as_ref().filter(|_| !arguments.list) else {
+        print!("{}", listed(&suite));
+        return ExitCode::SUCCESS;
+    };
+    match measure(arguments, &suite, &text, output) {
+        Ok(code) => code,
+        Err(message) => exit::failure(&message),
+    }
+}
+
+fn listed(suite: &Suite) -> String {
+    let steps = suite.steps.iter().map(|step| format!("{}\n    pando bench {}\n", step.name, step.run));
+    let goals = suite.goals.iter().map(|goal| format!("goal: {} {}\n", goal.title, goal.wanted()));
+    steps.chain(goals).collect()
+}
+
+fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path) -> Result<ExitCode, String> {
+    let make = |folder: &Path| {
+        std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))
+    };
+    make(output)?;
+    let output = std::path::absolute(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let folder = arguments.folder.as_ref().map(std::path::absolute).transpose();
+    let folder = folder.map_err(|error| format!("--folder: {error}"))?;
+    if let Some(folder) = &folder {
+        make(folder)?;
+    }
+    write(&output.join("suite.toml"), text)?;
+    for step in &suite.steps {
+        if arguments.only.is_empty() || arguments.only.contains(&step.name) {
+            take(step, arguments, &output, folder.as_deref())?;
+        }
+    }
+    judge(suite, &output)
+}
+
+/// Measures one step, unless it has been measured by the same command.
+fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("step {}: {error}", step.name);
+    let result = output.join(format!("{}.json", step.name));
+    let done = output.join(format!("{}.done", step.name));
+    if std::fs::read_to_string(&done).is_ok_and(|command| command == step.run) && result.exists() {
+        eprintln!("pando: {}: is measured", step.name);
+        return Ok(());
+    }
+    eprintln!("pando: {}: pando bench {}", step.name, step.run);
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.arg("bench").args(step.run.split_whitespace()).arg("--output").arg(&result);
+    let is_comparison = step.run.starts_with("peers");
+    if is_comparison {
+        command.arg("--resume");
+    }
+    if let Some(folder) = folder.filter(|_| is_comparison || step.run.starts_with("sweep")) {
+        command.arg("--folder").arg(folder);
+    }
+    // Files that a step names stand beside the suite, a peer's programs where this command was given.
+    let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
+    command.current_dir(beside.unwrap_or(Path::new(".")));
+    if std::env::var_os("PANDO_OPENDJ").is_none() {
+        command.env("PANDO_OPENDJ", std::path::absolute(".dev/peers/opendj").map_err(failed)?);
+    }
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(failed)?;
+    match status.code() {
+        Some(0) => write(&done, &step.run),
+        // What was not measured, or not rightly, is in the result, and goals say so.
+        Some(7) => Ok(()),
+        _ => Err(format!("step {}: its command ended with {status}", step.name)),
+    }
+}
+
+/// Holds the goals against what is in the folder, and makes the page.
+fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, String> {
+    let mut results = BTreeMap::new();
+    for step in &suite.steps {
+        let file = output.join(format!("{}.json", step.name));
+        if file.exists() {
+            results.insert(step.name.clone(), RunResult::read(&file).map_err(|error| error.to_string())?);
+        }
+    }
+    let verdicts = suite.verdicts(&results);
+    let is_reached = verdicts.iter().all(|verdict| matches!(verdict.outcome, Outcome::Reached(_)));
+    let is_clean = results.len() == suite.steps.len();
+    let goals = table(&verdicts);
+    let page =
+        format!("# {}\n\n{}\n\n{}\n\n{goals}", suite.title, suite.about.trim(), circumstances(&results));
+    write(&output.join("goals.md"), &page)?;
+    let html = Report::new(results.into_values().collect()).html().map_err(|error| error.to_string())?;
+    write(&output.join("report.html"), &html)?;
+    print!("{goals}");
+    eprintln!("pando: {}: goals.md has this table, report.html all figures", output.display());
+    Ok(if is_reached && is_clean { ExitCode::SUCCESS } else { exit::some_failed() })
+}
+
+/// The machine, and every server that was measured.
+fn circumstances(results: &BTreeMap<String, RunResult>) -> String {
+    let mut servers: Vec<_> =
+        results.values().flat_map(|result| &result.workloads).map(|of| of.server.product.as_str()).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let Some(environment) = results.values().next().map(|result| &result.environment) else {
+        return String::new();
+    };
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let cpus = environment.cpus.map_or_else(|| "an unknown number of".to_owned(), |cpus| cpus.to_string());
+    let (model, kernel) = (known(&environment.cpu_model), known(&environment.kernel));
+    format!("{cpus} processors, {model}, {kernel}; {}", servers.join(", "))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("write {}: {error}", file.display()))
+}
+
+pub(crate) const HELP: &str = "\
+A suite is a text file (TOML) of steps, each a command of `pando bench`, and of goals; docs/how-to/benchmark.md
+describes it, bench/suites has some. What is measured already is not measured again: after an interruption the same
+command goes on.
+
+Examples:
+  pando bench suite bench/suites/goals.toml --list
+  pando bench suite bench/suites/goals.toml -o bench-runs/2027-01-31-goals
+  pando bench suite bench/suites/goals.toml -o /tmp/try --set entries=20000 --set seconds=1s --only reads
+
+Exit codes:
+  0  measured, and every goal is reached
+  1  a step could not be measured
+  2  the command line or the suite is wrong
+  7  measured, but a goal is missed or has no figure";
