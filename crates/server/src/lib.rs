@@ -29,6 +29,7 @@ mod event_loop;
 pub mod limits;
 pub mod log;
 mod monitor;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod net;
 mod open;
 mod serve;

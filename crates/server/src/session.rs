@@ -37,7 +37,7 @@ use ldap::{
 
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
-use crate::net::request_memory::{Account, HolderKey, Source, Standing};
+use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::telemetry::counters::Operation;
@@ -255,7 +255,7 @@ impl Session {
             self.outstanding.len() >= context.settings.outstanding_max || self.outstanding.is_full();
         if self.is_binding() || is_full {
             Some(Next::Finish)
-        } else if self.standing(context) == Standing::MustWait {
+        } else if self.admission(context) == Admission::MustWait {
             Some(Next::Memory)
         } else if unsent >= UNSENT_MAX || self.is_mid_message() {
             Some(Next::Send)
@@ -301,7 +301,7 @@ impl Session {
         {
             return Taken::NotYet(Next::Finish);
         }
-        if self.standing(context) == Standing::Refused
+        if self.admission(context) == Admission::Refused
             && ResponseOp::answering_tag(message.request.tag()).is_some()
         {
             return self.refuse_for_memory(context, message, out);
@@ -439,9 +439,9 @@ impl Session {
 
     /// Whether the connection may take more memory: for requests, or for more of a message.
     #[inline]
-    pub(crate) fn standing(&mut self, context: &Context) -> Standing {
+    pub(crate) fn admission(&mut self, context: &Context) -> Admission {
         let key = || HolderKey::new(self.source, &self.requester);
-        self.account.standing(&context.shared.request_memory, key)
+        self.account.admission(&context.shared.request_memory, key)
     }
 
     /// The session is this requester's from here on, and so is what it holds.

@@ -17,7 +17,7 @@ use crate::limits::{
 };
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
-use crate::net::request_memory::Standing;
+use crate::net::request_memory::Admission;
 use crate::net::stream::Stream;
 use crate::session::context::Context;
 use crate::session::turn_budget::TurnBudget;
@@ -311,7 +311,7 @@ impl Connection {
             if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
                 self.session.charge(context, input.capacity() + self.output.capacity());
                 // Not to wait: where all that a source holds are messages begun, none of them would ever end.
-                if self.session.standing(context) != Standing::Free {
+                if self.session.admission(context) != Admission::Admitted {
                     context.shared.request_memory.refuse(context.now);
                     return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
                 }

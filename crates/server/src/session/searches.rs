@@ -12,7 +12,7 @@ use super::shared_rest::{SLICE, SharedRest};
 use super::{Asked, Session};
 use crate::limits::SCAN_CANDIDATES_MIN;
 use crate::net::mailbox::Address;
-use crate::net::request_memory::Standing;
+use crate::net::request_memory::Admission;
 use crate::session::context::Context;
 
 /// Whether there is so much left to look at that it is worth other threads' while.
@@ -81,7 +81,7 @@ impl Session {
         self.next_slice = place + 1;
         let address = Address { ticket: self.outstanding[place].ticket, ..self.address(context) };
         let is_mid_message = self.outstanding[place].is_mid_message();
-        if !is_mid_message && self.standing(context) == Standing::Refused {
+        if !is_mid_message && self.admission(context) == Admission::Refused {
             context.shared.request_memory.refuse(context.now);
             self.stop_search(context, place, ResultCode::BUSY, out);
             return true;
