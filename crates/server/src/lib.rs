@@ -33,7 +33,9 @@ mod monitor;
 mod net;
 mod open;
 mod serve;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod session;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod stamp;
 mod telemetry;
 mod workers;

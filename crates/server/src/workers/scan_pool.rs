@@ -21,6 +21,7 @@ use directory::{Directory, OperationError, Snapshot};
 
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::stamp::micros_since;
 use crate::telemetry::process::lower_priority;
 use crate::workers::scan::{Claim, Next, Scan};
 
@@ -195,7 +196,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
             Piece::failed(OperationError::Defect("the search met a defect in the server"))
         });
         if let Some(begun_at) = begun_at {
-            piece.measured(begun_at.elapsed().as_micros() as u64);
+            piece.measured(micros_since(begun_at));
         }
         queue.figures.examined.fetch_add(piece.examined_count(), Ordering::Relaxed);
         let Next { enqueue, tell } = scan.done(from, end, scanner, piece);

@@ -40,7 +40,7 @@ pub(crate) struct WriteRequest {
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
     /// Its place in the queue.
-    pub(crate) place: Reservation,
+    pub(crate) reservation: Reservation,
 }
 
 /// A place in the queue. Dropping it gives the place back, however the change ends: made, refused, or with its session.
@@ -295,8 +295,8 @@ fn batch_len(backlog: &[WriteRequest]) -> usize {
 /// Gives the places of a batch back, all at once: whoever waits for one is told once.
 fn release_places(batch: &mut [WriteRequest]) {
     if let Some((first, others)) = batch.split_first_mut() {
-        others.iter_mut().for_each(|other| first.place.absorb(&mut other.place));
-        first.place.release();
+        others.iter_mut().for_each(|other| first.reservation.absorb(&mut other.reservation));
+        first.reservation.release();
     }
 }
 
@@ -424,7 +424,7 @@ mod tests {
             requester: Arc::new(Requester::Anonymous),
             message: vec![0; bytes],
             passwords: PreparedPasswords::default(),
-            place: queue.reserve(bytes).unwrap(),
+            reservation: queue.reserve(bytes).unwrap(),
         }
     }
 
