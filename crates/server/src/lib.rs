@@ -38,6 +38,7 @@ mod session;
 #[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod stamp;
 mod telemetry;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod workers;
 
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
