@@ -25,6 +25,7 @@
 mod admin;
 pub mod config;
 mod error;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod event_loop;
 pub mod limits;
 pub mod log;

@@ -51,7 +51,7 @@ pub(crate) struct Session {
     /// Number of the connection, for the log and for answers of other threads.
     number: u64,
     /// The connection's slot in its event loop, for answers of other threads.
-    slot: u32,
+    slot: usize,
     requester: Arc<Requester>,
     source: Source,
     /// The identity that SASL EXTERNAL finds at the other end.
@@ -106,7 +106,7 @@ pub(crate) enum Urgent {
 }
 
 impl Session {
-    pub(crate) fn new(number: u64, slot: u32, requester: Arc<Requester>, peer: &Peer) -> Session {
+    pub(crate) fn new(number: u64, slot: usize, requester: Arc<Requester>, peer: &Peer) -> Session {
         Session {
             number,
             slot,

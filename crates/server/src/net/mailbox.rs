@@ -20,7 +20,7 @@ pub(crate) struct Address {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
     /// Index of the connection's slot in it.
-    pub(crate) slot: u32,
+    pub(crate) slot: usize,
     /// Number of the connection, counted since start.
     pub(crate) connection: u64,
     /// Number of the operation, counted per connection.
