@@ -1,10 +1,10 @@
 //! An event loop: one thread, its epoll instance, and the connections it owns from accept to close.
 //!
-//! A pass waits for readiness, renews the snapshot, gives every connection that something happened to its turn, reads
-//! the messages of other threads, gives those that want more (scans, mostly) one turn each in order, and hands the
-//! changes it met to the writer at once. Nothing on the way takes a lock that another loop holds, or waits.
+//! A pass waits for readiness and renews the snapshot. It gives each ready connection its turn, reads the messages of
+//! other threads, and gives each connection with more work (mostly searches) one turn. At its end it hands all changes
+//! of the pass to the writer. Nothing in a pass blocks or takes a lock that another loop holds for long.
 //!
-//! While the loop waits for long its snapshot is parked, so that an idle server pins no old pages.
+//! A loop that waits long parks its snapshot, so that an idle server pins no old pages.
 
 mod connection;
 
@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use directory::Requester;
 use directory::read_ahead::has_brought_in;
 use ldap::ResultCode;
 use mio::unix::SourceFd;
@@ -33,17 +32,17 @@ use crate::net::stream::{Peer, Stream};
 use crate::session::Session;
 use crate::session::context::Context;
 
-/// The token of the mailbox's waker; connections have their slot.
+/// The token of the mailbox's waker. The token of a connection is its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 
 /// The token of the acceptor.
 const ACCEPTOR: Token = Token(usize::MAX - 1);
 
-/// Why an event loop ended before it was told to.
+/// Why an event loop failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventLoopError {
-    /// The kernel failed to tell what is ready.
+    /// Polling for readiness failed.
     #[error("waiting for connections failed: {0}")]
     Poll(#[from] io::Error),
     /// The directory cannot be read.
@@ -58,34 +57,34 @@ pub(crate) struct EventLoop {
     context: Context,
     buffers: Buffers,
     slots: Vec<Option<Box<Connection>>>,
-    free_slots: Vec<u32>,
+    free_slots: Vec<usize>,
     /// Connections that want another turn, each once.
-    ready: VecDeque<u32>,
+    ready: VecDeque<usize>,
     /// Connections that another thread has answered, each once.
-    woken: Vec<u32>,
+    woken: Vec<usize>,
     /// Connections that wait for room in the writer's queue.
-    wait_for_writer: Vec<u32>,
-    /// Connections that wait for others of the same source and identity to let go of memory.
-    wait_for_memory: Vec<u32>,
-    /// When these look again.
-    next_memory_look: Instant,
+    wait_for_writer: Vec<usize>,
+    /// Connections that wait until others of the same source and identity release memory.
+    wait_for_memory: Vec<usize>,
+    /// When these try again.
+    next_memory_retry: Instant,
     /// Connections that may run into a timeout, each once.
-    watched: Vec<u32>,
+    watched: Vec<usize>,
     next_tick: Instant,
     next_idle_sweep: Instant,
-    /// Set when the server stops: when to give up on what is outstanding.
+    /// Set when the server stops: when outstanding operations are dropped.
     drain_until: Option<Instant>,
-    /// What brings new connections, if this is the loop that it works in.
+    /// The acceptor, in the loop whose thread runs it.
     acceptor: Option<Acceptor>,
     /// New connections of this pass.
     accepted: Vec<Accepted>,
 }
 
 impl EventLoop {
-    /// A loop, with the acceptor if it is the one that it works in.
+    /// A loop, with the acceptor if this loop runs it.
     ///
     /// # Errors
-    /// The acceptor cannot be watched.
+    /// The acceptor cannot be registered with epoll.
     pub(crate) fn new(
         poll: Poll,
         mailboxes: Arc<[Mailbox]>,
@@ -108,7 +107,7 @@ impl EventLoop {
             woken: Vec::new(),
             wait_for_writer: Vec::new(),
             wait_for_memory: Vec::new(),
-            next_memory_look: now,
+            next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
             next_idle_sweep: now,
@@ -121,28 +120,19 @@ impl EventLoop {
     /// Runs until the server stops.
     ///
     /// # Errors
-    /// The loop cannot go on; its connections are closed.
+    /// The loop cannot go on. Its connections are closed.
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut messages = Vec::new();
         while !self.is_drained() {
             self.wait(&mut events)?;
             self.context.begin_pass()?;
-            let mut has_letters = false;
-            let mut accepts = self.accepts_unasked();
+            let mut has_messages = false;
+            let mut accepts = self.accepts_without_event();
             for event in &events {
-                match event.token() {
-                    WAKER => {
-                        has_letters = true;
-                        continue;
-                    }
-                    ACCEPTOR => {
-                        accepts = true;
-                        continue;
-                    }
-                    _ => {}
-                }
-                let slot = event.token().0 as u32;
+                let Token(slot) = event.token();
+                has_messages |= event.token() == WAKER;
+                accepts |= event.token() == ACCEPTOR;
                 let Some(connection) = self.connection(slot) else { continue };
                 if event.is_error() || event.is_write_closed() {
                     connection.now_broken();
@@ -155,7 +145,7 @@ impl EventLoop {
             if accepts {
                 self.accept();
             }
-            if has_letters {
+            if has_messages {
                 self.read_messages(&mut messages);
                 self.turn_woken();
             }
@@ -167,13 +157,13 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Waits until something happens, or not at all if there is work.
+    /// Waits for an event, or not at all if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         self.context.begin_wait();
         if !self.ready.is_empty() || self.acceptor.as_ref().is_some_and(Acceptor::has_more) {
             return self.wait_for(events, Some(Duration::ZERO));
         }
-        // A loop with work to do keeps its snapshot: waking one costs a look-up in every map that is asked then.
+        // A loop with work keeps its snapshot: a parked one costs a look-up in every map that is read next.
         let timeout = self.timeout();
         let short = timeout.map_or(PARK_AFTER, |timeout| timeout.min(PARK_AFTER));
         self.wait_for(events, Some(short))?;
@@ -205,24 +195,24 @@ impl EventLoop {
         let has_idle_timeout = self.context.settings.idle_timeout.is_some();
         let idle_sweep = has_idle_timeout.then_some(self.next_idle_sweep);
         let paused_until = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        let memory_look = (!self.wait_for_memory.is_empty()).then_some(self.next_memory_look);
+        let memory_retry = (!self.wait_for_memory.is_empty()).then_some(self.next_memory_retry);
         let first =
-            [tick, idle_sweep, self.drain_until, paused_until, memory_look].into_iter().flatten().min()?;
+            [tick, idle_sweep, self.drain_until, paused_until, memory_retry].into_iter().flatten().min()?;
         let sleep = first.saturating_duration_since(Instant::now());
         Some(if self.drain_until.is_some() { sleep.min(DRAIN_TICK) } else { sleep })
     }
 
-    fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
-        self.slots.get_mut(slot as usize)?.as_deref_mut()
+    fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.as_deref_mut()
     }
 
-    /// The connection that an answer is for, if it is still the same.
-    fn addressed(&mut self, address: Address) -> bool {
+    /// Whether the connection of an address is still open.
+    fn is_open(&mut self, address: Address) -> bool {
         self.connection(address.slot).is_some_and(|connection| connection.number() == address.connection)
     }
 
     /// Gives a connection its turn.
-    fn turn(&mut self, slot: u32, slice: bool) {
+    fn turn(&mut self, slot: usize, slice: bool) {
         self.with_connection(slot, |connection, context, buffers| {
             let turn = connection.turn(context, buffers, slice);
             connection.charge(context);
@@ -230,13 +220,13 @@ impl EventLoop {
         });
     }
 
-    /// Does something with a connection and what it wants afterwards. A panic costs this connection and no other.
+    /// Runs `action` on a connection, then does what it asks for. A panic costs only this connection.
     fn with_connection(
         &mut self,
-        slot: u32,
+        slot: usize,
         action: impl FnOnce(&mut Connection, &mut Context, &mut Buffers) -> Turn,
     ) {
-        let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
+        let Some(Some(connection)) = self.slots.get_mut(slot) else { return };
         let (context, buffers) = (&mut self.context, &mut self.buffers);
         let number = connection.number();
         let acted = catch_unwind(AssertUnwindSafe(|| action(connection, context, buffers)));
@@ -245,8 +235,8 @@ impl EventLoop {
             Turn::Close
         });
         if turn != Turn::Close && connection.wants_room() {
-            // Asked for when first needed: most connections never are, and each would be told once of room that it has.
-            let (token, interest) = (Token(slot as usize), Interest::READABLE | Interest::WRITABLE);
+            // Registered only when first needed. Most connections never need it, and each would get one useless event.
+            let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
             if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
                 tracing::warn!(%error, "conn={number} could not be watched and is closed");
                 return self.close(slot);
@@ -278,32 +268,31 @@ impl EventLoop {
         }
     }
 
-    fn close(&mut self, slot: u32) {
-        let Some(mut connection) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.slots.get_mut(slot).and_then(Option::take) else { return };
         connection.close(&mut self.context, &mut self.buffers);
-        // Closing the descriptor, the only one of this socket, deregisters it as well and spares a system call.
+        // Closing the only descriptor of a socket also deregisters it, which saves a system call.
         self.context.counters.connection_closed();
         self.free_slots.push(slot);
         tracing::debug!("conn={} closed", connection.number());
     }
 
-    /// Gives the connections that want it one turn each. Those that want another stand at the end of the queue. When
-    /// that takes long, the rest waits until new requests were looked for: a hundred scans cost others a millisecond.
+    /// Gives each ready connection one turn. One that wants another goes to the end of the queue. After
+    /// [`READY_TIME_MAX`] the rest waits for the next pass, so that a hundred scans delay new requests little.
     fn run_ready(&mut self) {
-        let count = self.ready.len();
-        for place in 0..count {
+        for left in (0..self.ready.len()).rev() {
             let Some(slot) = self.ready.pop_front() else { return };
             if let Some(connection) = self.connection(slot) {
                 connection.queued = false;
                 self.turn(slot, true);
             }
-            if place + 1 < count && self.context.now.elapsed() >= READY_TIME_MAX {
+            if left > 0 && self.context.now.elapsed() >= READY_TIME_MAX {
                 return;
             }
         }
     }
 
-    /// Sends what other threads have answered.
+    /// Gives each connection that another thread has answered its turn.
     fn turn_woken(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         for slot in woken.drain(..) {
@@ -349,15 +338,14 @@ impl EventLoop {
                     }
                 }
                 LoopMessage::Settings(settings) => self.context.settings = settings,
-                LoopMessage::Drain => self.begin_drain(),
+                LoopMessage::Drain => self.drain_until = Some(self.context.now + DRAIN_TIMEOUT),
             }
         }
     }
 
-    /// Hands an answer of another thread to its connection, if that is still there; its turn follows, once for all of
-    /// them.
+    /// Hands an answer of another thread to its connection, if that is open. One turn follows for all answers.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
-        if self.addressed(address) {
+        if self.is_open(address) {
             self.with_connection(address.slot, |connection, context, buffers| {
                 hand(connection, context, buffers);
                 Turn::Wait
@@ -371,14 +359,14 @@ impl EventLoop {
         }
     }
 
-    /// Whether to look for new connections although nothing was heard of any.
-    fn accepts_unasked(&self) -> bool {
+    /// Whether to accept connections without an event: some are left, or a pause is over.
+    fn accepts_without_event(&self) -> bool {
         self.acceptor.as_ref().is_some_and(|acceptor| {
             acceptor.has_more() || acceptor.paused_until().is_some_and(|until| until <= self.context.now)
         })
     }
 
-    /// Takes the new connections. When the server stops the acceptor goes, and every loop gets a message.
+    /// Accepts new connections. When the server stops, drops the acceptor, which sends every loop a message.
     fn accept(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
         let mut accepted = std::mem::take(&mut self.accepted);
@@ -393,20 +381,22 @@ impl EventLoop {
 
     /// Takes a new connection.
     fn open(&mut self, mut stream: Stream, peer: Peer, number: u64) {
-        let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        let token = Token(slot as usize);
-        if let Err(error) = self.poll.registry().register(&mut stream, token, Interest::READABLE) {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        if let Err(error) = self.poll.registry().register(&mut stream, Token(slot), Interest::READABLE) {
             tracing::warn!(%error, "a connection could not be watched and is closed");
             self.context.counters.connection_closed();
-            self.keep_slot(slot, None);
             self.free_slots.push(slot);
             return;
         }
         tracing::debug!("conn={number} opened by {peer}");
-        let anonymous: Arc<Requester> = Arc::clone(&self.context.anonymous);
-        let session = Session::new(number, slot, anonymous, &peer);
+        let session = Session::new(number, slot, Arc::clone(&self.context.anonymous), &peer);
         let connection = Connection::new(stream, session, self.context.now);
-        self.keep_slot(slot, Some(Box::new(connection)));
+        if let Some(free) = self.slots.get_mut(slot) {
+            *free = Some(Box::new(connection));
+        }
         if self.drain_until.is_some() {
             self.with_connection(slot, |connection, context, buffers| {
                 connection.drain(context, buffers, false)
@@ -414,14 +404,7 @@ impl EventLoop {
         }
     }
 
-    fn keep_slot(&mut self, slot: u32, connection: Option<Box<Connection>>) {
-        match self.slots.get_mut(slot as usize) {
-            Some(place) => *place = connection,
-            None => self.slots.push(connection),
-        }
-    }
-
-    /// Looks for what time is up for.
+    /// Does what is due by time: draining, timeouts, waits for memory, idle connections.
     fn check_time(&mut self) {
         let now = self.context.now;
         if let Some(until) = self.drain_until {
@@ -435,8 +418,8 @@ impl EventLoop {
                 self.with_connection(slot, Connection::check_timeouts);
             }
         }
-        if !self.wait_for_memory.is_empty() && now >= self.next_memory_look {
-            self.next_memory_look = now + MEMORY_RETRY;
+        if !self.wait_for_memory.is_empty() && now >= self.next_memory_retry {
+            self.next_memory_retry = now + MEMORY_RETRY;
             for slot in std::mem::take(&mut self.wait_for_memory) {
                 let Some(connection) = self.connection(slot) else { continue };
                 connection.waits_for_memory = false;
@@ -453,7 +436,7 @@ impl EventLoop {
 
     fn close_idle(&mut self, now: Instant, idle_timeout: Duration) {
         let Some(deadline) = now.checked_sub(idle_timeout) else { return };
-        for slot in 0..self.slots.len() as u32 {
+        for slot in 0..self.slots.len() {
             if self.connection(slot).is_some_and(|connection| connection.is_idle_since(deadline)) {
                 self.with_connection(slot, |connection, context, buffers| {
                     let why = format!("nothing was asked for {} seconds", idle_timeout.as_secs());
@@ -463,19 +446,13 @@ impl EventLoop {
         }
     }
 
-    fn begin_drain(&mut self) {
-        self.drain_until = Some(self.context.now + DRAIN_TIMEOUT);
-    }
-
-    /// Says goodbye to every connection with nothing outstanding, or to all of them.
-    fn drain_all(&mut self, now_or_never: bool) {
-        for slot in 0..self.slots.len() as u32 {
+    /// Disconnects every connection without an outstanding operation, or all of them if the time is over.
+    fn drain_all(&mut self, is_over: bool) {
+        for slot in 0..self.slots.len() {
             self.with_connection(slot, |connection, context, buffers| {
-                connection.drain(context, buffers, now_or_never)
+                connection.drain(context, buffers, is_over)
             });
-        }
-        if now_or_never {
-            for slot in 0..self.slots.len() as u32 {
+            if is_over {
                 self.close(slot);
             }
         }

@@ -25,16 +25,21 @@
 mod admin;
 pub mod config;
 mod error;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod event_loop;
 pub mod limits;
 pub mod log;
 mod monitor;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod net;
 mod open;
 mod serve;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod session;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod stamp;
 mod telemetry;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod workers;
 
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};

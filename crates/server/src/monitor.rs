@@ -180,7 +180,7 @@ fn add_request_memory(tree: &mut Tree, memory: &RequestMemory) {
 
 fn add_storage(tree: &mut Tree, sources: &Sources) {
     let log = tree.container("Log", ROOT);
-    tree.counter("Waiting Changes", &log, sources.writes.waiting() as u64);
+    tree.counter("Waiting Changes", &log, sources.writes.reserved_count() as u64);
     let Some(directory) = sources.directory.upgrade() else { return };
     let facts = match directory.facts() {
         Ok(facts) => facts,

@@ -1,4 +1,4 @@
-//! Connections before anybody reads them, and how threads tell event loops something.
+//! What is below a session: listeners, streams, buffers, the memory budget, and the mailboxes of event loops.
 
 pub(crate) mod acceptor;
 pub(crate) mod buffers;

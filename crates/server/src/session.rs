@@ -1,16 +1,14 @@
-//! An LDAP session (RFC 4511): requests in, responses out, what is outstanding in between. No socket here: bytes come
-//! from and go to `event_loop::connection`.
+//! An LDAP session (RFC 4511): requests in, responses out, outstanding operations in between. It has no socket:
+//! `event_loop::connection` brings its bytes and sends them.
 //!
-//! Short operations are answered on the spot. The others stay *outstanding* and are answered as they finish, in
-//! whatever order: searches run in slices, long ones on scan threads, changes wait for the writer, slow passwords for
-//! the hash pool.
+//! Short operations are answered at once. The others are *outstanding* and are answered as they finish, in any order:
+//! searches run in slices, long ones on scan threads; changes wait for the writer, slow passwords for the hash pool.
 //!
-//! A bind waits until everything outstanding is finished, and what comes behind it waits for the bind. RFC 4511 section
-//! 4.2.1 would allow abandoning instead; waiting answers every request that was sent, and what is waited for has a time
-//! limit. While a bind is under way the session is anonymous, and stays so if it fails (RFC 4513 section 4).
+//! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 allows
+//! abandoning them instead, but waiting answers every request, and every operation has a time limit. During a bind the
+//! session is anonymous, and it stays so if the bind fails (RFC 4513 section 4).
 //!
-//! Changes of one session reach the writer in the order received, also where one of them first waits for a password to
-//! be hashed.
+//! Changes of one session reach the writer in the order received, even if one of them waits for a password hash first.
 
 mod changes;
 pub(crate) mod context;
@@ -21,7 +19,7 @@ mod shared_rest;
 pub(crate) mod turn_budget;
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,7 +35,7 @@ use ldap::{
 
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
-use crate::net::request_memory::{Account, HolderKey, Source, Standing};
+use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::telemetry::counters::Operation;
@@ -45,77 +43,70 @@ use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
-use outstanding::{Outstanding, OutstandingRequests, Work};
+use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use turn_budget::TurnBudget;
 
 /// One client's session.
 pub(crate) struct Session {
     /// Number of the connection, for the log and for answers of other threads.
     number: u64,
-    /// The connection's slot in its event loop, for the same.
-    slot: u32,
+    /// The connection's slot in its event loop, for answers of other threads.
+    slot: usize,
     requester: Arc<Requester>,
-    /// Where the connection comes from.
     source: Source,
-    /// Whom SASL EXTERNAL finds at the other end.
+    /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
-    /// What it holds.
+    /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
-    /// Changes not yet given to the writer, because one waits for the hash pool and the others for it.
+    /// Changes that the writer does not have yet: one waits for the hash pool, and the others wait behind it.
     held: VecDeque<HeldChange>,
     next_ticket: u64,
-    /// Where in `outstanding` the search of the next slice is looked for.
+    /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: usize,
 }
 
 /// How far [`Session::receive`] got.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Received {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that were handled.
     pub(crate) consumed: usize,
-    /// What has to happen before it goes on.
+    /// What has to happen before the session goes on.
     pub(crate) next: Next,
 }
 
-/// What a session waits for before it looks at more input.
+/// What a session waits for before it handles more input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     /// More bytes.
     Read,
-    /// Others to have their turn.
+    /// The turns of other connections.
     Turn,
-    /// Something outstanding to finish.
+    /// The end of an outstanding operation.
     Finish,
     /// Answers to be sent.
     Send,
     /// Room in the writer's queue.
     WriterRoom,
-    /// Others of the same source and identity to let go of memory.
+    /// Memory that connections of the same source and identity release.
     Memory,
-    /// Nothing: the client is done.
+    /// Nothing: the client unbound.
     Close,
-    /// Nothing: the client is told why and disconnected (RFC 4511 section 4.4.1).
+    /// Nothing: the client gets a notice of disconnection (RFC 4511 section 4.4.1).
     Disconnect(ResultCode, String),
 }
 
-/// A request that is carried out although others before it wait.
+/// A request that overtakes requests that wait.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Urgent {
-    /// An Abandon was carried out; its bytes are done with.
+    /// An Abandon was carried out. The range is that of its bytes.
     Abandoned(Range<usize>),
-    /// The client is done.
+    /// The client unbinds.
     Unbind,
 }
 
-/// Whether a request was taken, or has to wait as the next one.
-enum Taken {
-    Yes,
-    NotYet(Next),
-}
-
 impl Session {
-    pub(crate) fn new(number: u64, slot: u32, requester: Arc<Requester>, peer: &Peer) -> Session {
+    pub(crate) fn new(number: u64, slot: usize, requester: Arc<Requester>, peer: &Peer) -> Session {
         Session {
             number,
             slot,
@@ -134,24 +125,24 @@ impl Session {
         self.number
     }
 
-    /// Whether nothing is outstanding.
+    /// Whether no operation is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_empty()
     }
 
-    /// Whether a search can go on.
+    /// Whether a search can run a slice.
     pub(crate) fn wants_slice(&self) -> bool {
         self.outstanding.iter().any(Outstanding::wants_slice)
     }
 
-    /// Whether the output ends in the middle of a message: nothing may be appended but by the next slice, and nothing
-    /// is stopped.
+    /// Whether the output ends in the middle of a message. Then only the next slice may append to it, and no search may
+    /// be stopped.
     pub(crate) fn is_mid_message(&self) -> bool {
         self.outstanding.iter().any(Outstanding::is_mid_message)
     }
 
     fn has_search(&self) -> bool {
-        self.outstanding.iter().any(|outstanding| matches!(outstanding.work, Work::Search { .. }))
+        self.outstanding.iter().any(Outstanding::is_search)
     }
 
     /// Whether a time limit is running.
@@ -159,7 +150,7 @@ impl Session {
         self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
     }
 
-    /// Whether a bind is outstanding, which nothing else is beside.
+    /// Whether a bind is outstanding. It is the only outstanding operation then.
     pub(crate) fn is_binding(&self) -> bool {
         matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
     }
@@ -171,9 +162,8 @@ impl Session {
         look_ahead(&context.snapshot, &limits, address, asks, input, answers, &mut context.jobs)
     }
 
-    /// Handles the requests in `input`, as far as they are complete and may be looked at. Responses are appended to
-    /// `out`; `unsent` is how many bytes are waiting besides. `answers` are what a look at the same input on the same
-    /// snapshot came to.
+    /// Handles the complete requests in `input` until one has to wait. Appends responses to `out`; `unsent` bytes wait
+    /// before them. `answers` are what a look at the same input on the same snapshot came to.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
@@ -203,26 +193,26 @@ impl Session {
             let answer = answers.as_deref_mut().and_then(Answers::next);
             let taken = match Message::decode(frame, &limits) {
                 Ok(message) => self.dispatch(context, &message, frame, answer, out),
-                Err(error) => self.refuse(context, &error, out),
+                Err(error) => self.refuse_undecodable(context, &error, out),
             };
-            match taken {
-                Taken::Yes => consumed += frame.len(),
-                Taken::NotYet(next) => return Received { consumed, next },
+            if let ControlFlow::Break(next) = taken {
+                return Received { consumed, next };
             }
+            consumed += frame.len();
             if turn.is_used_up(frame.len(), Instant::now) {
                 return Received { consumed, next: Next::Turn };
             }
         }
     }
 
-    /// Looks through requests that have to wait for one that need not: an Abandon of what is outstanding, which is
-    /// carried out, or an Unbind that only reads stand before. `waiting` are the bytes from the first that waits on.
+    /// Looks behind the first request that waits for one that need not wait: an Abandon of an outstanding operation,
+    /// which is carried out, or an Unbind with only reads before it. `waiting` begins with the first waiting request.
     pub(crate) fn look_behind(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
         let limits = context.decode_limits(*self.requester != Requester::Anonymous);
-        let mut place = 0;
+        let mut start = 0;
         let mut only_reads = true;
-        while let Ok(Some(frame)) = next_frame(waiting.get(place..)?, limits.message_size_max) {
-            let end = place + frame.len();
+        while let Ok(Some(frame)) = next_frame(waiting.get(start..)?, limits.message_size_max) {
+            let end = start + frame.len();
             match ldap::operation_of(frame)? {
                 request_tag::UNBIND if only_reads => return Some(Urgent::Unbind),
                 request_tag::ABANDON => {
@@ -232,30 +222,29 @@ impl Session {
                         context.counters.received(Operation::ABANDON);
                         self.abandon(context, id);
                         context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS);
-                        return Some(Urgent::Abandoned(place..end));
+                        return Some(Urgent::Abandoned(start..end));
                     }
                 }
                 request_tag::SEARCH | request_tag::COMPARE => {}
                 _ => only_reads = false,
             }
-            place = end;
+            start = end;
         }
         None
     }
 
-    /// Whether an Abandon of that id ends something now.
+    /// Whether an Abandon of this id can be carried out.
     fn abandons(&self, id: MessageId) -> bool {
-        let wanted = |other: &&Outstanding| other.id == id && !other.abandoned;
-        self.outstanding.iter().find(wanted).is_some_and(|other| !other.is_mid_message())
+        self.outstanding.iter().find(|other| other.has_id(id)).is_some_and(|other| !other.is_mid_message())
     }
 
-    /// Why no further request may be looked at now.
+    /// What has to happen before the next request may be handled.
     fn must_wait(&mut self, context: &Context, unsent: usize) -> Option<Next> {
         let is_full =
             self.outstanding.len() >= context.settings.outstanding_max || self.outstanding.is_full();
         if self.is_binding() || is_full {
             Some(Next::Finish)
-        } else if self.standing(context) == Standing::MustWait {
+        } else if self.admission(context) == Admission::MustWait {
             Some(Next::Memory)
         } else if unsent >= UNSENT_MAX || self.is_mid_message() {
             Some(Next::Send)
@@ -264,28 +253,31 @@ impl Session {
         }
     }
 
-    /// Answers a request that could not be decoded, or says goodbye. RFC 4511 section 4.1.1 demands the latter where
-    /// the envelope cannot be read, the operation is unknown, or the encoding itself is broken: then nobody knows what
-    /// the peer meant. What is well encoded and breaks a rule gets its answer, protocolError.
-    fn refuse(&mut self, context: &mut Context, error: &DecodeError, out: &mut Vec<u8>) -> Taken {
+    /// Answers a request that could not be decoded, or disconnects. RFC 4511 section 4.1.1 demands to disconnect where
+    /// the envelope cannot be read, the operation is unknown, or the encoding is broken. A well encoded request that
+    /// breaks a rule is answered protocolError.
+    fn refuse_undecodable(
+        &mut self,
+        context: &mut Context,
+        error: &DecodeError,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
         let response = error.request_tag.and_then(ResponseOp::answering_tag);
         let operation = error.request_tag.and_then(Operation::of);
         let is_well_encoded = !matches!(error.kind, DecodeErrorKind::Ber(_));
         let (Some(id), Some(response), Some(operation), true) =
             (error.id, response, operation, is_well_encoded)
         else {
-            return Taken::NotYet(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
+            return ControlFlow::Break(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
         };
-        if operation == Operation::BIND {
-            self.becomes(context, Arc::clone(&context.anonymous));
-        }
+        self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.counters.completed(operation, ResultCode::PROTOCOL_ERROR);
         let text = error.to_string();
         let result = LdapResult::new(ResultCode::PROTOCOL_ERROR, &text);
         response::encode_result(out, id, response, &result, Controls::NONE);
         tracing::debug!("conn={} op={id} {} cannot be decoded: {text}", self.number, operation.name());
-        Taken::Yes
+        ControlFlow::Continue(())
     }
 
     fn dispatch(
@@ -295,13 +287,13 @@ impl Session {
         frame: &[u8],
         answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
-    ) -> Taken {
+    ) -> ControlFlow<Next> {
         if let Request::Bind(_) = message.request
             && !self.is_idle()
         {
-            return Taken::NotYet(Next::Finish);
+            return ControlFlow::Break(Next::Finish);
         }
-        if self.standing(context) == Standing::Refused
+        if self.admission(context) == Admission::Refused
             && ResponseOp::answering_tag(message.request.tag()).is_some()
         {
             return self.refuse_for_memory(context, message, out);
@@ -311,86 +303,86 @@ impl Session {
             Request::Extended(request) => request.name == APPLY_SETTINGS,
             _ => false,
         };
-        let mut place = None;
-        if is_change {
-            place = context.shared.writes.reserve(frame.len());
-            if place.is_none() {
-                return Taken::NotYet(Next::WriterRoom);
-            }
-        }
+        let reservation = match is_change.then(|| context.shared.writes.reserve(frame.len())) {
+            Some(None) => return ControlFlow::Break(Next::WriterRoom),
+            reservation => reservation.flatten(),
+        };
         let line = begin_line(context, message);
-        let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
+        let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
-        let mut asked = Asked { id: message.id, operation, line };
+        let head = RequestHead { id: message.id, operation, line };
         if !self.is_idle() && self.is_duplicate(message) {
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);
-            self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
-            return Taken::Yes;
+            self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+            return ControlFlow::Continue(());
         }
-        if let Some(place) = place {
-            self.change(context, asked, message, (frame, place), out);
-            return Taken::Yes;
+        if let Some(reservation) = reservation {
+            self.change(context, head, message, (frame, reservation), out);
+            return ControlFlow::Continue(());
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
             Ok(controls) => RequestControls { external: self.external, ..controls },
             Err(outcome) => {
-                if operation == Operation::BIND {
-                    self.becomes(context, Arc::clone(&context.anonymous));
-                }
-                self.answer(context, &asked, &outcome, out);
-                return Taken::Yes;
+                self.end_identity_if_bind(context, operation);
+                self.answer(context, &head, &outcome, out);
+                return ControlFlow::Continue(());
             }
         };
         match &message.request {
             Request::Search(request) => match answer {
-                Some(answer) if !self.wants_slice() => self.found_search(context, asked, answer, out),
-                _ => self.search(context, asked, request, &controls, out),
+                Some(answer) if !self.wants_slice() => self.found_search(context, head, answer, out),
+                _ => self.search(context, head, request, &controls, out),
             },
-            Request::Bind(request) => self.bind(context, asked, request, out),
-            Request::Compare(request) => self.compare(context, asked, request, &controls, out),
-            Request::Extended(request) => self.extended(context, &asked, request, out),
+            Request::Bind(request) => self.bind(context, head, request, out),
+            Request::Compare(request) => self.compare(context, head, request, &controls, out),
+            Request::Extended(request) => self.extended(context, &head, request, out),
             Request::Abandon(id) => {
                 self.abandon(context, *id);
-                self.count(context, &mut asked);
+                self.complete_unanswered(context, &head);
             }
             Request::Unbind => {
-                self.count(context, &mut asked);
-                return Taken::NotYet(Next::Close);
+                self.complete_unanswered(context, &head);
+                return ControlFlow::Break(Next::Close);
             }
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
         }
-        Taken::Yes
+        ControlFlow::Continue(())
     }
 
-    /// Answers a request busy because all memory for requests is used.
+    /// Answers a request busy because the request memory is used.
     fn refuse_for_memory(
         &mut self,
         context: &mut Context,
         message: &Message<'_>,
         out: &mut Vec<u8>,
-    ) -> Taken {
-        let Some(operation) = Operation::of(message.request.tag()) else { return Taken::Yes };
-        if operation == Operation::BIND {
-            self.becomes(context, Arc::clone(&context.anonymous));
-        }
+    ) -> ControlFlow<Next> {
+        let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
+        self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
         let line = begin_line(context, message);
-        let asked = Asked { id: message.id, operation, line };
-        self.answer(context, &asked, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
-        Taken::Yes
+        let head = RequestHead { id: message.id, operation, line };
+        self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
+        ControlFlow::Continue(())
     }
 
-    /// Whether the id belongs to another request. Abandon and unbind have no response that could be confused.
+    /// A refused bind leaves the session anonymous (RFC 4513 section 4).
+    fn end_identity_if_bind(&mut self, context: &mut Context, operation: Operation) {
+        if operation == Operation::BIND {
+            self.set_requester(context, Arc::clone(&context.anonymous));
+        }
+    }
+
+    /// Whether the id belongs to another request. Abandon and Unbind have no response that could be confused.
     fn is_duplicate(&self, message: &Message<'_>) -> bool {
         !matches!(message.request, Request::Abandon(_) | Request::Unbind)
-            && self.outstanding.iter().any(|other| other.id == message.id && !other.abandoned)
+            && self.outstanding.iter().any(|other| other.has_id(message.id))
     }
 
     fn extended(
         &mut self,
         context: &mut Context,
-        asked: &Asked,
+        head: &RequestHead,
         request: &ldap::ExtendedRequest<'_>,
         out: &mut Vec<u8>,
     ) {
@@ -398,9 +390,9 @@ impl Session {
             let identity = self.requester.authorization_id();
             let value = Some(identity.as_bytes());
             let success = LdapResult::SUCCESS;
-            response::encode_extended_response(out, asked.id, &success, None, value, Controls::NONE);
-            context.counters.completed(asked.operation, ResultCode::SUCCESS);
-            asked.log(self.number, ResultCode::SUCCESS);
+            response::encode_extended_response(out, head.id, &success, None, value, Controls::NONE);
+            context.counters.completed(head.operation, ResultCode::SUCCESS);
+            head.log(self.number, ResultCode::SUCCESS, None);
             return;
         }
         // RFC 4511 section 4.12: protocolError, without a response name. Section 4.14.1 wants the same for StartTLS
@@ -409,27 +401,25 @@ impl Session {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
             None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
         };
-        self.answer(context, asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+        self.answer(context, head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
     }
 
-    /// Abandons an operation (RFC 4511 section 4.11). A change that is with the writer already is made nevertheless.
+    /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already is made nevertheless.
     fn abandon(&mut self, context: &mut Context, id: MessageId) {
-        let wanted = |other: &Outstanding| other.id == id && !other.abandoned;
-        let Some(place) = self.outstanding.iter().position(wanted) else { return };
-        let ticket = self.outstanding[place].ticket;
-        if let Some(held) = self.held.iter().position(|held| held.request.address.ticket == ticket) {
-            self.held.remove(held);
-            self.outstanding.remove(place);
+        let mut numbered = self.outstanding.iter_mut().enumerate();
+        let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
+        found.abandoned = true;
+        let (ticket, is_read) = (found.ticket, matches!(found.work, Work::Search { .. } | Work::Compare));
+        if self.remove_held(ticket).is_some() {
+            self.outstanding.remove(index);
             self.release_held(context);
-        } else if let Work::Search { .. } | Work::Compare = self.outstanding[place].work {
-            // With its claim, so that no password is verified for it any more.
-            self.outstanding.remove(place);
-        } else {
-            self.outstanding[place].abandoned = true;
+        } else if is_read {
+            // This drops its claim too, so the hash pool skips its password.
+            self.outstanding.remove(index);
         }
     }
 
-    /// Charges what the connection holds: its requests and `buffer_bytes` of input and answers.
+    /// Charges the memory of the connection: its requests, and `buffer_bytes` of input and answers.
     #[inline]
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
@@ -437,20 +427,20 @@ impl Session {
         context.released += self.account.set(&context.shared.request_memory, key, bytes);
     }
 
-    /// Whether the connection may take more memory: for requests, or for more of a message.
+    /// Whether the connection may take more memory, for requests or for the rest of a message.
     #[inline]
-    pub(crate) fn standing(&mut self, context: &Context) -> Standing {
+    pub(crate) fn admission(&mut self, context: &Context) -> Admission {
         let key = || HolderKey::new(self.source, &self.requester);
-        self.account.standing(&context.shared.request_memory, key)
+        self.account.admission(&context.shared.request_memory, key)
     }
 
-    /// The session is this requester's from here on, and so is what it holds.
-    fn becomes(&mut self, context: &mut Context, requester: Arc<Requester>) {
+    /// Makes the session this requester's, and so the memory that it holds.
+    fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
     }
 
-    /// Gives up what is outstanding, because the connection is gone. Changes that are with the writer are made.
+    /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
     pub(crate) fn close(&mut self, context: &mut Context) {
         self.held.clear();
         self.outstanding.clear();
@@ -467,90 +457,69 @@ impl Session {
         }
     }
 
-    /// Keeps an operation whose answer comes later. `bytes` are held for it elsewhere.
-    fn keep(&mut self, asked: Asked, work: Work, bytes: usize) {
-        self.keep_claimed(asked, work, bytes, None);
-    }
-
-    /// The same with the claim on what it waits for.
-    fn keep_claimed(&mut self, asked: Asked, work: Work, bytes: usize, claim: Option<HashClaim>) {
-        let Asked { id, operation, line } = asked;
+    /// Keeps an operation whose answer comes later. Other threads hold `bytes` for it; `claim` is on the hash pool.
+    fn keep(&mut self, head: RequestHead, work: Work, bytes: usize, claim: Option<HashClaim>) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.outstanding.push(Outstanding::new(ticket, (id, operation, line), work, bytes, claim));
+        self.outstanding.push(Outstanding::new(ticket, head, work, bytes, claim));
     }
 
-    /// Takes an operation that another thread finished; `None` when nobody wants its response any more.
-    fn take(&mut self, ticket: u64) -> Option<(Asked, Work)> {
-        let place = self.outstanding.iter().position(|other| other.ticket == ticket)?;
-        let Outstanding { id, operation, line, work, abandoned, .. } = self.outstanding.remove(place);
+    /// Takes an operation that another thread finished; `None` if it was abandoned or dropped.
+    fn take(&mut self, ticket: u64) -> Option<(RequestHead, Work)> {
+        let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
+        let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
-            // A burst of requests is no reason to keep its memory while idle.
+            // An idle session frees the memory that a burst of requests took.
             self.held = VecDeque::new();
         }
-        (!abandoned).then_some((Asked { id, operation, line }, work))
+        (!abandoned).then_some((head, work))
     }
 
-    /// Sends the final response of an operation, counts and logs it.
-    fn answer(&self, context: &mut Context, asked: &Asked, outcome: &Outcome, out: &mut Vec<u8>) {
-        self.answer_with(context, asked, outcome, None, out);
+    /// Appends the final response of an operation, and counts and logs it.
+    fn answer(&self, context: &mut Context, head: &RequestHead, outcome: &Outcome, out: &mut Vec<u8>) {
+        self.answer_with(context, head, outcome, None, out);
     }
 
-    /// The same with the value of an extended response.
+    /// Like [`answer`](Session::answer), with the value of an extended response.
     fn answer_with(
         &self,
         context: &mut Context,
-        asked: &Asked,
+        head: &RequestHead,
         outcome: &Outcome,
         value: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
-        let Some(response) = asked.operation.response() else { return };
+        let Some(response) = head.operation.response() else { return };
         let Outcome { code, matched_dn, diagnostic, referrals, fault } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
         match value {
-            None => response::encode_result(out, asked.id, response, &result, Controls::NONE),
+            None => response::encode_result(out, head.id, response, &result, Controls::NONE),
             Some(_) => {
-                response::encode_extended_response(out, asked.id, &result, None, value, Controls::NONE);
+                response::encode_extended_response(out, head.id, &result, None, value, Controls::NONE);
             }
         }
-        context.counters.completed(asked.operation, *code);
-        asked.log(self.number, *code);
+        context.counters.completed(head.operation, *code);
+        head.log(self.number, *code, None);
         if let Some(fault) = fault {
-            context.tell(*fault, self.number, (asked.id, asked.operation, *code), diagnostic);
+            context.report_fault(*fault, self.number, head, *code, diagnostic);
         }
     }
 
     /// Counts and logs an operation that has no response.
-    fn count(&self, context: &mut Context, asked: &mut Asked) {
-        context.counters.completed(asked.operation, ResultCode::SUCCESS);
-        asked.log(self.number, ResultCode::SUCCESS);
+    fn complete_unanswered(&self, context: &Context, head: &RequestHead) {
+        context.counters.completed(head.operation, ResultCode::SUCCESS);
+        head.log(self.number, ResultCode::SUCCESS, None);
     }
 }
 
-/// A request under way: what its answer needs.
-struct Asked {
-    id: MessageId,
-    operation: Operation,
-    line: Option<Box<OperationLine>>,
-}
-
-impl Asked {
-    fn log(&self, connection: u64, code: ResultCode) {
-        if let Some(line) = &self.line {
-            line.end(connection, self.id, self.operation, code, None);
-        }
-    }
-}
-
-/// What a client is told that holds more than its share while all memory for requests is used.
-pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, yours more than a share of it; read \
-                                      your answers, or try again later";
+/// Diagnostic text for a client above its share while the request memory is used.
+pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than their share; \
+                                      read your answers, or try again later";
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
-/// The line of the operation log about a request, where there is to be one.
+/// The operation log's line about a request, if operations are logged.
 fn begin_line(context: &Context, message: &Message<'_>) -> Option<Box<OperationLine>> {
     context.settings.log_operations.then(|| {
         let is_known = |name: &str| context.shared.directory.attribute_name(name).is_some();
@@ -558,7 +527,8 @@ fn begin_line(context: &Context, message: &Message<'_>) -> Option<Box<OperationL
     })
 }
 
-/// The first message in `bytes`; `None` while it is not complete. Its size is refused as soon as its header says it.
+/// The first message in `bytes`; `None` while it is not complete. A message that is too large is refused as soon as its
+/// header is there.
 fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
     match ldap::frame_len(bytes) {
         Err(error) => Err(format!("this is no LDAP message: {error}")),

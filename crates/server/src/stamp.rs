@@ -1,28 +1,34 @@
-//! The clock and the random source: what the directory is never allowed to ask for itself.
+//! The clock and the random source, which the directory itself never reads.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use directory::{Outcome, ServerFault};
 use ldap::ResultCode;
 
 use crate::limits::RANDOM_BLOCK_SIZE;
 
-/// Microseconds since 1970-01-01T00:00:00Z by the system's clock; 0 if that is set to before then.
+/// Microseconds since 1970-01-01T00:00:00Z by the system's clock; 0 if the clock is before that.
 pub(crate) fn now_micros() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Random bytes of the operating system, taken a block at a time.
+/// Microseconds since `start`.
+pub(crate) fn micros_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Random bytes of the operating system, fetched a block at a time.
 #[derive(Debug)]
 pub(crate) struct Random {
-    block: [u8; RANDOM_BLOCK_SIZE],
+    block: [[u8; 16]; RANDOM_BLOCK_SIZE / 16],
     used: usize,
 }
 
 impl Default for Random {
     fn default() -> Random {
-        Random { block: [0; RANDOM_BLOCK_SIZE], used: RANDOM_BLOCK_SIZE }
+        let block = [[0; 16]; RANDOM_BLOCK_SIZE / 16];
+        Random { used: block.len(), block }
     }
 }
 
@@ -30,17 +36,16 @@ impl Random {
     /// Sixteen random bytes, never given out twice.
     ///
     /// # Errors
-    /// The system has no random bytes to give, which happens before it has gathered any and never later.
+    /// The system has no random bytes. That happens only early after boot.
     pub(crate) fn bytes(&mut self) -> Result<[u8; 16], getrandom::Error> {
-        if self.used + 16 > self.block.len() {
-            getrandom::fill(&mut self.block)?;
+        loop {
+            if let Some(bytes) = self.block.get_mut(self.used) {
+                self.used += 1;
+                return Ok(std::mem::take(bytes));
+            }
+            getrandom::fill(self.block.as_flattened_mut())?;
             self.used = 0;
         }
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&self.block[self.used..self.used + 16]);
-        self.block[self.used..self.used + 16].fill(0);
-        self.used += 16;
-        Ok(bytes)
     }
 
     /// A random UUID (version 4, RFC 9562 section 5.4).
@@ -55,7 +60,7 @@ impl Random {
     }
 }
 
-/// The answer to an operation that needs random numbers when the system gives none.
+/// The outcome of an operation that needs random numbers when the system gives none.
 pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
     let text = format!("no random numbers: {error}");
     Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)

@@ -1,7 +1,8 @@
-//! Threads that work for event loops: the one that changes the directory, and pools for what takes long.
+//! Threads that work for event loops: the writer, and pools for work that takes long.
 
 pub(crate) mod hash_pool;
 pub(crate) mod index_upkeep;
+#[cfg_attr(not(test), allow(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 pub(crate) mod read_ahead;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::open::{Opened, new_stamp};
+use crate::stamp::micros_since;
 
 /// What to do with an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +129,10 @@ pub fn explain(
         code: outcome.code,
         diagnostic: outcome.diagnostic,
     };
-    let asked = Instant::now();
-    let micros = move || asked.elapsed().as_micros() as u64;
+    let begun_at = Instant::now();
     let mut search =
         Search::start(&snapshot, &requester, MessageId(1), &request, &controls).map_err(refused)?;
-    search.measure(micros(), Box::new(micros));
+    search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
     let budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
     let mut out = Vec::new();
     while search.run(&snapshot, &mut out, &budget) == Step::More {

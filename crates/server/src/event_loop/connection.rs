@@ -1,8 +1,8 @@
 //! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
 //!
-//! Readiness is edge-triggered: the kernel tells once that there is something to read, so a turn reads until a read
-//! comes back short. Everything that was asked in the bytes of a turn is answered with one write. What cannot be sent
-//! stays here, and while there is much of it nothing more is read or produced: TCP then slows the client.
+//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read comes back short.
+//! One write sends the answers to all requests of a turn. Bytes that the socket does not take stay here. While many do,
+//! nothing more is read or produced, and TCP slows the client.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::limits::{
 };
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
-use crate::net::request_memory::Standing;
+use crate::net::request_memory::Admission;
 use crate::net::stream::Stream;
 use crate::session::context::Context;
 use crate::session::turn_budget::TurnBudget;
@@ -28,9 +28,9 @@ use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
 pub(crate) struct Connection {
     stream: Stream,
     session: Session,
-    /// Bytes received and not done with: a message begun, or messages that wait. Without capacity when there are none.
+    /// Bytes received and not handled: an incomplete message, or messages that wait. No capacity when there are none.
     input: Vec<u8>,
-    /// Answers; without capacity when all are sent.
+    /// Answers. No capacity when all are sent.
     output: Vec<u8>,
     /// How much of `output` is sent.
     sent: usize,
@@ -40,63 +40,63 @@ pub(crate) struct Connection {
     last_progress: Instant,
     /// The socket may have something to read.
     readable: bool,
-    /// The peer has sent its last byte: read until the end is seen.
+    /// The peer has sent its last byte. Reads go on until one returns the end.
     ending: bool,
-    /// Both directions are closed, which a peer that only sends no more does not cause.
+    /// Both directions are closed, not only that from the peer.
     broken: bool,
     phase: Phase,
     /// What the requests in `input` wait for.
     waiting: Waiting,
     /// How far the requests in `input` are read ahead.
     ahead: ReadingAhead,
-    /// The socket took no more when something was sent last.
+    /// The last send filled the socket.
     blocked: bool,
-    /// Whether the kernel tells when there is room to send again.
+    /// Whether the socket is registered for writability.
     watches_room: bool,
-    /// Whether the event loop has this connection in its queue of those that want another turn.
+    /// Whether it is in the event loop's list `ready`.
     pub(crate) queued: bool,
-    /// Whether the event loop has this connection in its list of those that got an answer to send.
+    /// Whether it is in the event loop's list `woken`.
     pub(crate) woken: bool,
-    /// Whether the event loop looks at this connection for timeouts.
+    /// Whether it is in the event loop's list `watched`.
     pub(crate) watched: bool,
-    /// Whether the event loop wakes this connection when the writer has room.
+    /// Whether it is in the event loop's list `wait_for_writer`.
     pub(crate) waits_for_writer: bool,
-    /// Whether the event loop has this connection look again soon whether it may take more memory.
+    /// Whether it is in the event loop's list `wait_for_memory`.
     pub(crate) waits_for_memory: bool,
 }
 
-/// What peers are told when the server stops.
+/// The text of the notice of disconnection when the server stops.
 const STOPPING: &str = "the server is stopping";
 
-/// Where a connection is in its life.
+/// The phase of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The peer sends nothing more; what is outstanding is still answered.
+    /// The peer sends nothing more. Outstanding operations are still answered.
     Finishing,
-    /// The server stops: what is outstanding is still answered, then the peer is told.
+    /// The server stops. Outstanding operations are still answered, then the peer gets a notice of disconnection.
     Draining,
-    /// The peer was told goodbye. What it still sends is read and thrown away, because closing a socket with unread
-    /// bytes resets the connection, and the peer might never see why.
+    /// The peer got a notice of disconnection. Bytes that it still sends are read and dropped, because closing a socket
+    /// with unread bytes resets the connection, and the peer might lose the notice.
     Lingering {
         since: Instant,
     },
 }
 
-/// Why requests in the input are not looked at.
+/// What the requests in the input wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// The next one is not complete.
+    /// The rest of the next request.
     Bytes,
-    /// Others have their turn first.
+    /// The turns of other connections.
     Turn,
-    /// Something outstanding has to finish first.
+    /// The end of an outstanding operation.
     Finish,
-    /// Answers have to be sent first.
+    /// Answers to be sent.
     Send,
-    /// The writer's queue is full.
+    /// Room in the writer's queue.
     Writer,
-    /// Others of the same source and identity have to let go of memory first.
+    /// Memory that connections of the same source and identity release.
     Memory,
     /// They are being read ahead.
     ReadAhead,
@@ -105,13 +105,13 @@ enum Waiting {
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing, until something happens.
+    /// A turn after the next event or message.
     Wait,
-    /// Another turn in this pass's successor: there is work that could be done.
+    /// Another turn in the next pass: there is work.
     Again,
     /// A turn when the writer has room.
     WaitForWriter,
-    /// A turn soon, to look whether it may take more memory.
+    /// A turn soon, to try to take more memory.
     WaitForMemory,
     /// To be closed.
     Close,
@@ -127,7 +127,7 @@ impl Connection {
             sent: 0,
             later: Vec::new(),
             last_progress: now,
-            // The first readiness event comes after registration, also for bytes that were there before.
+            // The first event comes after registration, even for bytes that arrived before it.
             readable: false,
             ending: false,
             broken: false,
@@ -152,19 +152,19 @@ impl Connection {
         self.session.number()
     }
 
-    /// The kernel says that both directions are closed: nobody reads an answer. What is under way is given up (RFC 4511
-    /// section 3.1), changes that are with the writer apart.
+    /// The kernel reports both directions closed, so nobody reads an answer. Outstanding operations are dropped (RFC
+    /// 4511 section 3.1), except changes that the writer has.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
 
-    /// The kernel says that there may be something to read, and whether it is the last.
+    /// The kernel reports readable bytes, and with `ending` that no others will follow.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
         self.ending |= ending;
     }
 
-    /// Does what can be done: reads and answers requests, sends. With `slice` also one slice of a search.
+    /// Reads and answers requests, and sends. With `slice` also runs one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
         if self.broken {
             return Turn::Close;
@@ -172,9 +172,7 @@ impl Connection {
         if let Phase::Lingering { .. } = self.phase {
             return self.linger(context, buffers);
         }
-        if self.output.capacity() == 0 {
-            self.output = buffers.take();
-        }
+        self.prepare_output(buffers);
         if self.unsent() > 0 && !self.send(context) {
             return Turn::Close;
         }
@@ -191,7 +189,7 @@ impl Connection {
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
-            // The peer can do nothing as whom it becomes: it has gone, and its password is not verified.
+            // The peer cannot use its new identity, so its password is not verified.
             Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 self.phase = Phase::Finishing;
@@ -203,22 +201,22 @@ impl Connection {
             }
             Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
         };
-        // Requests may be read that came before the end did.
+        // A bind may have been read before the connection broke.
         if !self.send(context) || (self.broken && self.session.is_binding()) {
             return Turn::Close;
         }
         if self.phase == Phase::Draining && self.session.is_idle() {
             return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
         }
-        let turn = self.after(wants_more);
+        let turn = self.next_turn(wants_more);
         if self.unsent() == 0 {
             buffers.give(std::mem::take(&mut self.output));
         }
         turn
     }
 
-    /// What is wanted next.
-    fn after(&self, wants_more: bool) -> Turn {
+    /// What the connection wants after this turn.
+    fn next_turn(&self, wants_more: bool) -> Turn {
         if self.phase == Phase::Finishing && self.session.is_idle() && self.unsent() == 0 {
             return Turn::Close;
         }
@@ -235,7 +233,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there and hands it to the session, until there is no more or the session wants no more.
+    /// Reads requests and hands them to the session, until the socket is empty or the session waits.
     fn read_requests(&mut self, context: &mut Context, buffers: &mut Buffers) -> Reading {
         if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
             return Reading::Idle;
@@ -247,7 +245,7 @@ impl Connection {
         reading
     }
 
-    /// Alternates between the session and the socket. `consumed` is how much of `input` is done with.
+    /// Alternates between the session and the socket. `consumed` bytes of `input` are handled.
     fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
         let mut reads = 0;
         let mut turn = TurnBudget::default();
@@ -310,8 +308,8 @@ impl Connection {
             reads += 1;
             if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
                 self.session.charge(context, input.capacity() + self.output.capacity());
-                // Not to wait: where all that a source holds are messages begun, none of them would ever end.
-                if self.session.standing(context) != Standing::Free {
+                // Waiting would not help: if a source holds only incomplete messages, none of them would ever end.
+                if self.session.admission(context) != Admission::Admitted {
                     context.shared.request_memory.refuse(context.now);
                     return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
                 }
@@ -323,8 +321,8 @@ impl Connection {
         }
     }
 
-    /// Looks for Abandon and Unbind behind a request that has to wait, as far as a buffer of the usual size reaches.
-    /// The rest stays in the socket.
+    /// Looks for Abandon and Unbind behind a request that waits, in at most [`BUFFER_SIZE`] bytes. The rest stays in
+    /// the socket.
     fn look_behind(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Behind {
         let is_read =
             self.readable && input.len() - *consumed < BUFFER_SIZE && input.capacity() <= 2 * BUFFER_SIZE;
@@ -333,11 +331,11 @@ impl Connection {
             *consumed = 0;
             input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
             match self.read(context, input) {
-                // The peer can do nothing as whom it becomes.
+                // The peer cannot use its new identity.
                 Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
                     return Behind::End(Reading::Ended);
                 }
-                // The end is met again when the requests before it are done with.
+                // Read the end again when the requests before it are handled.
                 Some(Reading::Ended) => self.readable = true,
                 Some(end) => return Behind::End(end),
                 None => {}
@@ -372,10 +370,10 @@ impl Connection {
         (self.ahead.ready(input, look), answers)
     }
 
-    /// One read. `Some` when the connection is at its end.
+    /// Reads once. `Some` when the connection ends.
     fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
         let room = input.capacity() - input.len();
-        // Not `read`, which asks what only files have before it comes to the socket.
+        // `recv` is cheaper than `read`, which first does checks that only concern files.
         match rustix::net::recv(&self.stream, spare_capacity(input), RecvFlags::empty()) {
             Ok((0, _)) => {
                 self.readable = false;
@@ -384,8 +382,8 @@ impl Connection {
             Ok((count, _)) => {
                 self.last_progress = context.now;
                 context.counters.bytes_in.add(count as u64);
-                // A short read emptied the socket; what comes later is told again. The end of the stream is not, when
-                // it was told together with these bytes.
+                // A short read emptied the socket, and the kernel reports later bytes. It does not report the end of
+                // the stream again if it reported that together with these bytes.
                 self.readable = count == room || self.ending;
                 None
             }
@@ -409,8 +407,8 @@ impl Connection {
         buffer
     }
 
-    /// Keeps the bytes that are not done with: few of them in a small buffer, so that a peer that sends half a message
-    /// and waits costs little.
+    /// Keeps the bytes that are not handled. Few bytes get a small buffer, so that a peer that sends half a message and
+    /// waits costs little.
     fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
@@ -433,8 +431,8 @@ impl Connection {
         self.session.charge(context, input + answers);
     }
 
-    /// Gives the answers of a slice their room at once where it is not the first: growing by doubling would take twice
-    /// as much from clients that do not read.
+    /// Reserves room for the answers of a slice at once, except for the first slice. Growing by doubling would take
+    /// twice as much for clients that do not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
@@ -498,7 +496,7 @@ impl Connection {
         self.session.hashed(context, ticket, result, out);
     }
 
-    /// Scan threads have a piece for a search of this connection. It is sent in one of the next turns.
+    /// Scan threads have a piece for a search of this connection. A later turn sends it.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);
     }
@@ -514,14 +512,14 @@ impl Connection {
         }
     }
 
-    /// Whether the kernel has to be asked, from now on, to tell when there is room to send.
+    /// Whether the socket has to be registered for writability. True once.
     pub(crate) fn wants_room(&mut self) -> bool {
         let wants = self.blocked && !self.watches_room;
         self.watches_room |= wants;
         wants
     }
 
-    /// Whether something may run into a timeout.
+    /// Whether the connection may run into a timeout.
     pub(crate) fn needs_watching(&self) -> bool {
         self.unsent() > 0
             || !self.input.is_empty()
@@ -529,7 +527,7 @@ impl Connection {
             || matches!(self.phase, Phase::Lingering { .. })
     }
 
-    /// Looks for timeouts. `Close` when the connection ran into one; `Again` when there is something to send.
+    /// Checks for timeouts. `Close` when the connection ran into one, `Again` when there may be answers to send.
     pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
@@ -549,26 +547,26 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Whether nothing has moved, and nothing is outstanding, since that long ago.
+    /// Whether no operation is outstanding and no byte has moved since `deadline`.
     pub(crate) fn is_idle_since(&self, deadline: Instant) -> bool {
         self.phase == Phase::Open && self.session.is_idle() && self.last_progress <= deadline
     }
 
-    /// The server stops: the client is told as soon as nothing is outstanding, or at once if `now_or_never`.
-    pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, now_or_never: bool) -> Turn {
+    /// Disconnects the client because the server stops: when no operation is outstanding, or if the time `is_over`.
+    pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, is_over: bool) -> Turn {
         if let Phase::Lingering { since } = self.phase {
-            let is_over = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
-            return if is_over { Turn::Close } else { Turn::Wait };
+            let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
+            return if has_lingered { Turn::Close } else { Turn::Wait };
         }
-        // No further requests: what is in the input is not answered but by the notice.
+        // Requests in the input are not answered.
         self.phase = Phase::Draining;
-        if self.session.is_idle() || now_or_never {
+        if self.session.is_idle() || is_over {
             return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
         }
         Turn::Wait
     }
 
-    /// Tells the peer why it is disconnected (RFC 4511 section 4.4.1) and lets it read that.
+    /// Sends a notice of disconnection (RFC 4511 section 4.4.1) and gives the peer time to read it.
     pub(crate) fn disconnect(
         &mut self,
         context: &mut Context,
@@ -586,7 +584,7 @@ impl Connection {
         self.session.close(context);
         self.input = Vec::new();
         if !self.send(context) || self.unsent() > 0 {
-            // A peer that does not read its answers does not read a notice either.
+            // A peer that does not read its answers would not read the notice.
             return Turn::Close;
         }
         buffers.give(std::mem::take(&mut self.output));
@@ -598,7 +596,7 @@ impl Connection {
         self.linger(context, buffers)
     }
 
-    /// Throws away what a peer sends after it was told goodbye, until it closes.
+    /// Drops bytes that the peer sends after the notice of disconnection, until it closes.
     fn linger(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         let mut input = buffers.take();
         for _ in 0..READS_PER_TURN_MAX {
@@ -614,7 +612,7 @@ impl Connection {
         if self.readable { Turn::Again } else { Turn::Wait }
     }
 
-    /// Gives back everything that is held elsewhere.
+    /// Closes the session and gives back the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.close(context);
         buffers.give(std::mem::take(&mut self.output));
@@ -624,30 +622,29 @@ impl Connection {
 
 /// How reading requests ended.
 enum Reading {
-    /// There is nothing more now, or the session waits.
+    /// The socket is empty, or the session waits.
     Idle,
-    /// There is more, but others want their turn.
+    /// There is more, but it is the turn of others.
     More,
-    /// The peer has sent everything it will.
+    /// The peer has sent its last byte.
     Ended,
     /// The session is over.
     Close,
-    /// The session is over and the peer is to be told.
+    /// The session is over, and the peer gets a notice of disconnection.
     Disconnect(ResultCode, String),
 }
 
-/// What a look behind a waiting request came to.
+/// The result of looking behind a waiting request.
 enum Behind {
-    /// There is nothing to be done now.
     Nothing,
-    /// Something was abandoned: the waiting request may not have to wait any more.
+    /// An operation was abandoned, so the request may be able to go on.
     Abandoned,
-    /// The connection is at its end.
+    /// The connection ends.
     End(Reading),
 }
 
-/// Room for the answers of a connection whose client reads slowly: what may be unsent, the slice that goes beyond it,
-/// and the entry that goes beyond that.
+/// Room for the answers to a client that reads slowly: the bound on unsent bytes, the slice that exceeds it, and the
+/// entry that exceeds the slice.
 const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX + BUFFER_SIZE;
 
 /// Whether a read needs a larger buffer.
@@ -655,8 +652,8 @@ fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
     consumed == 0 && !input.is_empty() && input.len() == input.capacity()
 }
 
-/// Makes room for a read: first where bytes are done with, then by doubling, so that memory grows with what arrives and
-/// not with what a header announces, and no further than the message reaches.
+/// Makes room for a read: by dropping handled bytes, else by doubling. So memory grows with the bytes that arrive, not
+/// with the size that a header announces, and never beyond the message.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();

@@ -1,12 +1,11 @@
 //! The acceptor: listens, accepts, and hands each connection to the event loop that has the fewest.
 //!
-//! It works on the thread of the first event loop, which it wakes by its own epoll instance standing in the loop's, so
-//! its own connections cost no hand-over, and with one loop that is all of them: a thread of its own costs a connection
-//! two switches between threads and the waking of the loop. Listeners of every loop's own (SO_REUSEPORT) would spare
-//! the hand-over to the other loops, too. But the kernel then spreads connections by a hash, and the few long-lived
-//! ones that LDAP clients keep would crowd on one core while another idles; two servers could share a port without
-//! noticing; and the limit on connections, running out of file descriptors, and the end of accepting would each have to
-//! be agreed on between threads.
+//! It runs on the thread of the first event loop, whose epoll instance contains the acceptor's own. So the connections
+//! of that loop need no hand-over; a thread of its own would cost each connection two context switches and a wake-up.
+//! One listener per loop (SO_REUSEPORT) would spare the other loops the hand-over too, but the kernel spreads
+//! connections by a hash: the few long-lived connections of LDAP clients would crowd on one core while another idles.
+//! Two servers could also share a port without noticing, and the threads would have to agree on the limit on
+//! connections, on a lack of file descriptors, and on when accepting ends.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -26,26 +25,26 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::stream::{Peer, Stream};
 use crate::telemetry::counters::Counters;
 
-/// The token of the waker; listeners have their index.
+/// The token of the waker. The token of a listener is its index.
 const WAKER: Token = Token(usize::MAX);
 
-/// What others tell the acceptor, and learn from it.
+/// The acceptor's part that other threads use: its limits, counters, and the order to stop.
 #[derive(Debug)]
 pub(crate) struct AcceptorControl {
     waker: Waker,
     stopping: AtomicBool,
-    /// Connections open at a time, as the settings say.
+    /// Most connections open at a time, from the settings.
     pub(crate) connections_max: AtomicUsize,
     descriptors: DescriptorLimits,
-    /// Connections that there are descriptors for, as was known at the start.
+    /// Most connections that the descriptors allow, counted once at the start.
     connections_possible: AtomicUsize,
     /// Connections accepted since start.
     pub(crate) accepted: AtomicU64,
-    /// Those of them that came by a socket of the file system.
+    /// Those of them over a Unix socket.
     pub(crate) accepted_local: AtomicU64,
-    /// Connections refused because there were too many.
+    /// Connections refused because too many were open.
     pub(crate) refused: AtomicU64,
-    /// Why accepting ended by itself.
+    /// The error that ended accepting, if one did.
     pub(crate) failure: OnceLock<io::Error>,
 }
 
@@ -58,7 +57,7 @@ impl AcceptorControl {
         }
     }
 
-    /// Finds out how many connections there can be, once everything else is open.
+    /// Computes how many connections the descriptors allow. Call it when everything else is open.
     pub(crate) fn count_descriptors(&self) {
         let possible = self.descriptors.connections_max(descriptors::open_count());
         self.connections_possible.store(usize::try_from(possible).unwrap_or(usize::MAX), Ordering::Relaxed);
@@ -72,59 +71,59 @@ impl AcceptorControl {
             let DescriptorLimits { open_max, reserved, .. } = self.descriptors;
             tracing::warn!(
                 "at most {possible} connections instead of {wanted}, {} fewer: the process may have {open_max} open \
-                 files, of \
-                 which {reserved} are kept for the store; a higher hard limit (ulimit -n, LimitNOFILE) allows more",
+                 files, of which {reserved} are kept for the store; a higher hard limit (ulimit -n, LimitNOFILE) \
+                 allows more",
                 wanted - possible
             );
         }
     }
 
-    /// Sets how many connections may be open at a time.
+    /// Sets the most connections open at a time.
     pub(crate) fn set_connections_max(&self, connections_max: usize) {
         if self.connections_max.swap(connections_max, Ordering::Relaxed) != connections_max {
             self.warn_of_few_descriptors();
         }
     }
 
-    /// Connections open at a time: what the settings say, or less where there are too few descriptors.
+    /// Most connections open at a time: the setting, or fewer where descriptors are short.
     pub(crate) fn effective_max(&self) -> usize {
         let possible = self.connections_possible.load(Ordering::Relaxed);
         self.connections_max.load(Ordering::Relaxed).min(possible)
     }
 }
 
-/// A connection that was accepted, its peer and its number.
+/// An accepted connection, its peer and its number.
 pub(crate) type Accepted = (Stream, Peer, u64);
 
-/// The listening sockets. When they go, all event loops are told to finish.
+/// The listening sockets. Dropping it closes them, then tells all event loops to drain.
 pub(crate) struct Acceptor {
     poll: Poll,
     events: Events,
-    places: Vec<Place>,
+    listeners: Vec<PolledListener>,
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
-    /// When accepting goes on after the system had nothing left to give.
+    /// When accepting goes on after the system ran out of descriptors or memory.
     paused_until: Option<Instant>,
-    /// When the log last heard of a pause.
-    warned: Option<Instant>,
-    /// When it last heard of a connection that was refused, and how many have been since.
-    refusal_told: Option<Instant>,
+    /// When a pause was last logged.
+    pause_logged: Option<Instant>,
+    /// When a refused connection was last logged, and how many were refused since.
+    refusal_logged: Option<Instant>,
     refused_since: u64,
 }
 
-struct Place {
+struct PolledListener {
     listener: Listener,
-    /// The kernel said that there is a connection, and we have not seen the last of them.
+    /// The kernel reported a connection, and `accept` has not said `WouldBlock` since.
     ready: bool,
 }
 
 impl Acceptor {
-    /// Listens on every place, and on the socket in the data directory.
+    /// Listens on every URL, and on the socket in the data directory.
     ///
     /// # Errors
-    /// The first place that is taken, forbidden, or unknown. Not the data directory's own socket: there are file
-    /// systems that have none, and without it everything but the tools beside the server works.
+    /// The first URL whose address is in use, forbidden, or unknown. A failure of the data directory's own socket is
+    /// only logged: some file systems have no sockets, and only the tools beside the server need this one.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -132,26 +131,24 @@ impl Acceptor {
         mailboxes: Arc<[Mailbox]>,
         counters: Arc<[Arc<Counters>]>,
     ) -> Result<Acceptor, ListenError> {
-        let anywhere = |error| ListenError { url: ServerUrl::local(data), error };
-        let poll = Poll::new().map_err(anywhere)?;
-        let mut places = Vec::new();
+        let failed = |error| ListenError { url: ServerUrl::local(data), error };
+        let poll = Poll::new().map_err(failed)?;
+        let mut opened = Vec::new();
         for url in urls {
-            for mut listener in Listener::open(url)? {
-                let token = Token(places.len());
-                let failed = |error| ListenError { url: url.clone(), error };
-                listener.register(poll.registry(), token).map_err(failed)?;
-                places.push(Place { listener, ready: false });
-            }
+            opened.extend(Listener::open(url)?);
         }
         match Listener::open_in(data) {
-            Ok(mut listener) => {
-                listener.register(poll.registry(), Token(places.len())).map_err(anywhere)?;
-                places.push(Place { listener, ready: false });
-            }
+            Ok(listener) => opened.push(listener),
             Err(error) => tracing::warn!(%error, "commands beside the server cannot reach it"),
         }
+        let mut listeners = Vec::with_capacity(opened.len());
+        for (index, mut listener) in opened.into_iter().enumerate() {
+            let url = listener.address().unwrap_or_else(|_| ServerUrl::local(data));
+            listener.register(poll.registry(), Token(index)).map_err(|error| ListenError { url, error })?;
+            listeners.push(PolledListener { listener, ready: false });
+        }
         let control = Arc::new(AcceptorControl {
-            waker: Waker::new(poll.registry(), WAKER).map_err(anywhere)?,
+            waker: Waker::new(poll.registry(), WAKER).map_err(failed)?,
             stopping: AtomicBool::new(false),
             connections_max: AtomicUsize::new(connections_max),
             descriptors: DescriptorLimits::read(),
@@ -161,24 +158,24 @@ impl Acceptor {
             refused: AtomicU64::new(0),
             failure: OnceLock::new(),
         });
-        let events = Events::with_capacity(places.len() + 1);
+        let events = Events::with_capacity(listeners.len() + 1);
         Ok(Acceptor {
             poll,
             events,
-            places,
+            listeners,
             control,
             mailboxes,
             counters,
             paused_until: None,
-            warned: None,
-            refusal_told: None,
+            pause_logged: None,
+            refusal_logged: None,
             refused_since: 0,
         })
     }
 
-    /// Where it listens, with the real ports, as URLs and, those of the network, as addresses.
+    /// Where it listens, with the real ports: all as URLs, and those on the network as addresses too.
     pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
-        let listeners = || self.places.iter().map(|place| &place.listener);
+        let listeners = || self.listeners.iter().map(|polled| &polled.listener);
         let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
         (urls, listeners().filter_map(Listener::network_address).collect())
     }
@@ -187,23 +184,23 @@ impl Acceptor {
         Arc::clone(&self.control)
     }
 
-    /// Readable when there is something to [`accept`](Acceptor::accept), or the server stops.
+    /// Readable when [`accept`](Acceptor::accept) has work, or the server stops.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
 
-    /// Whether there is more to accept at once.
+    /// Whether another connection can be accepted at once.
     pub(crate) fn has_more(&self) -> bool {
-        self.paused_until.is_none() && self.places.iter().any(|place| place.ready)
+        self.paused_until.is_none() && self.listeners.iter().any(|polled| polled.ready)
     }
 
-    /// When to ask again although nothing happens.
+    /// When to call [`accept`](Acceptor::accept) again without an event.
     pub(crate) fn paused_until(&self) -> Option<Instant> {
         self.paused_until
     }
 
-    /// Accepts what waits, up to a bound. Connections for the event loop `own` are appended to `accepted`, the others
-    /// get theirs by mail. False when the server stops.
+    /// Accepts waiting connections, at most [`ACCEPTS_PER_PASS_MAX`]. Those for the event loop `own` are appended to
+    /// `accepted`; the others go to the mailboxes of their loops. False when the server stops.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
             return false;
@@ -216,8 +213,8 @@ impl Acceptor {
             return false;
         }
         for event in &self.events {
-            if let Some(place) = self.places.get_mut(event.token().0) {
-                place.ready = true;
+            if let Some(polled) = self.listeners.get_mut(event.token().0) {
+                polled.ready = true;
             }
         }
         if self.paused_until.is_none_or(|until| until <= Instant::now()) {
@@ -229,21 +226,21 @@ impl Acceptor {
 
     fn accept_all(&mut self, own: u16, accepted: &mut Vec<Accepted>) {
         let mut count = 0;
-        for index in 0..self.places.len() {
-            while let Some(place) = self.places.get_mut(index).filter(|place| place.ready) {
+        for index in 0..self.listeners.len() {
+            while let Some(polled) = self.listeners.get_mut(index).filter(|polled| polled.ready) {
                 if count == ACCEPTS_PER_PASS_MAX {
                     return;
                 }
-                match place.listener.accept() {
+                match polled.listener.accept() {
                     Ok((stream, peer)) => {
                         count += 1;
                         self.hand_over(stream, peer, own, accepted);
                     }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => place.ready = false,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        // Out of descriptors or memory. The connection stays in the kernel's queue; asking again at
-                        // once would spin.
+                        // Out of descriptors or memory. The connection stays in the kernel's queue, so asking again
+                        // at once would spin.
                         self.pause(&error);
                         return;
                     }
@@ -255,13 +252,13 @@ impl Acceptor {
     fn pause(&mut self, error: &io::Error) {
         let now = Instant::now();
         self.paused_until = Some(now + ACCEPT_PAUSE);
-        if self.warned.is_none_or(|warned| now.duration_since(warned) >= ACCEPT_WARNING_INTERVAL) {
-            self.warned = Some(now);
+        if is_due(self.pause_logged, now) {
+            self.pause_logged = Some(now);
             tracing::warn!(%error, "new connections wait");
         }
     }
 
-    /// Tells a peer that there is no place for it, and the log now and then.
+    /// Sends the peer a notice of disconnection, and logs a warning if none was logged lately.
     fn refuse(&mut self, stream: &Stream, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;
@@ -269,11 +266,11 @@ impl Acceptor {
             if is_full { "too many connections" } else { "too many connections for the open files allowed" };
         let mut notice = Vec::new();
         response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-        // A new socket takes this much; if not, the peer sees the end of the connection all the same.
+        // A new socket has room for this. If sending fails, the peer still sees the connection close.
         let _ = stream.send(&notice);
         let now = Instant::now();
-        if self.refusal_told.is_none_or(|told| now.duration_since(told) >= ACCEPT_WARNING_INTERVAL) {
-            self.refusal_told = Some(now);
+        if is_due(self.refusal_logged, now) {
+            self.refusal_logged = Some(now);
             tracing::warn!(open, refused = self.refused_since, "connections are refused: {why}");
             self.refused_since = 0;
         }
@@ -282,7 +279,7 @@ impl Acceptor {
     /// Gives a connection to the event loop that has the fewest.
     fn hand_over(&mut self, stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
-        // Who looks after the server gets in when everybody else has to wait.
+        // The administrator must get in when the server is full.
         let is_trusted = peer.is_trusted();
         let is_full = open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !is_trusted;
         let descriptor = u64::try_from(stream.as_fd().as_raw_fd()).unwrap_or(0);
@@ -309,13 +306,18 @@ impl Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        // Nothing is listened on any more, before anybody is told.
-        self.places.clear();
+        // Close first: a loop that drains must not see another connection.
+        self.listeners.clear();
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::Drain));
     }
 }
 
-/// Whether accepting failed for a peer that went away again, so that the next one can be asked for at once.
+/// Whether a warning may be logged again.
+fn is_due(logged: Option<Instant>, now: Instant) -> bool {
+    logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_WARNING_INTERVAL)
+}
+
+/// Whether accepting failed for this one connection, so that the next one can be accepted at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

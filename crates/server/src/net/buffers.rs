@@ -1,7 +1,7 @@
-//! Buffers that belong to an event loop and are lent to connections while bytes are in flight.
+//! Buffers of an event loop, lent to connections while bytes are in flight.
 //!
-//! An idle connection holds none. Buffers are `Vec`s that keep their capacity, so that reading, answering and writing
-//! allocate nothing once the loop is warm.
+//! An idle connection holds none. The `Vec`s keep their capacity, so a warm loop reads, answers and writes without
+//! allocating.
 
 use crate::limits::{BUFFER_KEPT_SIZE_MAX, BUFFER_SIZE, BUFFERS_KEPT_MAX};
 
@@ -17,7 +17,7 @@ impl Buffers {
         self.free.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_SIZE))
     }
 
-    /// Takes a buffer back. One that is too large or too many is freed.
+    /// Takes a buffer back. Frees it if it is too large or if enough are kept.
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
         let fits = (BUFFER_SIZE..=BUFFER_KEPT_SIZE_MAX).contains(&buffer.capacity());
         if fits && self.free.len() < BUFFERS_KEPT_MAX {

@@ -1,36 +1,35 @@
-//! File descriptors: how many of them connections may take, and how many are kept for everything else.
+//! File descriptors: how many connections may take, and how many are kept for everything else.
 //!
 //! Beside connections, the process holds descriptors for:
 //!
 //! - two for each event loop (its epoll instance and its waker), and the same of the acceptor and of the signals;
 //! - the listening sockets, the log file;
-//! - the store: the lock, the directory, the data file twice, and a segment of the redo log for what is not folded yet:
-//!   a few as a rule, and one more for every 32 MiB that are written faster than the disk folds them;
+//! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not folded
+//!   yet: usually a few, and one more for every 32 MiB by which writing is ahead of folding;
 //! - for a moment: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!
-//! What is not there when a connection comes is counted by the kernel: it gives a new descriptor the lowest number that
-//! is free (POSIX, open), so one with the number N says that N others are taken. A connection whose number is too high
-//! is closed at once. So whatever the others hold, as many as the reserve are free after it, and the store finds one
-//! when it wants one.
+//! The kernel counts for us: a new descriptor gets the lowest free number (POSIX, open), so the number N says that at
+//! least N others are open. A connection whose number is too high is closed at once. So the reserve stays free
+//! whatever else is open, and the store always finds a descriptor.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::limits::{DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_DIVISOR, DESCRIPTORS_TRUSTED_DIVISOR};
 
-/// How many descriptors the process may have, and who may take which.
+/// How many descriptors the process may have, and how many connections may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DescriptorLimits {
-    /// All of them.
+    /// Most that the process may have.
     pub(crate) open_max: u64,
-    /// Those that are kept from connections.
+    /// Those that connections may not take.
     pub(crate) reserved: u64,
-    /// Those of them that the administrator's connections may take.
+    /// Those of the reserve that the administrator's connections may take.
     for_trusted: u64,
 }
 
 impl DescriptorLimits {
-    /// As the process is limited now.
+    /// The limits of this process.
     pub(crate) fn read() -> DescriptorLimits {
         DescriptorLimits::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
     }
@@ -40,27 +39,27 @@ impl DescriptorLimits {
         DescriptorLimits { open_max, reserved, for_trusted: reserved / DESCRIPTORS_TRUSTED_DIVISOR }
     }
 
-    /// Whether a connection may keep the descriptor of this number. `is_trusted`: whether it is of somebody who may be
-    /// the administrator.
+    /// Whether a connection may keep the descriptor with this number. `is_trusted`: whether its peer may act as the
+    /// administrator.
     pub(crate) fn admits(&self, descriptor: u64, is_trusted: bool) -> bool {
         let kept = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
         descriptor < self.open_max - kept
     }
 
-    /// How many connections there can be where `others` have so many descriptors.
+    /// Most connections, when everything else holds `others` descriptors.
     pub(crate) fn connections_max(&self, others: u64) -> u64 {
         (self.open_max - self.reserved).saturating_sub(others)
     }
 }
 
-/// How many descriptors the process has open now; 0 where the kernel does not say.
+/// How many descriptors the process has open; 0 where the kernel does not say.
 pub(crate) fn open_count() -> u64 {
-    // One is that of the listing itself.
+    // Without the descriptor of the listing itself.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 
-/// Every connection is a file descriptor, and the usual soft limit of 1,024 is for programs that use `select`, which
-/// this one does not: take what the hard limit allows.
+/// Raises the soft limit on descriptors to the hard limit. The usual soft limit of 1,024 protects programs that use
+/// `select`, which this one does not.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

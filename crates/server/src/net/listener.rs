@@ -1,8 +1,8 @@
-//! Listening sockets: of the network, and of the file system.
+//! Listening sockets: TCP and Unix.
 //!
-//! A socket of the file system outlives a server that is killed. The one in the data directory may be replaced, because
-//! who holds the directory's lock is the only server there; of one that stands elsewhere nobody knows whose it is, so
-//! it is asked whether anybody listens.
+//! The file of a Unix socket outlives a server that is killed. The server may replace the one in the data directory,
+//! because it holds the directory's lock. A socket elsewhere may belong to another process, so the server first
+//! connects to it to learn whether anybody listens.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -26,17 +26,17 @@ pub const SOCKET_NAME: &str = "pando.sock";
 /// Only the data directory's owner may connect to its socket.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Everybody on the machine may connect to a socket that was asked for, as to a port; the folder that it stands in may
-/// say otherwise.
+/// Everybody on the machine may connect to a socket that the configuration names, as to a port. The permissions of its
+/// folder may forbid it.
 const EVERYBODY: u32 = 0o666;
 
-/// Why a place cannot be listened on.
+/// Why the server cannot listen on a URL.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {url}: {error}")]
 pub struct ListenError {
-    /// The place.
+    /// The URL.
     pub url: ServerUrl,
-    /// Why.
+    /// The cause.
     pub error: io::Error,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Listener {
     Local(LocalListener),
 }
 
-/// A listening socket of the file system. Its file goes when it does.
+/// A listening Unix socket. Dropping it removes its file.
 pub(crate) struct LocalListener {
     socket: UnixListener,
     path: PathBuf,
@@ -72,14 +72,14 @@ impl Listener {
         }
     }
 
-    /// Listens on the socket in a data directory, whose lock the caller holds.
+    /// Listens on the socket in a data directory. The caller holds the directory's lock.
     pub(crate) fn open_in(data: &Path) -> Result<Listener, ListenError> {
         let path = data.join(SOCKET_NAME);
         let listener = remove_socket(&path).and_then(|()| LocalListener::open(&path, OWNER_ONLY));
         listener.map(Listener::Local).map_err(|error| ListenError { url: ServerUrl::local(path), error })
     }
 
-    /// Where it listens, with the real port.
+    /// The URL of its address, with the real port.
     pub(crate) fn address(&self) -> io::Result<ServerUrl> {
         match self {
             Listener::Tcp(socket) => socket.local_addr().map(ServerUrl::from),
@@ -117,10 +117,10 @@ impl Listener {
     }
 }
 
-/// The addresses a host name stands for.
+/// The addresses of a host name.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
-        // One socket for both versions of IP where the system has IPv6; the listener falls back to IPv4.
+        // One socket for both versions of IP. `listen` falls back to IPv4 where the system has no IPv6.
         return Ok(vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))]);
     }
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -130,12 +130,12 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Opens a listening socket. On Linux accepted sockets inherit TCP_NODELAY and the keepalive settings, which spares
-/// four system calls a connection.
+/// Opens a listening socket. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive settings, which saves
+/// four system calls per connection.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
     let (address, socket) = match new_socket(address) {
-        // No IPv6 here: "every address" then means every IPv4 address.
+        // Without IPv6, "every address" means every IPv4 address.
         Err(_) if unspecified_v6 => {
             let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
             (v4, new_socket(v4)?)
@@ -161,7 +161,7 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 impl LocalListener {
-    /// Makes the file, says who may connect, and only then listens: until then the kernel refuses everybody.
+    /// Creates the file, sets who may connect, and only then listens: until then the kernel refuses everybody.
     fn open(path: &Path, mode: u32) -> io::Result<LocalListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -177,7 +177,7 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Whoever found the file dead may have put another in its place.
+        // Another server that found this socket without a listener may have replaced it.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -186,7 +186,7 @@ impl Drop for LocalListener {
     }
 }
 
-/// Gives a socket its name. The kernel takes names of up to 107 octets; a longer one is reached through its folder.
+/// Binds a socket to a path. The kernel takes paths of up to 107 octets; a longer one is reached through its folder.
 fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     if let Ok(address) = SockAddr::unix(path) {
         return socket.bind(&address);
@@ -199,29 +199,30 @@ fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.bind(&SockAddr::unix(short)?)
 }
 
+/// Device and inode of a file.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let facts = fs::symlink_metadata(path)?;
-    Ok((facts.dev(), facts.ino()))
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Removes the socket that stands at `path`, whoever made it. Anything else that is there stays, and is an error.
+/// Removes a socket at `path`, whoever made it. Any other file is kept and is an error.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(facts) if facts.file_type().is_socket() => fs::remove_file(path),
+        Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path),
         Ok(_) => {
             Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file of that name that is no socket"))
         }
     }
 }
 
-/// Removes the socket that stands at `path` if nobody listens on it.
+/// Removes a socket at `path` if nobody listens on it.
 fn remove_if_dead(path: &Path) -> io::Result<()> {
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_socket(path),
-        // Not there, or what follows says why not.
+        // There is no socket, or binding reports what is wrong.
         Err(_) => Ok(()),
     }
 }
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder of a test's own, with a name so long that a socket in it cannot be bound by its path.
+    /// A temporary folder for one test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -259,7 +260,7 @@ mod tests {
     fn the_socket_of_a_data_directory_is_its_owner_s() {
         let folder = Folder::new("owner");
         let path = folder.0.join(SOCKET_NAME);
-        // A dead server's, and what is no socket at all.
+        // The socket of a dead server is replaced; any other file is not.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = Listener::open_in(&folder.0).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -1,4 +1,4 @@
-//! How other threads reach an event loop: a list of messages and a wake-up.
+//! How other threads reach an event loop: a queue of messages and a wake-up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,15 +12,15 @@ use crate::net::stream::{Peer, Stream};
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Which connection of which event loop an answer goes to.
+/// The operation that a message is for: its event loop, connection and ticket.
 ///
-/// Slots are used again; the connection's number, which never is, tells whether it is still the one that asked.
+/// Slots are reused. The connection's number is not, so it tells whether the slot still holds the connection that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
     /// Index of the connection's slot in it.
-    pub(crate) slot: u32,
+    pub(crate) slot: usize,
     /// Number of the connection, counted since start.
     pub(crate) connection: u64,
     /// Number of the operation, counted per connection.
@@ -36,7 +36,7 @@ pub(crate) struct Written {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// The passwords of a change, each clear one with its stored form. No `Debug`: clear passwords are in it.
+/// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.
 #[derive(Clone, Default)]
 pub(crate) struct PreparedPasswords {
     /// To be stored.
@@ -45,19 +45,19 @@ pub(crate) struct PreparedPasswords {
     pub(crate) matched: HashedPasswords,
 }
 
-/// What came of it.
+/// The result of a job of the hash pool.
 pub(crate) enum HashResult {
     /// Whether the password is right.
     Verified(bool),
     /// The stored forms.
     Prepared(PreparedPasswords),
-    /// The system gave no random salt, or a defect was met.
+    /// The system gave no random salt, or the job met a defect.
     Failed(ServerFault),
 }
 
-/// Work done.
+/// A finished job of the hash pool.
 pub(crate) struct HashDone {
-    /// Who waits for it.
+    /// The operation that waits for it.
     pub(crate) address: Address,
     pub(crate) result: HashResult,
 }
@@ -68,24 +68,24 @@ impl std::fmt::Debug for HashDone {
     }
 }
 
-/// What an event loop is told.
+/// A message to an event loop.
 #[derive(Debug)]
 pub(crate) enum LoopMessage {
     /// A new connection, its peer and its number.
     Connection(Stream, Peer, u64),
-    /// A batch of changes was committed, or was not.
+    /// The results of a batch of changes, committed or failed.
     Written(Vec<Written>),
     /// A password was verified or hashed.
     Hashed(HashDone),
-    /// A piece of a search can be sent.
+    /// A piece of a search is ready to be sent.
     Scanned(Address),
     /// What these waited for was read ahead, an job each, and the pages that were brought in for them.
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
-    /// The settings have changed.
+    /// New settings.
     Settings(Arc<OnlineSettings>),
-    /// Finish what is outstanding, then stop.
+    /// Finish the outstanding operations, then stop.
     Drain,
 }
 
@@ -101,7 +101,7 @@ impl Mailbox {
         Mailbox { messages: Mutex::default(), waker }
     }
 
-    /// Leaves a message. Only the first one after the loop emptied its box costs a system call.
+    /// Adds a message. Only the first one after the loop took them costs a system call.
     pub(crate) fn post(&self, message: LoopMessage) {
         let was_empty = {
             let mut messages = self.lock();
@@ -113,12 +113,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes all messages, in the order of their arrival. `into` must be empty; its capacity is used again.
+    /// Takes all messages in the order of their arrival. `into` must be empty; its capacity is reused.
     pub(crate) fn take(&self, into: &mut Vec<LoopMessage>) {
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    /// A thread that panicked while it held the lock cannot have left half a message, so the lock is good.
+    /// A panic under the lock cannot leave half a message, so a poisoned lock is fit for use.
     fn lock(&self) -> MutexGuard<'_, Vec<LoopMessage>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

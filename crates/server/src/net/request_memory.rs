@@ -1,17 +1,17 @@
-//! What requests may hold, in bytes: one budget for the whole server.
+//! Request memory: one budget of bytes for the whole server.
 //!
-//! A request that is not answered at once holds memory: the bytes received of it, its compiled filter, answers that its
-//! client does not read. Each connection has an [`Account`] of that. Accounts of one source and identity belong to one
-//! *holder*, and all holders share the budget.
+//! A request that is not answered at once holds memory: its received bytes, its compiled filter, answers that its
+//! client does not read. Each connection has an [`Account`] of these bytes. The accounts of one source and identity
+//! belong to one *holder*, and all holders share the budget.
 //!
 //! Three bounds, from the inside out:
-//! - A connection that holds [`HELD_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request: that waits in
-//!   its socket, and TCP slows the client.
-//! - So does a connection whose holder has a quarter of the budget. One that needs memory for more of a message that it
-//!   has begun is closed then.
-//! - Where the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget
-//!   divided by the number of holders; whoever has less is served as if nothing were wrong. So no client waits for the
-//!   memory of others, and all together hold at most twice the budget.
+//! - A connection that holds [`HELD_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request. The request
+//!   waits in its socket, and TCP slows the client.
+//! - A connection whose holder has a quarter of the budget takes no further request either. If it needs memory for the
+//!   rest of a message, it is closed.
+//! - When the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget divided
+//!   by the number of holders. A holder with less is served as usual. So no client waits for the memory of others, and
+//!   all together hold at most twice the budget.
 //!
 //! The administrator, over the network or the socket in the data directory, has a reserve of its own.
 
@@ -29,28 +29,28 @@ use crate::limits::{
 };
 use crate::net::stream::Peer;
 
-/// The budget.
+/// The budget, and who holds how much of it.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
-    /// Bytes for everybody.
+    /// Bytes for all holders but administrators.
     limit: usize,
-    /// Bytes for administrators besides.
+    /// Bytes for administrators.
     reserve: usize,
     /// Most bytes of one holder.
     holder_max: usize,
     used: AtomicUsize,
     reserve_used: AtomicUsize,
-    /// Holders, apart from administrators, that hold something.
+    /// Holders with bytes, without administrators.
     holding: AtomicUsize,
     holders: Mutex<HashMap<HolderKey, Arc<Holder>>>,
     /// Requests answered busy, and connections closed, because the budget was used.
     pub(crate) refused: AtomicU64,
-    /// Times that a connection had to wait because its holder has its most.
+    /// How often a connection had to wait because its holder was at its bound.
     pub(crate) waited: AtomicU64,
     warned: Mutex<Option<Instant>>,
 }
 
-/// Who holds memory: a source and the identity that it has there.
+/// Who holds memory: a source and an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HolderKey {
     source: Source,
@@ -60,9 +60,9 @@ pub(crate) struct HolderKey {
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// An address; of IPv6 the first 64 bits, which one customer has.
+    /// An address. Of IPv6 only the first 64 bits, because one customer has all addresses below them.
     Network(IpAddr),
-    /// A user of this machine, by the socket in the data directory.
+    /// A user of this machine, over a Unix socket.
     User(Option<u32>),
 }
 
@@ -79,22 +79,22 @@ struct Holder {
     bytes: AtomicUsize,
 }
 
-/// What one connection holds. [`close`](Account::close) comes before it is dropped.
+/// What one connection holds. Call [`close`](Account::close) before dropping it.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Looked up when there is something to charge for the first time.
+    /// Looked up at the first charge.
     holder: Option<Arc<Holder>>,
     charged: usize,
 }
 
-/// What a request may count on.
+/// Whether a request is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Admission {
     /// It is taken.
-    Free,
-    /// It waits in its socket: its holder has its most. What is needed for a message begun is refused.
+    Admitted,
+    /// It waits in its socket, because its holder is at its bound. More memory for a message begun is refused.
     MustWait,
-    /// It is answered busy: the budget is used, and its holder has more than its share.
+    /// It is answered busy, because the budget is used and its holder has more than its share.
     Refused,
 }
 
@@ -144,13 +144,13 @@ impl fmt::Display for HolderKey {
 }
 
 impl RequestMemory {
-    /// A budget of `limit` bytes, more where it would be too small for messages of up to `message_size_max` bytes.
+    /// A budget of `limit` bytes, with a minimum that messages of `message_size_max` bytes need.
     pub(crate) fn new(limit: usize, message_size_max: usize) -> RequestMemory {
         let limit = limit.max(REQUEST_MEMORY_MIN);
         RequestMemory {
             limit,
             reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
-            // Room for a message that is complete and one that is received behind it.
+            // Room for a complete message and for one that is received behind it.
             holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
             used: AtomicUsize::new(0),
             reserve_used: AtomicUsize::new(0),
@@ -166,22 +166,23 @@ impl RequestMemory {
         self.limit
     }
 
-    /// Bytes that requests hold now, the administrators' apart.
+    /// Bytes that requests hold, without those of administrators.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that requests of administrators hold now.
+    /// Bytes that requests of administrators hold.
     pub(crate) fn reserve_used(&self) -> usize {
         self.reserve_used.load(Ordering::Relaxed)
     }
 
-    /// Sources and identities that hold something.
+    /// Number of holders with bytes, without administrators.
     pub(crate) fn holders(&self) -> usize {
         self.holding.load(Ordering::Relaxed)
     }
 
-    /// A request is answered busy, or a connection closed. The log hears of it, not more often than every few seconds.
+    /// Counts a request that is answered busy, or a connection that is closed, and logs a warning at most once in
+    /// [`WARNING_INTERVAL`].
     pub(crate) fn refuse(&self, now: Instant) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,8 +198,8 @@ impl RequestMemory {
             .max_by_key(|(bytes, _)| *bytes);
         if let Some((bytes, key)) = most {
             tracing::warn!(
-                "requests hold {} of {} bytes (request_memory_bytes): who holds more than a share is answered busy; \
-                 most is held by {key}, {bytes} bytes",
+                "requests hold {} of {} bytes (request_memory_bytes): clients above their share are answered busy; \
+                 {key} holds most, {bytes} bytes",
                 self.used(),
                 self.limit
             );
@@ -211,16 +212,16 @@ impl RequestMemory {
         Arc::clone(holders.entry(key).or_insert_with(new))
     }
 
-    /// Forgets a holder that no account has any more.
+    /// Forgets a holder if `holder` is the last account's.
     fn forget(&self, holder: Arc<Holder>) {
         let mut holders = self.lock();
-        // One is in the table, one is this.
+        // One reference is in the table, one is `holder`.
         if Arc::strong_count(&holder) == 2 {
             holders.remove(&holder.key);
         }
     }
 
-    /// Entries are put in and taken out whole, so a panic elsewhere leaves nothing half done.
+    /// Entries are put in and taken out whole, so a poisoned lock is fit for use.
     fn lock(&self) -> MutexGuard<'_, HashMap<HolderKey, Arc<Holder>>> {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,8 +232,8 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Says how many bytes the connection holds now. `key` is whose they are. Little is not charged at all, so that
-    /// most changes cost no shared counter. Returns how many bytes fewer these are than before.
+    /// Sets how many bytes the connection holds; `key` names their holder. Up to [`UNCHARGED_MAX`] bytes count as none,
+    /// so that most calls touch no shared counter. Returns how many bytes fewer are charged than before.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -271,8 +272,8 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// The connection is gone, or is somebody else's from now on: what it holds will be charged to that one. Returns
-    /// how many bytes it held.
+    /// Gives everything back, because the connection closes or gets another identity: [`set`](Account::set) then
+    /// charges the new holder. Returns how many bytes were charged.
     pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
         let Some(holder) = self.holder.clone() else { return 0 };
         let released = self.set(memory, || holder.key, 0);
@@ -281,31 +282,31 @@ impl Account {
         released
     }
 
-    /// What a request of this connection may count on. `key` is whose it is.
+    /// Whether a request of this connection is taken; `key` names its holder.
     #[inline]
-    pub(crate) fn standing(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Standing {
+    pub(crate) fn admission(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Admission {
         match &self.holder {
-            Some(holder) => holder.standing(memory),
-            // Nothing is short, so there is no need to look up what others of its holder have.
-            None if memory.used() < memory.limit / 2 => Standing::Free,
-            None => self.holder.insert(memory.holder(key())).standing(memory),
+            Some(holder) => holder.admission(memory),
+            // Memory is not short, so what other connections of its holder have does not matter.
+            None if memory.used() < memory.limit / 2 => Admission::Admitted,
+            None => self.holder.insert(memory.holder(key())).admission(memory),
         }
     }
 }
 
 impl Holder {
-    fn standing(&self, memory: &RequestMemory) -> Standing {
+    fn admission(&self, memory: &RequestMemory) -> Admission {
         if self.key.is_administrator() {
             let fits = memory.reserve_used() < memory.reserve.max(memory.holder_max);
-            return if fits { Standing::Free } else { Standing::MustWait };
+            return if fits { Admission::Admitted } else { Admission::MustWait };
         }
         let (own, is_used) = (self.bytes.load(Ordering::Relaxed), memory.used() >= memory.limit);
         let share = memory.limit / memory.holders().max(1);
         match (own >= memory.holder_max, is_used) {
-            (false, false) => Standing::Free,
-            (false, true) if own < share => Standing::Free,
-            (_, true) => Standing::Refused,
-            (true, false) => Standing::MustWait,
+            (false, false) => Admission::Admitted,
+            (false, true) if own < share => Admission::Admitted,
+            (_, true) => Admission::Refused,
+            (true, false) => Admission::MustWait,
         }
     }
 }
@@ -347,13 +348,13 @@ mod tests {
     fn one_holder_waits_at_a_quarter_and_others_do_not() {
         let memory = RequestMemory::new(256 * MIB, MIB);
         let [mut greedy, mut modest] = [Account::default(), Account::default()];
-        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Free);
+        assert_eq!(greedy.admission(&memory, || key([1; 4])), Admission::Admitted);
         greedy.set(&memory, || key([1; 4]), 64 * MIB - 1);
         modest.set(&memory, || key([2; 4]), MIB);
-        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Free);
+        assert_eq!(greedy.admission(&memory, || key([1; 4])), Admission::Admitted);
         greedy.set(&memory, || key([1; 4]), 64 * MIB);
-        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::MustWait);
-        assert_eq!(modest.standing(&memory, || key([2; 4])), Standing::Free);
+        assert_eq!(greedy.admission(&memory, || key([1; 4])), Admission::MustWait);
+        assert_eq!(modest.admission(&memory, || key([2; 4])), Admission::Admitted);
     }
 
     /// However many there are: those below their share are served, and all of them hold at most twice the budget.
@@ -367,12 +368,12 @@ mod tests {
             greedy.push(account);
         }
         let is_refused =
-            |account: &mut Account| account.standing(&memory, || key([9; 4])) == Standing::Refused;
+            |account: &mut Account| account.admission(&memory, || key([9; 4])) == Admission::Refused;
         assert!(greedy.iter_mut().all(is_refused));
         let mut modest: Vec<Account> = (0..100).map(|_| Account::default()).collect();
         for round in 1..=64 {
             for (number, account) in modest.iter_mut().enumerate() {
-                if account.standing(&memory, || key([2, 2, 2, number as u8])) == Standing::Free {
+                if account.admission(&memory, || key([2, 2, 2, number as u8])) == Admission::Admitted {
                     account.set(&memory, || key([2, 2, 2, number as u8]), round * MIB);
                 }
             }
@@ -380,9 +381,9 @@ mod tests {
         }
         let [mut late, mut another] = [Account::default(), Account::default()];
         late.set(&memory, || key([3; 4]), MIB);
-        assert_eq!(late.standing(&memory, || key([3; 4])), Standing::Free);
+        assert_eq!(late.admission(&memory, || key([3; 4])), Admission::Admitted);
         // A new connection is no better than those that its source has already.
-        assert_eq!(another.standing(&memory, || key([1, 1, 1, 0])), Standing::Refused);
+        assert_eq!(another.admission(&memory, || key([1, 1, 1, 0])), Admission::Refused);
         another.close(&memory);
         for mut account in greedy.into_iter().chain(modest).chain([late]) {
             account.close(&memory);
@@ -395,12 +396,12 @@ mod tests {
         let memory = RequestMemory::new(256 * MIB, MIB);
         let [mut greedy, mut admin] = [Account::default(), Account::default()];
         greedy.set(&memory, || key([1; 4]), 600 * MIB);
-        assert_eq!(greedy.standing(&memory, || key([1; 4])), Standing::Refused);
+        assert_eq!(greedy.admission(&memory, || key([1; 4])), Admission::Refused);
         admin.set(&memory, administrator, 40 * MIB);
-        assert_eq!(admin.standing(&memory, administrator), Standing::Free);
+        assert_eq!(admin.admission(&memory, administrator), Admission::Admitted);
         assert_eq!((memory.used(), memory.reserve_used()), (600 * MIB, 40 * MIB));
         admin.set(&memory, administrator, 64 * MIB);
-        assert_eq!(admin.standing(&memory, administrator), Standing::MustWait);
+        assert_eq!(admin.admission(&memory, administrator), Admission::MustWait);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The socket of a connection, of the network or of the file system, and who is at its other end.
+//! The socket of a connection, TCP or Unix, and who is at its other end.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,30 +15,30 @@ use mio::{Interest, Registry, Token};
 pub(crate) enum Stream {
     /// TCP.
     Tcp(TcpStream),
-    /// A socket of the file system.
+    /// A Unix socket.
     Local(UnixStream),
 }
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Somebody on the network, who may be anybody.
+    /// An address on the network, which vouches for nobody.
     Network(SocketAddr),
     /// A process of this machine; `None` when the kernel does not say which.
     Local(Option<Process>),
 }
 
-/// What the kernel says of the process that connected.
+/// What the kernel says about the process that connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) id: i32,
     pub(crate) user_id: u32,
-    /// Whether it could do to the server and its files what it likes anyway.
+    /// Whether its user has full power over the server's files anyway.
     pub(crate) is_trusted: bool,
 }
 
 impl Process {
-    /// The process at the other end of a socket of the file system, as it was when it connected.
+    /// The process at the other end of a Unix socket, as it was when it connected.
     pub(crate) fn behind(stream: &UnixStream) -> Option<Process> {
         let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
         let user_id = credentials.uid.as_raw();
@@ -51,8 +51,8 @@ impl Process {
     }
 }
 
-/// Whether a process of that user is taken for the administrator: the server's own user reads the data files anyway,
-/// and root everything.
+/// Whether a process of this user counts as the administrator: the server's own user can read the data files anyway,
+/// and root can read everything.
 fn is_trusted(user_id: u32, own: u32) -> bool {
     user_id == own || user_id == 0
 }
@@ -67,7 +67,7 @@ impl Peer {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// Whom SASL EXTERNAL finds at the other end.
+    /// The identity that SASL EXTERNAL finds at the other end.
     pub(crate) fn external_identity(&self) -> ExternalIdentity {
         match self {
             Peer::Network(_) => ExternalIdentity::NotOffered,
@@ -89,7 +89,7 @@ impl fmt::Display for Peer {
 }
 
 impl Stream {
-    /// Ends sending.
+    /// Shuts down the sending direction.
     pub(crate) fn finish_sending(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

@@ -1,5 +1,4 @@
-//! Changes of a session: on their way to the writer, by the hash pool where they bring clear passwords, in the order
-//! received.
+//! Changes of a session: to the writer in the order received, those with clear passwords by way of the hash pool.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use directory::{Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
 
 use super::passwords::hash_pool_busy;
-use super::{Asked, Session, Work};
+use super::{RequestHead, Session, Work};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
 use crate::session::context::Context;
@@ -22,14 +21,20 @@ pub(super) struct HeldChange {
     ready: bool,
 }
 
+impl HeldChange {
+    fn ticket(&self) -> u64 {
+        self.request.address.ticket
+    }
+}
+
 impl Session {
-    /// Takes a change whose place at the writer is reserved.
+    /// Takes a change that has a reservation in the writer's queue.
     pub(super) fn change(
         &mut self,
         context: &mut Context,
-        asked: Asked,
+        head: RequestHead,
         message: &Message<'_>,
-        (frame, place): (&[u8], Reservation),
+        (frame, reservation): (&[u8], Reservation),
         out: &mut Vec<u8>,
     ) {
         let mut request = WriteRequest {
@@ -37,7 +42,7 @@ impl Session {
             requester: Arc::clone(&self.requester),
             message: frame.to_vec(),
             passwords: PreparedPasswords::default(),
-            place,
+            reservation,
         };
         let mut claim = None;
         let prepared = self
@@ -46,10 +51,10 @@ impl Session {
         match prepared {
             Ok(Prepared::Now(passwords)) => request.passwords = passwords,
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
-            Err(outcome) => return self.answer(context, &asked, &outcome, out),
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
         let ready = claim.is_none();
-        self.keep_claimed(asked, Work::Change, frame.len(), claim);
+        self.keep(head, Work::Change, frame.len(), claim);
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {
@@ -57,7 +62,7 @@ impl Session {
         }
     }
 
-    /// The clear passwords that the change brings or takes and that are worth work: anonymous never changes anything.
+    /// The clear passwords that the change adds or deletes. None for anonymous, whose change will be refused.
     fn changed_passwords(
         &self,
         context: &Context,
@@ -76,7 +81,7 @@ impl Session {
         Ok(passwords)
     }
 
-    /// Gives the writer what does not have to wait any longer.
+    /// Passes the changes before the first one that still waits on to the writer.
     pub(super) fn release_held(&mut self, context: &mut Context) {
         while self.held.front().is_some_and(|held| held.ready) {
             context.outbox.extend(self.held.pop_front().map(|held| held.request));
@@ -85,14 +90,19 @@ impl Session {
 
     /// The writer has finished a change.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        if let Some((asked, _)) = self.take(answer.address.ticket) {
-            self.answer_with(context, &asked, &answer.outcome, answer.value.as_deref(), out);
+        if let Some((head, _)) = self.take(answer.address.ticket) {
+            self.answer_with(context, &head, &answer.outcome, answer.value.as_deref(), out);
         }
     }
 
     /// Whether a change waits for the hash pool, or behind one that does.
     pub(super) fn is_held(&self, ticket: u64) -> bool {
-        self.held.iter().any(|held| held.request.address.ticket == ticket)
+        self.held.iter().any(|held| held.ticket() == ticket)
+    }
+
+    pub(super) fn remove_held(&mut self, ticket: u64) -> Option<HeldChange> {
+        let index = self.held.iter().position(|held| held.ticket() == ticket)?;
+        self.held.remove(index)
     }
 
     /// The hash pool has finished the passwords of a change.
@@ -103,39 +113,39 @@ impl Session {
         result: HashResult,
         out: &mut Vec<u8>,
     ) {
-        let Some(place) = self.held.iter().position(|held| held.request.address.ticket == ticket) else {
-            return;
-        };
         match result {
             HashResult::Prepared(passwords) => {
-                self.held[place].request.passwords = passwords;
-                self.held[place].ready = true;
+                if let Some(held) = self.held.iter_mut().find(|held| held.ticket() == ticket) {
+                    held.request.passwords = passwords;
+                    held.ready = true;
+                }
             }
-            HashResult::Failed(fault) => self.drop_held(context, place, fault, out),
-            HashResult::Verified(_) => self.drop_held(context, place, ServerFault::Defect, out),
+            HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
+            HashResult::Verified(_) => self.refuse_held(context, ticket, ServerFault::Defect, out),
         }
         self.release_held(context);
     }
 
     /// Refuses a change whose password could not be hashed.
-    fn drop_held(&mut self, context: &mut Context, place: usize, fault: ServerFault, out: &mut Vec<u8>) {
-        let Some(held) = self.held.remove(place) else { return };
-        if let Some((asked, _)) = self.take(held.request.address.ticket) {
+    fn refuse_held(&mut self, context: &mut Context, ticket: u64, fault: ServerFault, out: &mut Vec<u8>) {
+        if self.remove_held(ticket).is_none() {
+            return;
+        }
+        if let Some((head, _)) = self.take(ticket) {
             let text = "the password could not be hashed";
             let outcome = Outcome::new(ResultCode::OTHER, text).by_fault(fault);
-            self.answer(context, &asked, &outcome, out);
+            self.answer(context, &head, &outcome, out);
         }
     }
 }
 
-/// Passwords of a change, prepared.
+/// The passwords of a change, prepared at once or on the hash pool.
 enum Prepared {
     Now(PreparedPasswords),
-    /// On the pool, whose result this is the claim on.
     Later(HashClaim),
 }
 
-/// Prepares passwords at once where that is quick, else on the pool.
+/// Prepares passwords at once if that is quick, else on the hash pool.
 fn prepare_passwords(
     context: &mut Context,
     address: Address,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use directory::{Directory, Requester, ServerFault, Snapshot};
-use ldap::{DecodeLimits, MessageId, ResultCode};
+use ldap::{DecodeLimits, ResultCode};
 use store::StoreError;
 
+use super::outstanding::RequestHead;
 use crate::config::OnlineSettings;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::Random;
-use crate::telemetry::counters::{Counters, Operation};
+use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
 use crate::workers::hash_pool::HashPool;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
@@ -24,15 +25,14 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
-    /// What requests of all connections hold, and may hold.
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// What is wrong with the server.
+    /// Faults that the server met.
     pub(crate) health: Arc<Health>,
-    /// Bytes that one event loop spends on remembering where rows are.
+    /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
 }
 
-/// What one event loop lends to the session that it runs.
+/// What an event loop lends to the session that it runs.
 pub(crate) struct Context {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
@@ -48,7 +48,7 @@ pub(crate) struct Context {
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
-    /// Bytes that connections have let go of since memory was given back to the system.
+    /// Bytes that connections released since memory was last given back to the system.
     pub(crate) released: usize,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
@@ -96,7 +96,7 @@ impl Context {
         }
     }
 
-    /// Begins a pass: the present, and the directory as it is now.
+    /// Begins a pass: sets the time and renews the snapshot.
     pub(crate) fn begin_pass(&mut self) -> Result<(), StoreError> {
         self.now = Instant::now();
         if let Some(coldness) = &mut self.coldness
@@ -122,9 +122,9 @@ impl Context {
         }
     }
 
-    /// Makes sure that everything that was answered before now is visible. Called after requests were received and
-    /// before they are looked at: a client that got an answer on another connection, of another loop, may have sent
-    /// them since the pass began. Costs one load of a shared counter when nothing was committed.
+    /// Makes every commit visible that was answered before this call. Called between receiving requests and handling
+    /// them: their client may have got an answer on a connection of another loop since the pass began. Costs one load
+    /// of a shared counter if nothing was committed.
     pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
         let commits = self.shared.writes.commits();
         if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }
@@ -138,20 +138,21 @@ impl Context {
         Ok(())
     }
 
-    /// Says in the log that an operation was answered by a fault of the server's.
+    /// Logs that an operation failed by a fault of the server.
     #[cold]
-    pub(crate) fn tell(
+    pub(super) fn report_fault(
         &self,
         fault: ServerFault,
         connection: u64,
-        (id, operation, code): (MessageId, Operation, ResultCode),
+        head: &RequestHead,
+        code: ResultCode,
         text: &str,
     ) {
-        let failed = FailedOperation { connection, id, name: operation.name(), code };
+        let failed = FailedOperation { connection, id: head.id, name: head.operation.name(), code };
         self.shared.health.tell(self.now, fault, failed, text);
     }
 
-    /// What a peer may send, before and after it has bound.
+    /// Bounds on the messages of a peer, before and after it has bound.
     pub(crate) fn decode_limits(&self, authenticated: bool) -> DecodeLimits {
         let message_size_max = if authenticated {
             self.settings.message_size_max

@@ -1,10 +1,10 @@
-//! The requests of a session without a response yet, and what they hold.
+//! The outstanding requests of a session, and the memory that they hold.
 
 use std::time::Instant;
 
 use directory::Requester;
 use directory::search::Search;
-use ldap::MessageId;
+use ldap::{MessageId, ResultCode};
 
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
@@ -12,16 +12,30 @@ use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 
+/// What the response to a request needs of it.
+pub(super) struct RequestHead {
+    pub(super) id: MessageId,
+    pub(super) operation: Operation,
+    pub(super) line: Option<Box<OperationLine>>,
+}
+
+impl RequestHead {
+    /// Writes the line of the operation log, if there is one. `entries` are those that a search sent.
+    pub(super) fn log(&self, connection: u64, code: ResultCode, entries: Option<u64>) {
+        if let Some(line) = &self.line {
+            line.end(connection, self.id, self.operation, code, entries);
+        }
+    }
+}
+
 /// A request without a response yet.
 pub(super) struct Outstanding {
     pub(super) ticket: u64,
-    pub(super) id: MessageId,
-    pub(super) operation: Operation,
-    /// Its response is not wanted any more.
+    pub(super) head: RequestHead,
+    /// The client abandoned it, so its response is dropped.
     pub(super) abandoned: bool,
     pub(super) work: Work,
-    pub(super) line: Option<Box<OperationLine>>,
-    /// On the hash pool's result, given up with the operation.
+    /// On the hash pool's result. Dropped with the operation, which tells the pool to skip it.
     _claim: Option<HashClaim>,
     /// Bytes of memory that it holds.
     bytes: usize,
@@ -33,28 +47,32 @@ pub(super) enum Work {
     Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
     /// The writer.
     Change,
-    /// The hash pool's word on a password.
+    /// The hash pool, which verifies a password.
     Compare,
-    /// The same, and then the session is this requester's.
+    /// The hash pool. If the password is right, the session becomes this requester's.
     Bind(Requester),
 }
 
 impl Outstanding {
-    /// A request that holds `bytes` besides itself; a search is asked.
+    /// A request that holds `bytes` besides itself and its search.
     pub(super) fn new(
         ticket: u64,
-        (id, operation, line): (MessageId, Operation, Option<Box<OperationLine>>),
+        head: RequestHead,
         work: Work,
         bytes: usize,
         claim: Option<HashClaim>,
     ) -> Outstanding {
-        let mut new =
-            Outstanding { ticket, id, operation, abandoned: false, work, line, _claim: claim, bytes };
+        let mut new = Outstanding { ticket, head, abandoned: false, work, _claim: claim, bytes };
         new.bytes += size_of::<Outstanding>() + new.search_bytes();
         new
     }
 
-    /// Bytes that its search holds now, where it is one.
+    /// Whether it has this message id and is not abandoned.
+    pub(super) fn has_id(&self, id: MessageId) -> bool {
+        self.head.id == id && !self.abandoned
+    }
+
+    /// Bytes that its search holds; 0 if it is no search.
     fn search_bytes(&mut self) -> usize {
         match &mut self.work {
             Work::Search { search, rest, .. } => {
@@ -65,7 +83,7 @@ impl Outstanding {
         }
     }
 
-    fn is_search(&self) -> bool {
+    pub(super) fn is_search(&self) -> bool {
         matches!(self.work, Work::Search { .. })
     }
 
@@ -90,16 +108,16 @@ impl Outstanding {
     }
 }
 
-/// Places for outstanding requests that an idle session keeps.
-const KEPT: usize = 4;
+/// Largest capacity for outstanding requests that an idle session keeps.
+const KEPT_CAPACITY_MAX: usize = 4;
 
 /// The outstanding requests of a session, in the order received.
 #[derive(Default)]
 pub(super) struct OutstandingRequests {
     list: Vec<Outstanding>,
-    /// Bytes that all of them hold.
+    /// Bytes that all requests hold.
     bytes: usize,
-    /// Those of searches.
+    /// Bytes that the searches among them hold.
     search_bytes: usize,
 }
 
@@ -118,17 +136,17 @@ impl std::ops::DerefMut for OutstandingRequests {
 }
 
 impl OutstandingRequests {
-    /// Bytes that all of them hold.
+    /// Bytes that all requests hold.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether they hold so much that no further one is taken.
+    /// Whether they hold so much that the session takes no further request.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= HELD_BYTES_MAX || self.has_full_searches()
     }
 
-    /// Whether searches hold so much that only the oldest of them goes on.
+    /// Whether searches hold so much that only the oldest one runs.
     pub(super) fn has_full_searches(&self) -> bool {
         self.search_bytes >= HELD_SEARCH_BYTES_MAX
     }
@@ -138,11 +156,12 @@ impl OutstandingRequests {
         self.list.push(new);
     }
 
-    pub(super) fn remove(&mut self, place: usize) -> Outstanding {
-        let old = self.list.remove(place);
+    /// Removes the request at `index`, which must be there.
+    pub(super) fn remove(&mut self, index: usize) -> Outstanding {
+        let old = self.list.remove(index);
         self.subtract(old.is_search(), old.bytes);
-        // A burst of requests is no reason to keep its memory while idle.
-        if self.list.is_empty() && self.list.capacity() > KEPT {
+        // An idle session frees the memory that a burst of requests took.
+        if self.list.is_empty() && self.list.capacity() > KEPT_CAPACITY_MAX {
             self.list = Vec::new();
         }
         old
@@ -152,9 +171,9 @@ impl OutstandingRequests {
         *self = OutstandingRequests::default();
     }
 
-    /// Asks the search at `place` anew what it holds: slices gather candidates.
-    pub(super) fn count_anew(&mut self, place: usize) {
-        let Some(search) = self.list.get_mut(place) else { return };
+    /// Counts again what the search at `index` holds, because its slices gather candidates.
+    pub(super) fn recount(&mut self, index: usize) {
+        let Some(search) = self.list.get_mut(index) else { return };
         let bytes = size_of::<Outstanding>() + search.search_bytes();
         let (is_search, before) = (search.is_search(), std::mem::replace(&mut search.bytes, bytes));
         self.subtract(is_search, before);

@@ -1,4 +1,4 @@
-//! Bind and compare: what a session does with passwords that it is asked to verify.
+//! Bind and compare, and the verification of their passwords.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use directory::password::Verification;
 use directory::{Outcome, Requester, ServerFault};
 use ldap::ResultCode;
 
-use super::{Asked, Session, Work};
+use super::{RequestHead, Session, Work};
 use crate::net::mailbox::HashResult;
 use crate::session::context::Context;
 use crate::workers::hash_pool::HashWork;
 
 /// A password that was verified at once.
 struct Verified {
-    asked: Asked,
+    head: RequestHead,
     work: Work,
     is_right: bool,
 }
@@ -23,18 +23,18 @@ impl Session {
     pub(super) fn compare(
         &mut self,
         context: &mut Context,
-        asked: Asked,
+        head: RequestHead,
         request: &ldap::CompareRequest<'_>,
         controls: &RequestControls,
         out: &mut Vec<u8>,
     ) {
         use directory::compare::{CompareOutcome, compare};
         match compare(&context.snapshot, &self.requester, request, controls) {
-            CompareOutcome::Done(outcome) => self.answer(context, &asked, &outcome, out),
+            CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
             CompareOutcome::Verify { verification } => {
                 let (asserted, work) = (request.value, Work::Compare);
-                if let Some(verified) = self.verify(context, asked, verification, asserted, work, out) {
-                    self.answer(context, &verified.asked, &compare_outcome(verified.is_right), out);
+                if let Some(verified) = self.verify(context, head, verification, asserted, work, out) {
+                    self.answer(context, &verified.head, &compare_outcome(verified.is_right), out);
                 }
             }
         }
@@ -43,42 +43,42 @@ impl Session {
     pub(super) fn bind(
         &mut self,
         context: &mut Context,
-        asked: Asked,
+        head: RequestHead,
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
         use directory::bind::{BindOutcome, bind, bind_result, bind_without_password};
-        self.becomes(context, Arc::clone(&context.anonymous));
+        self.set_requester(context, Arc::clone(&context.anonymous));
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
-            return self.answer(context, &asked, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+            return self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
         }
         let asserted = match request.authentication {
             ldap::Authentication::Simple(password) => password,
             ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
                 let (outcome, requester) = bind_without_password(&context.snapshot, request, self.external);
-                return self.bound(context, &asked, &outcome, requester, out);
+                return self.bound(context, &head, &outcome, requester, out);
             }
         };
         match bind(&context.snapshot, request) {
-            BindOutcome::Done(outcome, requester) => self.bound(context, &asked, &outcome, requester, out),
+            BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester } => {
                 let work = Work::Bind(requester);
-                if let Some(verified) = self.verify(context, asked, verification, asserted, work, out)
+                if let Some(verified) = self.verify(context, head, verification, asserted, work, out)
                     && let Work::Bind(requester) = verified.work
                 {
                     let (outcome, requester) = bind_result(verified.is_right, requester);
-                    self.bound(context, &verified.asked, &outcome, requester, out);
+                    self.bound(context, &verified.head, &outcome, requester, out);
                 }
             }
         }
     }
 
-    /// Ends a bind: from here on the session is this requester's.
+    /// Ends a bind. The session becomes this requester's.
     fn bound(
         &mut self,
         context: &mut Context,
-        asked: &Asked,
+        head: &RequestHead,
         outcome: &Outcome,
         requester: Requester,
         out: &mut Vec<u8>,
@@ -87,30 +87,31 @@ impl Session {
             Requester::Anonymous => Arc::clone(&context.anonymous),
             other => Arc::new(other),
         };
-        self.becomes(context, requester);
-        self.answer(context, asked, outcome, out);
+        self.set_requester(context, requester);
+        self.answer(context, head, outcome, out);
     }
 
-    /// Verifies a password: at once if that is quick, else `None` and on the pool, or with the answer busy. A wrong
-    /// password gets to the pool whatever is stored, so neither time nor busy tells names apart (RFC 4513 section 6.3).
+    /// Verifies a password at once if that is quick. Otherwise the result is `None`, and the hash pool verifies it, or
+    /// the request is answered busy. A wrong password goes to the pool whatever is stored, so neither the time nor the
+    /// answer busy tells whether a name exists (RFC 4513 section 6.3).
     fn verify(
         &mut self,
         context: &mut Context,
-        asked: Asked,
+        head: RequestHead,
         verification: Verification,
         asserted: &[u8],
         work: Work,
         out: &mut Vec<u8>,
     ) -> Option<Verified> {
         if let Some(is_right) = verification.run_quick(asserted) {
-            return Some(Verified { asked, work, is_right });
+            return Some(Verified { head, work, is_right });
         }
         let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
         let job = HashWork::Verify { verification, asserted: asserted.to_vec() };
         match context.shared.hash_pool.submit(address, job) {
-            Some(claim) => self.keep_claimed(asked, work, bytes, Some(claim)),
-            None => self.answer(context, &asked, &hash_pool_busy(), out),
+            Some(claim) => self.keep(head, work, bytes, Some(claim)),
+            None => self.answer(context, &head, &hash_pool_busy(), out),
         }
         None
     }
@@ -126,23 +127,23 @@ impl Session {
         if self.is_held(ticket) {
             return self.held_hashed(context, ticket, result, out);
         }
-        let Some((asked, work)) = self.take(ticket) else { return };
+        let Some((head, work)) = self.take(ticket) else { return };
         let is_right = matches!(result, HashResult::Verified(true));
         let failed = match result {
             HashResult::Failed(fault) => Some(could_not_verify(fault)),
             HashResult::Verified(_) | HashResult::Prepared(_) => None,
         };
         match (failed, work) {
-            // Not that the password is wrong, which nobody knows.
+            // Not invalidCredentials: the password may be right.
             (Some(outcome), Work::Bind(_)) => {
-                self.bound(context, &asked, &outcome, Requester::Anonymous, out);
+                self.bound(context, &head, &outcome, Requester::Anonymous, out);
             }
-            (Some(outcome), _) => self.answer(context, &asked, &outcome, out),
+            (Some(outcome), _) => self.answer(context, &head, &outcome, out),
             (None, Work::Bind(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
-                self.bound(context, &asked, &outcome, requester, out);
+                self.bound(context, &head, &outcome, requester, out);
             }
-            (None, _) => self.answer(context, &asked, &compare_outcome(is_right), out),
+            (None, _) => self.answer(context, &head, &compare_outcome(is_right), out),
         }
     }
 }

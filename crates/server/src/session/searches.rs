@@ -1,5 +1,5 @@
-//! Searches of a session: answered at once if one slice is enough, else kept, and run slice by slice in turn. Long ones
-//! leave the rest of their candidates to the scan threads and wait for pieces.
+//! Searches of a session. One that ends with its first slice is answered at once; the others stay outstanding and run
+//! slices in turn. Long ones leave the rest of their candidates to the scan threads and wait for pieces.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,14 @@ use ldap::ResultCode;
 
 use super::outstanding::{Outstanding, Work};
 use super::shared_rest::{SLICE, SharedRest};
-use super::{Asked, Session};
+use super::{RequestHead, Session};
 use crate::limits::SCAN_CANDIDATES_MIN;
 use crate::net::mailbox::Address;
-use crate::net::request_memory::Standing;
+use crate::net::request_memory::Admission;
 use crate::session::context::Context;
+use crate::stamp::micros_since;
 
-/// Whether there is so much left to look at that it is worth other threads' while.
+/// Whether so many candidates are left that scan threads pay.
 fn is_long(search: &Search) -> bool {
     search.candidates_left().is_some_and(|left| left >= SCAN_CANDIDATES_MIN)
 }
@@ -34,97 +35,99 @@ impl Session {
     pub(super) fn search(
         &mut self,
         context: &mut Context,
-        asked: Asked,
+        head: RequestHead,
         request: &ldap::SearchRequest<'_>,
         controls: &RequestControls,
         out: &mut Vec<u8>,
     ) {
-        let asked_at = controls.explain.then(Instant::now);
-        let started = Search::start(&context.snapshot, &self.requester, asked.id, request, controls);
+        let begun_at = controls.explain.then(Instant::now);
+        let started = Search::start(&context.snapshot, &self.requester, head.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
-            Err(outcome) => return self.answer(context, &asked, &outcome, out),
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
         };
-        if let Some(asked_at) = asked_at {
-            let micros = move || asked_at.elapsed().as_micros() as u64;
-            search.measure(micros(), Box::new(micros));
+        if let Some(begun_at) = begun_at {
+            search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
-        // Behind others this one waits for its turn, so that a thousand scans sent at once are one slice.
+        // Behind other searches it waits for its turn, so that a thousand scans sent at once take one slice.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         if !waits && let Step::Done = search.run(&context.snapshot, out, &SLICE) {
-            return finish_search(context, self.number, asked, &search);
+            return self.finish_search(context, &head, &search, None);
         }
         let deadline = match search.time_limit_seconds() {
             0 => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
         let rest = share(context, self.address(context), &mut search);
-        self.keep(asked, Work::Search { search: Box::new(search), deadline, rest }, 0);
+        self.keep(head, Work::Search { search: Box::new(search), deadline, rest }, 0, None);
     }
 
-    /// Answers with a search that is over and its messages.
+    /// Answers with a finished search and its messages.
     pub(super) fn found_search(
         &self,
         context: &Context,
-        asked: Asked,
+        head: RequestHead,
         (search, messages): (Search, &[u8]),
         out: &mut Vec<u8>,
     ) {
         out.extend_from_slice(messages);
-        finish_search(context, self.number, asked, &search);
+        self.finish_search(context, &head, &search, None);
     }
 
-    /// Runs one slice of one of the searches, in turn, or takes what scan threads have done of it. False when it failed
-    /// in the middle of a message, so that the connection is of no more use.
+    /// Runs one slice of the next search, or takes pieces of it from the scan threads. False when it failed in the
+    /// middle of a message: then the connection cannot go on.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
-        let Some(place) = self.place_of_next_slice() else { return true };
-        self.next_slice = place + 1;
-        let address = Address { ticket: self.outstanding[place].ticket, ..self.address(context) };
-        let is_mid_message = self.outstanding[place].is_mid_message();
-        if !is_mid_message && self.standing(context) == Standing::Refused {
-            context.shared.request_memory.refuse(context.now);
-            self.stop_search(context, place, ResultCode::BUSY, out);
+        let Some(index) = self.next_search_index() else { return true };
+        self.next_slice = index + 1;
+        let (admission, address) = (self.admission(context), self.address(context));
+        let Some(Outstanding { ticket, work: Work::Search { search, deadline, rest }, .. }) =
+            self.outstanding.get_mut(index)
+        else {
             return true;
-        }
-        let Work::Search { search, deadline, rest } = &mut self.outstanding[place].work else { return true };
-        if !is_mid_message && deadline.is_some_and(|deadline| deadline <= context.now) {
-            self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
-            return true;
+        };
+        if !search.is_mid_message() {
+            if admission == Admission::Refused {
+                context.shared.request_memory.refuse(context.now);
+                self.stop_search(context, index, ResultCode::BUSY, out);
+                return true;
+            }
+            if deadline.is_some_and(|deadline| deadline <= context.now) {
+                self.stop_search(context, index, ResultCode::TIME_LIMIT_EXCEEDED, out);
+                return true;
+            }
         }
         let step = match rest {
             Some(rest) => rest.take(search, context, out),
             None => search.run(&context.snapshot, out, &SLICE),
         };
         if step != Step::More {
-            let Outstanding { id, operation, line, work, .. } = self.outstanding.remove(place);
-            self.next_slice = place;
+            let Outstanding { head, work, .. } = self.outstanding.remove(index);
+            self.next_slice = index;
             if let Work::Search { search, .. } = work {
-                finish_search(context, self.number, Asked { id, operation, line }, &search);
+                self.finish_search(context, &head, &search, None);
             }
         } else {
             if rest.is_none() {
-                *rest = share(context, address, search);
+                *rest = share(context, Address { ticket: *ticket, ..address }, search);
             }
-            self.outstanding.count_anew(place);
+            self.outstanding.recount(index);
         }
         step != Step::Broken
     }
 
-    /// Where the search is whose turn it is: the one in the middle of a message, or the next that can go on.
-    fn place_of_next_slice(&self) -> Option<usize> {
-        if let Some(place) = self.outstanding.iter().position(Outstanding::is_mid_message) {
-            return Some(place);
+    /// Index of the search that runs next: the one in the middle of a message, else the next that can run.
+    fn next_search_index(&self) -> Option<usize> {
+        if let Some(index) = self.outstanding.iter().position(Outstanding::is_mid_message) {
+            return Some(index);
         }
-        if self.outstanding.has_full_searches() {
-            // Each gathers candidates while it runs, so one after the other.
-            return self.outstanding.iter().position(Outstanding::wants_slice);
-        }
-        let count = self.outstanding.len();
-        let mut places = (0..count).map(|step| (self.next_slice + step) % count);
-        places.find(|place| self.outstanding.get(*place).is_some_and(Outstanding::wants_slice))
+        // Each search gathers candidates while it runs, so when memory is short they run one after the other.
+        let first = if self.outstanding.has_full_searches() { 0 } else { self.next_slice };
+        let indexed = || self.outstanding.iter().enumerate();
+        let mut in_turn = indexed().skip(first).chain(indexed().take(first));
+        in_turn.find(|(_, other)| other.wants_slice()).map(|(index, _)| index)
     }
 
-    /// Scan threads have a piece for one of the searches, if that is still wanted.
+    /// Scan threads have a piece for one of the searches.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         let mut all = self.outstanding.iter_mut();
         let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);
@@ -133,41 +136,40 @@ impl Session {
         }
     }
 
-    /// Ends the searches whose time is over. In the middle of a message none of them is.
+    /// Stops the searches whose time limit is over, unless the output ends in the middle of a message.
     pub(crate) fn expire(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
         }
         let now = context.now;
         let is_over = |other: &Outstanding| other.deadline().is_some_and(|deadline| deadline <= now);
-        while let Some(place) = self.outstanding.iter().position(is_over) {
-            self.stop_search(context, place, ResultCode::TIME_LIMIT_EXCEEDED, out);
+        while let Some(index) = self.outstanding.iter().position(is_over) {
+            self.stop_search(context, index, ResultCode::TIME_LIMIT_EXCEEDED, out);
         }
     }
 
-    fn stop_search(&mut self, context: &mut Context, place: usize, code: ResultCode, out: &mut Vec<u8>) {
-        let Outstanding { id, operation, line, work, .. } = self.outstanding.remove(place);
+    fn stop_search(&mut self, context: &mut Context, index: usize, code: ResultCode, out: &mut Vec<u8>) {
+        let Outstanding { head, work, .. } = self.outstanding.remove(index);
         let Work::Search { search, .. } = work else { return };
-        let entries = search.entries_sent();
-        context.counters.examined.add(search.entries_examined());
+        self.finish_search(context, &head, &search, Some(code));
         search.stop(out, code);
-        context.counters.entries.add(entries);
-        context.counters.completed(operation, code);
-        if let Some(line) = line {
-            line.end(self.number, id, operation, code, Some(entries));
-        }
     }
-}
 
-fn finish_search(context: &Context, connection: u64, asked: Asked, search: &Search) {
-    let code = search.result_code().unwrap_or(ResultCode::SUCCESS);
-    context.counters.entries.add(search.entries_sent());
-    context.counters.examined.add(search.entries_examined());
-    context.counters.completed(asked.operation, code);
-    if let Some((fault, text)) = search.fault() {
-        context.tell(fault, connection, (asked.id, asked.operation, code), text);
-    }
-    if let Some(line) = asked.line {
-        line.end(connection, asked.id, asked.operation, code, Some(search.entries_sent()));
+    /// Counts and logs a search that ends by itself, or is stopped with the code `stopped`.
+    fn finish_search(
+        &self,
+        context: &Context,
+        head: &RequestHead,
+        search: &Search,
+        stopped: Option<ResultCode>,
+    ) {
+        let code = stopped.or_else(|| search.result_code()).unwrap_or(ResultCode::SUCCESS);
+        context.counters.entries.add(search.entries_sent());
+        context.counters.examined.add(search.entries_examined());
+        context.counters.completed(head.operation, code);
+        if let Some((fault, text)) = search.fault() {
+            context.report_fault(fault, self.number, head, code, text);
+        }
+        head.log(self.number, code, Some(search.entries_sent()));
     }
 }

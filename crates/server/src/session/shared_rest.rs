@@ -1,4 +1,4 @@
-//! The rest of a long search, at which scan threads look.
+//! The rest of a long search, which scan threads examine.
 
 use directory::search::{Budget, Search, Step};
 
@@ -6,14 +6,14 @@ use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::session::context::Context;
 use crate::workers::scan_pool::ScanHandle;
 
-/// What one slice of a search may do.
+/// The budget of one slice of a search.
 pub(super) const SLICE: Budget =
     Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// The rest of a search, at which scan threads look.
+/// The rest of a search, which scan threads examine.
 pub(super) struct SharedRest {
     scan: ScanHandle,
-    /// Whether a piece can be taken; when there is none, a message tells of the next.
+    /// Whether a piece may be ready. When none is, a message announces the next one.
     ready: bool,
 }
 
@@ -22,7 +22,7 @@ impl SharedRest {
         SharedRest { scan, ready: false }
     }
 
-    /// A piece can be taken.
+    /// A piece is ready.
     pub(super) fn set_ready(&mut self) {
         self.ready = true;
     }
@@ -31,12 +31,12 @@ impl SharedRest {
         self.ready
     }
 
-    /// How many scanners look at it, at most.
+    /// Most scanners that examine it at a time.
     pub(super) fn scanners(&self) -> usize {
         self.scan.scanners()
     }
 
-    /// Takes pieces, as much as a slice may append.
+    /// Takes pieces until a slice's bytes are appended or no piece is ready.
     pub(super) fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         while out.len() - start < SLICE_BYTES_MAX {

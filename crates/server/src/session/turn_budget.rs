@@ -1,28 +1,26 @@
-//! How long one connection has its event loop for itself.
+//! How long one connection may keep its event loop.
 
 use std::time::Instant;
 
 use crate::limits::{TURN_LARGE_REQUEST_SIZE, TURN_REQUESTS_PER_LOOK, TURN_TIME_MAX};
 
-/// What is used up of a turn. Requests that were sent at once are carried out one after another, but no longer than
-/// [`TURN_TIME_MAX`]: the others of the same loop have their turn before the rest.
+/// The used part of a turn. Requests sent together run one after another for at most [`TURN_TIME_MAX`]. Then the other
+/// connections of the loop have their turns.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudget {
-    /// Since when the time counts: when the clock was looked at first.
+    /// When the clock was read first. The time counts from there.
     began: Option<Instant>,
     requests: usize,
 }
 
 impl TurnBudget {
-    /// Counts a request of this many octets. Whether others have their turn before the next one.
+    /// Counts a request of this many octets, and says whether the turn ends here.
     ///
-    /// The clock is looked at after large requests, whose filters may be, and now and then after others: most turns
-    /// are one small request, which pays nothing.
+    /// The clock is read after each large request, whose filter may be large, and after every
+    /// [`TURN_REQUESTS_PER_LOOK`]th request. Most turns are one small request, which costs no reading.
     pub(crate) fn is_used_up(&mut self, request_size: usize, now: impl Fn() -> Instant) -> bool {
         self.requests += 1;
-        let looks =
-            request_size >= TURN_LARGE_REQUEST_SIZE || self.requests.is_multiple_of(TURN_REQUESTS_PER_LOOK);
-        if !looks {
+        if request_size < TURN_LARGE_REQUEST_SIZE && !self.requests.is_multiple_of(TURN_REQUESTS_PER_LOOK) {
             return false;
         }
         let began = *self.began.get_or_insert_with(&now);
@@ -36,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of so many requests are carried out in one turn, where each takes a quarter of the time.
+    /// How many of `count` requests one turn carries out, if each takes a quarter of its time.
     fn carried_out(count: usize, size: usize) -> usize {
         let clock = Cell::new(Instant::now());
         let mut turn = TurnBudget::default();

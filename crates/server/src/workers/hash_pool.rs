@@ -1,12 +1,12 @@
-//! A bounded pool of threads for what is slow on purpose: verifying and making password hashes.
+//! A bounded pool of threads that verify and make password hashes, which are slow on purpose.
 //!
-//! Argon2id takes about 20 ms and 19 MiB a password, on an event loop that would be 20 ms for everybody. The number of
-//! threads bounds memory and processor time, the length of the queue bounds how long anybody waits; beyond it the
-//! answer is busy. Right passwords that are stored as fast salted digests never come here; wrong ones do, since every
-//! failure costs the same.
+//! Argon2id takes about 20 ms and 19 MiB for a password, and would stop an event loop for that time. The number of
+//! threads bounds memory and processor time. The length of the queue bounds waiting; beyond it the answer is busy. A
+//! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure costs
+//! the same.
 //!
-//! Whoever submits a job holds a [`HashClaim`] while it waits for the result. A job without its claim costs nothing: a
-//! thread throws it away, and a full queue makes room of such. So clients that have gone keep nobody waiting.
+//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, and a full
+//! queue drops such jobs. So nobody waits for the jobs of clients that disconnected.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,15 +25,14 @@ use crate::stamp::Random;
 
 /// Work for the pool. No `Debug`: it carries passwords.
 struct HashJob {
-    /// Where the result goes.
+    /// The operation that gets the result.
     address: Address,
     work: HashWork,
-    /// Gone when nobody waits any more.
+    /// Dead when the [`HashClaim`] is dropped.
     claim: Weak<()>,
 }
 
-/// The right to the result of a job. The job is worth nothing without it.
-#[derive(Debug)]
+/// An operation's claim on the result of a job. Dropping it cancels the job.
 pub(crate) struct HashClaim {
     _alive: Arc<()>,
 }
@@ -43,38 +42,37 @@ pub(crate) struct HashClaim {
 pub(crate) struct HashFigures {
     /// Jobs that were taken.
     pub(crate) submitted: AtomicU64,
-    /// Jobs that were refused, because the queue was full.
+    /// Jobs that were refused because the queue was full.
     pub(crate) refused: AtomicU64,
-    /// Jobs thrown away, because nobody waited for them any more.
+    /// Jobs that were dropped because their claims were.
     pub(crate) dropped: AtomicU64,
-    /// Slow hashes computed for passwords to be verified.
+    /// Slow hashes computed to verify passwords.
     pub(crate) verified: AtomicU64,
 }
 
-/// What to do.
+/// The work of a job.
 pub(crate) enum HashWork {
-    /// Is `asserted` the password?
+    /// Verify that `asserted` is the password.
     Verify { verification: Verification, asserted: Vec<u8> },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
 }
 
-/// The passwords of a change, before work.
+/// The clear passwords of a change.
 pub(crate) struct ChangedPasswords {
     pub(crate) scheme: StorageScheme,
-    /// Clear ones that come: their stored forms are to be made.
+    /// Passwords that the change adds, to be hashed.
     pub(crate) new: Vec<Vec<u8>>,
-    /// Clear ones that go, each with the stored forms of which one may be its own.
+    /// Passwords that the change deletes, each with the stored forms among which its own may be.
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
 impl ChangedPasswords {
-    /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.new.is_empty() && self.old.is_empty()
     }
 
-    /// How many times a password is to be hashed, at most.
+    /// Most hashes that [`prepare`](ChangedPasswords::prepare) computes.
     pub(crate) fn hash_count(&self) -> usize {
         self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
     }
@@ -85,7 +83,7 @@ impl ChangedPasswords {
         (!self.new.is_empty() && self.scheme.is_slow()) || stored.any(|stored| password::is_slow(stored))
     }
 
-    /// Does the work, on whatever thread this is.
+    /// Hashes the new passwords and finds the stored forms of the old ones.
     ///
     /// # Errors
     /// The system gave no random salt.
@@ -99,32 +97,24 @@ impl ChangedPasswords {
     }
 }
 
-/// Says who waits, never what was hashed.
-/// The pool. Dropping it finishes what is queued and ends the threads.
-#[derive(Debug)]
+/// The pool. Dropping it finishes the queued jobs and ends the threads.
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
     jobs_max: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    waiting: Mutex<WaitingJobs>,
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
 }
 
 #[derive(Default)]
-struct State {
+struct WaitingJobs {
     jobs: VecDeque<HashJob>,
     closed: bool,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("jobs", &self.jobs.len()).field("closed", &self.closed).finish()
-    }
 }
 
 impl HashPool {
@@ -147,26 +137,25 @@ impl HashPool {
         Ok(pool)
     }
 
-    /// Queues a job, whose result goes to `address` as long as the claim is held; `None` when the queue is full.
+    /// Queues a job. Its result goes to `address` while the claim is held. `None` when the queue is full.
     pub(crate) fn submit(&self, address: Address, work: HashWork) -> Option<HashClaim> {
         let figures = &self.queue.figures;
-        let mut state = self.queue.lock();
-        if state.jobs.len() >= self.jobs_max {
-            state.drop_unclaimed(figures);
+        let mut waiting = self.queue.lock();
+        if waiting.jobs.len() >= self.jobs_max {
+            waiting.drop_unclaimed(figures);
         }
-        if state.jobs.len() >= self.jobs_max {
+        if waiting.jobs.len() >= self.jobs_max {
             figures.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let alive = Arc::new(());
-        state.jobs.push_back(HashJob { address, work, claim: Arc::downgrade(&alive) });
-        drop(state);
+        waiting.jobs.push_back(HashJob { address, work, claim: Arc::downgrade(&alive) });
+        drop(waiting);
         figures.submitted.fetch_add(1, Ordering::Relaxed);
         self.queue.work_arrived.notify_one();
         Some(HashClaim { _alive: alive })
     }
 
-    /// What it has done.
     pub(crate) fn figures(&self) -> Arc<HashFigures> {
         Arc::clone(&self.queue.figures)
     }
@@ -177,32 +166,32 @@ impl Drop for HashPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread only ends early by a panic outside of the guarded work; there is nobody left to tell.
+            // A thread ends early only by a panic outside of the guarded work, and nobody is left to be told.
             let _ = thread.join();
         }
     }
 }
 
 impl Queue {
-    /// Jobs are pushed and popped whole, so a panic elsewhere leaves nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Jobs are pushed and popped whole, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, WaitingJobs> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job; `None` when the pool is closed and everything is done.
+    /// Waits for the next claimed job; `None` when the pool is closed and the queue is empty.
     fn next(&self) -> Option<HashJob> {
-        let mut state = self.lock();
+        let mut waiting = self.lock();
         loop {
-            while let Some(job) = state.jobs.pop_front() {
+            while let Some(job) = waiting.jobs.pop_front() {
                 if job.is_claimed() {
                     return Some(job);
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
-            if state.closed {
+            if waiting.closed {
                 return None;
             }
-            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            waiting = self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -213,8 +202,8 @@ impl HashJob {
     }
 }
 
-impl State {
-    /// Throws away the jobs that nobody waits for.
+impl WaitingJobs {
+    /// Drops the jobs whose claims were dropped.
     fn drop_unclaimed(&mut self, figures: &HashFigures) {
         let before = self.jobs.len();
         self.jobs.retain(HashJob::is_claimed);
@@ -225,7 +214,7 @@ impl State {
 fn work(queue: &Queue, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
     while let Some(HashJob { address, work, .. }) = queue.next() {
-        // Hashing runs on bytes that a peer chose, through libraries: a bug there costs one answer, not the pool.
+        // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
         let result = catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, &queue.figures)))
             .unwrap_or(HashResult::Failed(ServerFault::Defect));
         if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
@@ -234,7 +223,7 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
     }
 }
 
-/// Does a job, on whatever thread this is.
+/// Does the work of a job.
 fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashResult {
     match work {
         HashWork::Verify { verification, asserted } => {
@@ -248,7 +237,7 @@ fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashRe
     }
 }
 
-/// The stored forms of some clear passwords, each with a salt of its own.
+/// Pairs of clear passwords and their stored forms, each with its own salt.
 ///
 /// # Errors
 /// The system gave no random salt.
@@ -342,15 +331,15 @@ mod tests {
         }
     }
 
-    /// The story: 1,500 binds of clients that had gone were hashed before the bind of one that waited, for 4 s.
+    /// The story: 1,500 binds of disconnected clients were hashed before the bind of one that waited, for 4 s.
     #[test]
     fn jobs_that_nobody_waits_for_are_not_done() {
         let mut sample = Sample::start(1);
         let figures = sample.pool.figures();
         let count = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        // Nothing is taken from the queue while the lock is held, so all of them stand in it before the thread looks.
+        // The thread takes no job while the lock is held.
         let claims: Vec<_> = {
-            let mut state = sample.pool.queue.lock();
+            let mut waiting = sample.pool.queue.lock();
             let fill = |ticket: u64| {
                 let alive = Arc::new(());
                 let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
@@ -358,13 +347,13 @@ mod tests {
                 (job, alive)
             };
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASH_JOBS_PER_THREAD_MAX as u64).map(fill).unzip();
-            state.jobs.extend(jobs);
+            waiting.jobs.extend(jobs);
             drop(claims);
-            // The queue is full, of jobs that nobody waits for.
-            state.drop_unclaimed(&figures);
-            assert_eq!((state.jobs.len(), count(&figures.dropped)), (0, HASH_JOBS_PER_THREAD_MAX as u64));
+            // The queue is full of jobs without claims.
+            waiting.drop_unclaimed(&figures);
+            assert_eq!((waiting.jobs.len(), count(&figures.dropped)), (0, HASH_JOBS_PER_THREAD_MAX as u64));
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..100).map(fill).unzip();
-            state.jobs.extend(jobs);
+            waiting.jobs.extend(jobs);
             claims.into_iter().skip(99).collect()
         };
         let last = sample.submit(100, verify(Vec::new(), b"x")).unwrap();

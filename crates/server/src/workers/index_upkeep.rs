@@ -1,9 +1,9 @@
 //! Index rows made and removed by the writer between the changes of clients.
 //!
-//! An index that is defined while the server runs is made in slices of a few milliseconds. Without changes waiting they
-//! follow one another; with changes waiting there is one slice to so many batches, so that an index is finished some
-//! day however busy the server is. The loops go first within a slice, too. What is left when the server stops goes on
-//! at the next start.
+//! An index that is defined while the server runs is built in slices of a few milliseconds. Without waiting changes the
+//! slices follow one another. With waiting changes one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so that
+//! even a busy server finishes the index. A slice also yields to the event loops. The next start of the server continues
+//! unfinished work.
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use crate::limits::{BATCHES_PER_INDEX_SLICE, INDEX_SLICE_RETRY};
 /// Slices between two lines in the log.
 const SLICES_PER_REPORT: u64 = 256;
 
-/// What the writer knows of that work.
+/// The writer's index work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// The last slice failed, for want of room on the disk as a rule. There is another try after a change, or after a
-    /// while: room may be made by others.
+    /// The last slice failed, usually because the disk is full. The next try follows a change or a pause, because
+    /// another process may free space.
     has_failed: bool,
     batches: u32,
     slices: u64,
 }
 
 impl Upkeep {
-    /// How long the writer may wait for changes before it does a slice; `None` when there is nothing to do.
+    /// How long the writer may wait for changes before it runs a slice; `None` when there is no index work.
     pub(crate) fn patience(&self, writer: &Writer) -> Option<Duration> {
         let patience = if self.has_failed { INDEX_SLICE_RETRY } else { Duration::ZERO };
         writer.maintenance_pending().then_some(patience)
     }
 
-    /// Whether it is time for a slice though changes are waiting. To be asked after every batch.
+    /// Whether a slice is due although changes wait. Call it after every batch.
     pub(crate) fn is_due(&mut self, writer: &Writer) -> bool {
         self.batches += 1;
         if self.batches < BATCHES_PER_INDEX_SLICE {
@@ -44,7 +44,7 @@ impl Upkeep {
         writer.maintenance_pending()
     }
 
-    /// Does a slice.
+    /// Runs a slice.
     pub(crate) fn run(&mut self, writer: &mut Writer) {
         let mut cooperative = CooperativeYield::default();
         let more =
@@ -83,7 +83,7 @@ fn report(writer: &Writer) {
     }
 }
 
-/// What is being done, for people.
+/// Index work in progress, as text for people.
 pub fn progress_text(progress: &IndexProgress) -> String {
     let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
     let name = part.name();

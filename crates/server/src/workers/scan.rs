@@ -1,9 +1,8 @@
-//! One long search that scan threads share: which ranges of ids are handed out, and the pieces that came of them.
+//! One long search that scan threads share: the ranges of ids that they claim, and the pieces that they make of them.
 //!
-//! Ranges are handed out in ascending order and pieces leave in ascending order, whatever order they get done in. A
-//! piece that used up its budget leaves the rest of its range to be handed out again, before anything behind it. How
-//! far threads may run ahead of the client is bounded: by bytes and by pieces. The piece that the client waits for is
-//! exempt, or nothing would ever move.
+//! Ranges are claimed in ascending order, and pieces leave in ascending order, whatever order they are finished in. When
+//! a piece uses up its budget, the rest of its range is claimed before any later range. Bytes and pieces that wait to
+//! leave are bounded. The piece that the client waits for is exempt from the bound, or the scan would stand still.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,71 +13,71 @@ use directory::search::{PartScanner, Piece, PieceEnd};
 use crate::limits::{SCAN_BYTES_WAITING_MAX, SCAN_ENTRIES_MAX, SCAN_PIECES_WAITING_MAX, SLICE_BYTES_MAX};
 use crate::net::mailbox::Address;
 
-/// Ids in the first range that is handed out; later ones grow where few of the ids are candidates.
+/// Ids in the first range. Later ranges grow where few of the ids are candidates.
 const FIRST_WIDTH: u64 = SCAN_ENTRIES_MAX as u64;
 
-/// Ids in a range at most.
+/// Most ids in a range.
 const WIDTH_MAX: u64 = 1 << 32;
 
 /// A search under way on scan threads.
 pub(crate) struct Scan {
-    /// Who waits for the pieces.
+    /// The operation that waits for the pieces.
     pub(crate) address: Address,
-    /// Whether the time of every piece is wanted.
+    /// Whether the time of each piece is measured.
     pub(crate) is_measured: bool,
-    /// Nobody wants it any more. Threads look before they begin a piece.
-    pub(crate) cancelled: AtomicBool,
+    /// Its search is over. Threads check this before they begin a piece.
+    cancelled: AtomicBool,
     progress: Mutex<Progress>,
 }
 
 struct Progress {
-    /// For threads to use, one each; the first is always there, to be copied.
+    /// Free scanners, one for each thread. The first always stays and is copied when more are needed.
     scanners: Vec<PartScanner>,
-    /// Ranges handed out whose pieces have not left, by their first id.
+    /// Claimed ranges whose pieces have not left, by their first id.
     parts: BTreeMap<u64, Part>,
-    /// The lowest id that was not handed out yet.
+    /// The lowest id in no range yet.
     next_id: u64,
     /// Ids in the next range.
     width: u64,
-    /// Whether there are no candidates from `next_id` on.
+    /// Whether no id from `next_id` on is a candidate.
     ended: bool,
     /// Pieces being made.
     running: usize,
     /// Bytes of pieces that wait to leave.
     waiting_bytes: usize,
-    /// Whether the scan stands in the pool's queue.
+    /// Whether the scan is in the pool's queue.
     queued: bool,
-    /// Whether the client's event loop knows that a piece can leave.
-    told: bool,
+    /// Whether the event loop knows that a piece can leave.
+    notified: bool,
 }
 
 enum Part {
-    /// To be looked at, up to this id.
+    /// To be claimed, up to this id.
     Open(u64),
     Running,
     Done(Piece),
 }
 
-/// A range handed out to a thread.
+/// A range that a thread has claimed.
 pub(crate) struct Claim {
     pub(crate) from: u64,
     pub(crate) end: u64,
     pub(crate) scanner: PartScanner,
-    /// Whether another range can be handed out: the scan is to stand in the queue again.
+    /// Whether another range can be claimed. The caller then puts the scan into the queue again.
     pub(crate) has_more: bool,
 }
 
-/// What is to be done after a piece came or left.
+/// What the caller does after a piece came or left.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Next {
-    /// The scan is to stand in the queue.
+pub(crate) struct ScanActions {
+    /// Put the scan into the pool's queue.
     pub(crate) enqueue: bool,
-    /// The client's event loop is to be told.
-    pub(crate) tell: bool,
+    /// Send [`Scanned`](crate::net::mailbox::LoopMessage::Scanned) to the event loop.
+    pub(crate) notify: bool,
 }
 
 impl Scan {
-    /// A scan of all ids from `from` on, standing in the queue.
+    /// A scan of all ids from `from` on. The caller puts it into the queue.
     pub(crate) fn new(address: Address, scanner: PartScanner, from: u64, is_measured: bool) -> Scan {
         let progress = Progress {
             scanners: vec![scanner],
@@ -89,7 +88,7 @@ impl Scan {
             running: 0,
             waiting_bytes: 0,
             queued: true,
-            told: false,
+            notified: false,
         };
         Scan { address, is_measured, cancelled: AtomicBool::new(false), progress: Mutex::new(progress) }
     }
@@ -98,7 +97,7 @@ impl Scan {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Every change under the lock is made of steps that cannot fail, so what a panicking thread leaves is whole.
+    /// No step under the lock can panic halfway, so a poisoned lock is fit for use.
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,30 +115,30 @@ impl Scan {
         Some(Claim { from, end, scanner, has_more: progress.queued })
     }
 
-    /// Brings the piece of a range.
-    pub(crate) fn done(&self, from: u64, end: u64, scanner: PartScanner, piece: Piece) -> Next {
+    /// Takes the finished piece of a range.
+    pub(crate) fn done(&self, from: u64, end: u64, scanner: PartScanner, piece: Piece) -> ScanActions {
         let mut progress = self.lock();
         progress.running -= 1;
         progress.scanners.push(scanner);
         if self.is_cancelled() {
-            return Next::default();
+            return ScanActions::default();
         }
         progress.finish(from, end, piece);
-        progress.next()
+        progress.actions()
     }
 
-    /// The next piece to leave; the first id it is about is above all that left before.
-    pub(crate) fn take(&self) -> (Option<Piece>, Next) {
+    /// The next piece to leave, if it is ready, and whether to put the scan into the queue.
+    pub(crate) fn take(&self) -> (Option<Piece>, bool) {
         let mut progress = self.lock();
         let piece = progress.take();
         if piece.is_none() {
-            progress.told = false;
+            progress.notified = false;
         }
-        let next = Next { tell: false, ..progress.next() };
-        (piece, next)
+        let enqueue = progress.actions().enqueue;
+        (piece, enqueue)
     }
 
-    /// Nobody wants it any more: what waits is given up.
+    /// Ends the scan and drops its waiting pieces.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         let mut progress = self.lock();
@@ -157,7 +156,7 @@ impl Progress {
         }
     }
 
-    /// The first part that is to be looked at, and whether all before it have left.
+    /// The first range that is to be claimed.
     fn first_open(&self) -> Option<(u64, u64)> {
         self.parts.iter().find_map(|(from, part)| match part {
             Part::Open(end) => Some((*from, *end)),
@@ -226,12 +225,13 @@ impl Progress {
         Some(piece)
     }
 
-    /// What is to be done now; taken as done.
-    fn next(&mut self) -> Next {
+    /// What the caller does next. Counts as done.
+    fn actions(&mut self) -> ScanActions {
         let can_leave = matches!(self.parts.first_key_value(), Some((_, Part::Done(_))));
-        let next = Next { enqueue: !self.queued && self.can_claim(), tell: can_leave && !self.told };
-        self.queued |= next.enqueue;
-        self.told |= next.tell;
-        next
+        let enqueue = !self.queued && self.can_claim();
+        let notify = can_leave && !self.notified;
+        self.queued |= enqueue;
+        self.notified |= notify;
+        ScanActions { enqueue, notify }
     }
 }

@@ -1,13 +1,12 @@
 //! A bounded pool of threads for long searches.
 //!
-//! A search that is known to be long leaves its event loop: its candidates are handed out in ranges of ids (see
-//! [`crate::workers::scan`]), a millisecond or two of work each, to as many threads as are free. Searches stand in one
-//! queue and go to its end after every range, so that each gets as much as any other, and a single one gets all
-//! threads. The event loop keeps what only it knows: the connection, the limits, the time, and whether the answer is
-//! still wanted.
+//! A search that is known to be long leaves its event loop: free threads claim ranges of its candidates (see
+//! [`crate::workers::scan`]), a few milliseconds of work each. Searches wait in one queue and go to its end after every
+//! range, so that all get equal shares and a single one gets all threads. The event loop keeps the connection, the
+//! limits, the time, and whether the client still wants the answer.
 //!
-//! The threads have the lowest priority, so that a loop with something to do gets the core. Each has a view of its own,
-//! renewed for every range and let go of while it waits.
+//! The threads have the lowest priority, so that an event loop with work gets the core. Each has its own snapshot, which
+//! it renews for every range and parks while it waits.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,13 +20,14 @@ use directory::{Directory, OperationError, Snapshot};
 
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::stamp::micros_since;
 use crate::telemetry::process::lower_priority;
-use crate::workers::scan::{Claim, Next, Scan};
+use crate::workers::scan::{Claim, Scan, ScanActions};
 
-/// What one piece of a scan may take.
+/// The budget of one piece of a scan.
 const PIECE: Budget = Budget { entries_examined_max: SCAN_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// The pool. Dropping it gives up what is under way and ends the threads.
+/// The pool. Dropping it drops queued scans and ends the threads.
 pub(crate) struct ScanPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -35,13 +35,13 @@ pub(crate) struct ScanPool {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    waiting: Mutex<WaitingScans>,
     work_arrived: Condvar,
     figures: Arc<ScanFigures>,
 }
 
 #[derive(Default)]
-struct State {
+struct WaitingScans {
     scans: VecDeque<Arc<Scan>>,
     closed: bool,
 }
@@ -50,26 +50,25 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct ScanFigures {
     pub(crate) threads: AtomicUsize,
-    /// Searches that are with the pool now.
+    /// Searches in the pool.
     pub(crate) running: AtomicUsize,
-    /// Searches that have been with it.
+    /// Searches that came to the pool since the start.
     pub(crate) begun: AtomicU64,
-    /// Candidates that its threads have looked at.
+    /// Candidates that its threads examined.
     pub(crate) examined: AtomicU64,
 }
 
-/// A search with the pool, as its session holds it. Dropping it gives the search up.
+/// A session's search in the pool. Dropping it cancels the scan.
 pub(crate) struct ScanHandle {
     scan: Arc<Scan>,
     queue: Arc<Queue>,
 }
 
 impl ScanPool {
-    /// Starts `threads` threads; with none, searches stay on the event loops. Whoever waits for a piece is told by
-    /// message.
+    /// Starts `threads` threads. With none, searches stay on the event loops. A message announces a ready piece.
     ///
     /// # Errors
-    /// The system cannot start a thread, or the directory gives no view.
+    /// The system cannot start a thread, or the directory gives no snapshot.
     pub(crate) fn start(
         threads: usize,
         directory: &Arc<Directory>,
@@ -89,8 +88,8 @@ impl ScanPool {
         Ok(pool)
     }
 
-    /// Takes a search that is to be looked at from the id `from` on. `None` when there are no threads, or as many
-    /// searches as the pool may have: each holds memory.
+    /// Takes a search, which `split` splits into a scanner and the id to begin from. `None` if the pool has no threads
+    /// or [`SCANS_MAX`] searches already, since each holds memory, or if `split` gives none.
     pub(crate) fn begin(
         &self,
         address: Address,
@@ -121,22 +120,22 @@ impl Drop for ScanPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread only ends early by a panic outside of the guarded work; there is nobody left to tell.
+            // A thread ends early only by a panic outside of the guarded work, and nobody is left to be told.
             let _ = thread.join();
         }
     }
 }
 
 impl ScanHandle {
-    /// How many scanners look at the search, at most: one for each thread.
+    /// Most scanners that examine the search at a time: one for each thread.
     pub(crate) fn scanners(&self) -> usize {
         self.queue.figures.threads.load(Ordering::Relaxed)
     }
 
-    /// The next piece, in the order of ids. With `None` a message follows when there is one.
+    /// The next piece, in the order of ids. After `None`, a message announces it.
     pub(crate) fn take(&self) -> Option<Piece> {
-        let (piece, next) = self.scan.take();
-        if next.enqueue {
+        let (piece, enqueue) = self.scan.take();
+        if enqueue {
             self.queue.push(Arc::clone(&self.scan));
         }
         piece
@@ -151,9 +150,9 @@ impl Drop for ScanHandle {
 }
 
 impl Queue {
-    /// Scans are pushed and popped whole, so a panic elsewhere leaves nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Scans are pushed and popped whole, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, WaitingScans> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, scan: Arc<Scan>) {
@@ -161,19 +160,18 @@ impl Queue {
         self.work_arrived.notify_one();
     }
 
-    /// The scan that waited longest, if there is one; `None` when the pool is closed. Before it waits, `snapshot` lets
-    /// go of its position.
+    /// Waits for the scan that is first in the queue; `None` when the pool is closed. Parks `snapshot` before it waits.
     fn next(&self, snapshot: &mut Snapshot) -> Option<Arc<Scan>> {
-        let mut state = self.lock();
+        let mut waiting = self.lock();
         loop {
-            if state.closed {
+            if waiting.closed {
                 return None;
             }
-            if let Some(scan) = state.scans.pop_front() {
+            if let Some(scan) = waiting.scans.pop_front() {
                 return Some(scan);
             }
             snapshot.park();
-            state = self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            waiting = self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -186,7 +184,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
             queue.push(Arc::clone(&scan));
         }
         let begun_at = scan.is_measured.then(Instant::now);
-        // Filters and values come from peers: a bug there costs one search, not the pool.
+        // Filters and values come from peers. A defect that they trigger must cost one search, not the thread.
         let examined = catch_unwind(AssertUnwindSafe(|| match snapshot.renew() {
             Ok(()) => scanner.examine(&snapshot, from, end, &PIECE),
             Err(error) => Piece::failed(error.into()),
@@ -195,11 +193,11 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
             Piece::failed(OperationError::Defect("the search met a defect in the server"))
         });
         if let Some(begun_at) = begun_at {
-            piece.measured(begun_at.elapsed().as_micros() as u64);
+            piece.measured(micros_since(begun_at));
         }
         queue.figures.examined.fetch_add(piece.examined_count(), Ordering::Relaxed);
-        let Next { enqueue, tell } = scan.done(from, end, scanner, piece);
-        if tell && let Some(mailbox) = mailboxes.get(usize::from(scan.address.event_loop)) {
+        let ScanActions { enqueue, notify } = scan.done(from, end, scanner, piece);
+        if notify && let Some(mailbox) = mailboxes.get(usize::from(scan.address.event_loop)) {
             mailbox.post(LoopMessage::Scanned(scan.address));
         }
         if enqueue {

@@ -1,4 +1,4 @@
-//! The extended operation by which settings of the directory change while it is served: the writer's part.
+//! The writer's part of the extended operation that changes the settings of a served directory.
 
 use directory::settings::{SettingsError, SettingsProblem};
 use directory::{DirectorySettings, Outcome, Requester, Stamp, WriteBatch};
@@ -6,7 +6,7 @@ use ldap::ResultCode;
 
 use crate::config::settings_text;
 
-/// Carries out the operation on the writer: the outcome, and the value of the answer.
+/// Carries out the operation. Returns the outcome and the value of the response.
 pub(crate) fn execute(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
@@ -60,7 +60,7 @@ fn change(
     let differences = batch.change_settings(requester.dn(), settings, stamp)?;
     let mut lines = Vec::new();
     for difference in &differences {
-        // Rows that go are not counted: others wait for the writer.
+        // Rows to remove are not counted, because changes wait for the writer.
         lines.extend(difference.describe(Some(batch.state()), false)?);
     }
     if !lines.is_empty() {

@@ -1,6 +1,6 @@
 //! The thread that reads the data file into memory when a server starts.
 //!
-//! It has the lowest priority and ends with the server, or when there is no more to read. See
+//! It has the lowest priority, and ends with the server or at the end of the data. See
 //! [`directory::Directory::warm_up`].
 
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use directory::Directory;
 use crate::limits::WARM_UP_NICENESS;
 use crate::telemetry::process::lower_priority;
 
-/// Reads data of at most `bytes_max` into memory, until `is_stopping`.
+/// Reads the data into memory if it has at most `bytes_max` bytes, until `is_stopping`.
 pub(crate) fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
     lower_priority(WARM_UP_NICENESS, "reading data into memory has no low priority");
     let begun_at = Instant::now();
     match directory.warm_up(bytes_max, || !is_stopping.load(Ordering::Relaxed)) {
         Ok(0) => tracing::debug!(bytes_max, "data is not read into memory: there is more than that"),
         Ok(bytes) => tracing::debug!(bytes, elapsed = ?begun_at.elapsed(), "data was read into memory"),
-        // Nobody needs it: whoever wants what cannot be read says so himself.
+        // No request depends on it. One that needs the unreadable data fails and is logged itself.
         Err(error) => tracing::warn!(%error, "data was not read into memory"),
     }
 }

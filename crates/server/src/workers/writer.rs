@@ -1,14 +1,14 @@
 //! The one thread that changes the directory, and the queue before it.
 //!
-//! Everything that waits when the thread becomes free makes one batch: each change is decided in turn and sees those
-//! before it, then one commit with one sync makes all of them durable, then everyone is answered with one wake-up per
-//! event loop. So the more change at once, the less each pays for the disk.
+//! All changes that wait when the thread becomes free make one batch. Each is decided in turn and sees those before it.
+//! Then one commit with one sync makes all of them durable, and one message per event loop brings the answers. So the
+//! more clients change at once, the less each pays for the disk.
 //!
-//! Places in the queue are reserved before a change is read off its connection. Where there is none the connection is
-//! not read until there is room, so a client that pipelines a million adds is slowed, not refused.
+//! A session reserves room in the queue before it takes a change off its connection. While the queue is full the
+//! connection is not read, so a client that pipelines a million adds is slowed, not refused.
 //!
-//! After a commit fails, or anything here panics, the store or this thread takes no more changes until a restart; they
-//! are answered with the reason, and reading goes on.
+//! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
+//! with the reason, and reading goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,20 +30,19 @@ use crate::workers::settings_change;
 
 /// A change on its way to the writer. No `Debug`: it may carry passwords.
 pub(crate) struct WriteRequest {
-    /// Who waits for the answer.
+    /// The operation that waits for the answer.
     pub(crate) address: Address,
-    /// Who asks.
     pub(crate) requester: Arc<Requester>,
-    /// The whole message, as received. Decoded again on the writer: that is a microsecond, and an owned form of every
-    /// request would be code without another use.
+    /// The whole message, as received. The writer decodes it again, which is quick. An owned form of every request
+    /// would be code without another use.
     pub(crate) message: Vec<u8>,
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
-    /// Its place in the queue.
-    pub(crate) place: Reservation,
+    pub(crate) reservation: Reservation,
 }
 
-/// A place in the queue. Dropping it gives the place back, however the change ends: made, refused, or with its session.
+/// Room in the queue for `count` changes, one until batches join them. Dropping it releases the room, however the
+/// change ends: made, refused, or with its session.
 pub(crate) struct Reservation {
     queue: Arc<WriteQueue>,
     count: usize,
@@ -51,13 +50,13 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Takes over the places of another one.
+    /// Takes over the room of another reservation.
     fn absorb(&mut self, other: &mut Reservation) {
         self.count += std::mem::take(&mut other.count);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Gives the places back.
+    /// Releases the room.
     fn release(&mut self) {
         if self.count > 0 {
             self.queue.release(std::mem::take(&mut self.count), std::mem::take(&mut self.bytes));
@@ -71,7 +70,7 @@ impl Drop for Reservation {
     }
 }
 
-/// What became of a change, and the value of the answer to an extended operation.
+/// The result of a change, with the value of the response to an extended operation.
 #[derive(Clone)]
 struct Answer {
     outcome: Outcome,
@@ -85,87 +84,80 @@ impl From<Outcome> for Answer {
 }
 
 /// The queue before the writer, shared by all event loops.
-#[derive(Debug)]
 pub(crate) struct WriteQueue {
-    state: Mutex<State>,
+    waiting: Mutex<WaitingChanges>,
     work_arrived: Condvar,
-    places: Mutex<Places>,
-    /// Counts commits. An event loop whose snapshot is from before the last one renews it before it reads requests, so
-    /// that what was answered is visible to every later request on whatever connection.
+    reserved: Mutex<Reserved>,
+    /// Counts commits. An event loop with an older snapshot renews it before it handles requests, so that every later
+    /// request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
     mailboxes: Arc<[Mailbox]>,
 }
 
-/// The places taken. Neither lock of the queue is ever taken while the other is held.
-#[derive(Debug, Default)]
-struct Places {
-    /// Changes held back on a connection, queued, or in the batch.
+/// The reserved room. No thread holds both locks of the queue at once.
+#[derive(Default)]
+struct Reserved {
+    /// Changes held back by a session, queued, or in the batch.
     count: usize,
     /// The bytes of their messages.
     bytes: usize,
-    /// Some event loop found no place and waits to hear when there is one.
+    /// An event loop found the queue full and waits for [`LoopMessage::WriterHasRoom`].
     wanted: bool,
 }
 
 #[derive(Default)]
-struct State {
+struct WaitingChanges {
     requests: Vec<WriteRequest>,
     closed: bool,
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("requests", &self.requests.len()).field("closed", &self.closed).finish()
-    }
 }
 
 impl WriteQueue {
     pub(crate) fn new(mailboxes: Arc<[Mailbox]>) -> WriteQueue {
         WriteQueue {
-            state: Mutex::default(),
+            waiting: Mutex::default(),
             work_arrived: Condvar::new(),
-            places: Mutex::default(),
+            reserved: Mutex::default(),
             commits: AtomicU64::new(0),
             mailboxes,
         }
     }
 
-    /// Reserves a place for a message of that many bytes. `None` when there is none: then
-    /// [`LoopMessage::WriterHasRoom`] comes once it is worth another try.
+    /// Reserves room for a message of `bytes` bytes. `None` when the queue is full:
+    /// [`LoopMessage::WriterHasRoom`] then says when to try again.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
-        let mut places = lock(&self.places);
-        let fits = places.count < WRITES_QUEUED_MAX && places.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
-        // An empty queue takes a message of any size, else one above the bound would wait for ever.
-        if fits || places.count == 0 {
-            places.count += 1;
-            places.bytes += bytes;
+        let mut reserved = lock(&self.reserved);
+        let fits = reserved.count < WRITES_QUEUED_MAX && reserved.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
+        // An empty queue takes a message of any size, or one above the bound would wait for ever.
+        if fits || reserved.count == 0 {
+            reserved.count += 1;
+            reserved.bytes += bytes;
             return Some(Reservation { queue: Arc::clone(self), count: 1, bytes });
         }
-        places.wanted = true;
+        reserved.wanted = true;
         None
     }
 
     fn release(&self, count: usize, bytes: usize) {
         let wanted = {
-            let mut places = lock(&self.places);
-            places.count -= count;
-            places.bytes -= bytes;
-            std::mem::take(&mut places.wanted)
+            let mut reserved = lock(&self.reserved);
+            reserved.count -= count;
+            reserved.bytes -= bytes;
+            std::mem::take(&mut reserved.wanted)
         };
         if wanted {
             self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::WriterHasRoom));
         }
     }
 
-    /// Queues changes that hold reservations, in order. `requests` is left empty.
+    /// Queues changes in order. Leaves `requests` empty.
     pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
         if requests.is_empty() {
             return;
         }
         let was_empty = {
-            let mut state = lock(&self.state);
-            let was_empty = state.requests.is_empty();
-            state.requests.append(requests);
+            let mut waiting = lock(&self.waiting);
+            let was_empty = waiting.requests.is_empty();
+            waiting.requests.append(requests);
             was_empty
         };
         if was_empty {
@@ -173,58 +165,57 @@ impl WriteQueue {
         }
     }
 
-    /// How many commits there were.
+    /// Number of commits since the start.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Acquire)
     }
 
-    /// Changes that wait or are being made, for the monitor.
-    pub(crate) fn waiting(&self) -> usize {
-        lock(&self.places).count
+    /// Changes that hold room, for the monitor.
+    pub(crate) fn reserved_count(&self) -> usize {
+        lock(&self.reserved).count
     }
 
-    /// Lets the writer finish what is queued and end.
+    /// Lets the writer finish the queued changes and end.
     pub(crate) fn close(&self) {
-        lock(&self.state).closed = true;
+        lock(&self.waiting).closed = true;
         self.work_arrived.notify_one();
     }
 
-    /// Waits for changes, no longer than `patience` if there is other work to do then, and moves all of them behind
-    /// `backlog`, whose own ones are there already.
+    /// Moves all waiting changes to the end of `backlog`. If there are none, waits for some, for at most `patience` if
+    /// that is given.
     fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
-        let mut state = lock(&self.state);
+        let mut waiting = lock(&self.waiting);
         let mut patience = patience;
-        while backlog.is_empty() && state.requests.is_empty() {
-            if state.closed {
+        while backlog.is_empty() && waiting.requests.is_empty() {
+            if waiting.closed {
                 return Fetched::Closed;
             }
-            state = match patience {
+            waiting = match patience {
                 Some(Duration::ZERO) => return Fetched::Nothing,
-                // Woken for nothing, it only tries earlier.
+                // A spurious wake-up only ends the wait early.
                 Some(limit) => {
                     patience = Some(Duration::ZERO);
-                    self.work_arrived.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+                    self.work_arrived.wait_timeout(waiting, limit).unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => self.work_arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        backlog.append(&mut state.requests);
+        backlog.append(&mut waiting.requests);
         Fetched::Changes
     }
 }
 
-/// What the queue had.
+/// What [`WriteQueue::fetch`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetched {
-    /// Changes to make.
     Changes,
-    /// Nothing at present.
+    /// No change within the time.
     Nothing,
-    /// Nothing, and nothing more to come.
+    /// No change, and the queue is closed.
     Closed,
 }
 
-/// What the locks guard is changed in single steps, so a panic elsewhere leaves nothing half done.
+/// What the locks guard changes in single steps, so a poisoned lock is fit for use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -247,7 +238,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
             Fetched::Changes => {}
         }
         let count = batch_len(&backlog);
-        let batch = &mut backlog[..count];
+        let batch = backlog.get_mut(..count).unwrap_or_default();
         let outcomes = if stopped {
             all_failed(count)
         } else {
@@ -259,7 +250,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
                 })
         };
         queue.commits.fetch_add(1, Ordering::Release);
-        release_places(batch);
+        release_room(batch);
         answer(batch, outcomes, &queue.mailboxes);
         backlog.drain(..count);
         if !stopped && upkeep.is_due(&writer) {
@@ -270,13 +261,13 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
 
 const DEFECT: &str = "a defect was met while changing the directory";
 
-/// Makes or removes some index rows. False when a defect was met.
+/// Runs a slice of index work. False if it met a defect.
 fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health: &Health) -> bool {
     let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
     if !is_sound {
         health.stop_changes(DEFECT);
     }
-    // An index that is complete now is seen by the next search.
+    // The next search must see an index that this slice completed.
     queue.commits.fetch_add(1, Ordering::Release);
     is_sound
 }
@@ -292,11 +283,11 @@ fn batch_len(backlog: &[WriteRequest]) -> usize {
     fitting.count()
 }
 
-/// Gives the places of a batch back, all at once: whoever waits for one is told once.
-fn release_places(batch: &mut [WriteRequest]) {
+/// Releases the room of a batch at once, so that waiting event loops get one message.
+fn release_room(batch: &mut [WriteRequest]) {
     if let Some((first, others)) = batch.split_first_mut() {
-        others.iter_mut().for_each(|other| first.place.absorb(&mut other.place));
-        first.place.release();
+        others.iter_mut().for_each(|other| first.reservation.absorb(&mut other.reservation));
+        first.reservation.release();
     }
 }
 
@@ -326,7 +317,7 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            // Where it is answered, that it passes is said.
+            // Exhaustion passes, and the answer is logged where it is sent.
             if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
                 tracing::error!(%error, changes = requests.len(), "a commit failed");
             }
@@ -335,7 +326,7 @@ fn write(
     }
 }
 
-/// Says in the log when the disk becomes full and when it has room again, and not for every change between.
+/// Logs when the disk becomes full and when it has room again, once each.
 struct DiskWatch<'w> {
     is_full: bool,
     health: &'w Health,
@@ -351,7 +342,7 @@ impl DiskWatch<'_> {
 }
 
 fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Answer {
-    // The event loop decoded the same bytes before, within the limits that are set.
+    // The event loop decoded the same bytes within the limits of the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = match Message::decode(&request.message, &limits) {
         Ok(message) => message,
@@ -412,7 +403,7 @@ mod tests {
         (poll, Arc::new(WriteQueue::new([mailbox].into())))
     }
 
-    fn has_letter(queue: &WriteQueue) -> bool {
+    fn has_message(queue: &WriteQueue) -> bool {
         let mut answers = Vec::new();
         queue.mailboxes[0].take(&mut answers);
         matches!(answers[..], [LoopMessage::WriterHasRoom])
@@ -424,43 +415,43 @@ mod tests {
             requester: Arc::new(Requester::Anonymous),
             message: vec![0; bytes],
             passwords: PreparedPasswords::default(),
-            place: queue.reserve(bytes).unwrap(),
+            reservation: queue.reserve(bytes).unwrap(),
         }
     }
 
     #[test]
-    fn who_found_no_place_hears_of_the_next_one() {
+    fn a_loop_that_found_the_queue_full_is_told_of_room() {
         let (_poll, queue) = queue();
         let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
         let small = queue.reserve(1).unwrap();
         drop(small);
-        assert!(!has_letter(&queue), "nobody waited");
+        assert!(!has_message(&queue), "nobody waited");
         assert!(queue.reserve(2).is_none());
         drop(large);
-        assert!(has_letter(&queue));
-        assert_eq!(queue.waiting(), 0);
+        assert!(has_message(&queue));
+        assert_eq!(queue.reserved_count(), 0);
         assert!(queue.reserve(2 * WRITES_QUEUED_BYTES_MAX).is_some(), "an empty queue takes any message");
     }
 
     #[test]
-    fn places_are_bounded_by_count() {
+    fn reservations_are_bounded_by_count() {
         let (_poll, queue) = queue();
-        let mut places: Vec<_> = (0..WRITES_QUEUED_MAX).map(|_| queue.reserve(1).unwrap()).collect();
+        let mut reservations: Vec<_> = (0..WRITES_QUEUED_MAX).map(|_| queue.reserve(1).unwrap()).collect();
         assert!(queue.reserve(1).is_none());
-        places.pop();
+        reservations.pop();
         let last = queue.reserve(1);
         assert!(last.is_some() && queue.reserve(1).is_none());
     }
 
     #[test]
-    fn a_batch_gives_its_places_back_at_once() {
+    fn a_batch_releases_its_room_at_once() {
         let (_poll, queue) = queue();
         let mut batch: Vec<_> = (0..3).map(|_| request(&queue, 10)).collect();
-        assert_eq!(queue.waiting(), 3);
-        release_places(&mut batch);
-        assert_eq!(queue.waiting(), 0);
+        assert_eq!(queue.reserved_count(), 3);
+        release_room(&mut batch);
+        assert_eq!(queue.reserved_count(), 0);
         drop(batch);
-        assert_eq!(queue.waiting(), 0, "nothing is given back twice");
+        assert_eq!(queue.reserved_count(), 0, "nothing is released twice");
     }
 
     #[test]
