@@ -152,7 +152,7 @@ fn export_settings(arguments: &ExportArguments, config: &Config) -> ExitCode {
     });
     match written {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot write {}: {error}", arguments.output.display())),
+        Err(error) => exit::not_written(arguments.output.display(), &error),
     }
 }
 
@@ -197,7 +197,7 @@ impl ExportArguments {
     }
 
     fn not_written(&self, error: &io::Error) -> ExitCode {
-        exit::failure(&format!("cannot write {}: {error}", self.output.display()))
+        exit::not_written(self.output.display(), error)
     }
 }
 

@@ -102,7 +102,11 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
             schema.load().and_then(|schema| compare(&schema, first, second, *memory))
         }
     };
-    done.unwrap_or_else(|error| exit::failed(&error))
+    done.unwrap_or_else(|error| match error {
+        // Of what these do, only writing fails by a bare `io::Error`.
+        ServeError::System(error) => exit::not_written("standard output", &error),
+        error => exit::failed(&error),
+    })
 }
 
 /// Opens a text to be read from its beginning.
@@ -141,8 +145,7 @@ fn check(file: &Path, schema: Option<&Schema>) -> Result<ExitCode, ServeError> {
     }
     out.flush()?;
     if findings == 0 {
-        writeln!(out, "nothing found in {records} records")?;
-        out.flush()?;
+        println!("nothing found in {records} records");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!("{findings} findings, {records} records that could be read")))
@@ -183,7 +186,6 @@ fn count(file: &Path) -> Result<ExitCode, ServeError> {
         }
     }
     let lines = reader.line_count();
-    let mut out = BufWriter::new(io::stdout().lock());
     for (count, what) in [
         (counts.entries, "entries"),
         (counts.adds, "additions"),
@@ -194,9 +196,8 @@ fn count(file: &Path) -> Result<ExitCode, ServeError> {
         (counts.value_bytes, "bytes in them"),
         (lines, "lines"),
     ] {
-        writeln!(out, "{count} {what}")?;
+        println!("{count} {what}");
     }
-    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -210,6 +211,7 @@ fn compare(schema: &Schema, first: &Path, second: &Path, memory: usize) -> Resul
         Err(error @ (DiffError::Ldif { .. } | DiffError::Record { .. })) => {
             return Ok(exit::refused(&error.to_string()));
         }
+        Err(DiffError::Write(error)) => return Err(error.into()),
         Err(error) => return Ok(exit::failure(&error.to_string())),
     };
     eprintln!(

@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+// First: its macros are for all modules that follow.
+#[macro_use]
+mod print;
+
 mod arguments;
 mod bench;
 mod compact;
@@ -46,8 +50,9 @@ fn main() -> ExitCode {
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Bench(arguments) => bench::run(arguments),
         Verb::Completions { shell } => {
-            let mut command = CommandLine::command();
-            clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut CommandLine::command(), "pando", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
     }
