@@ -1,8 +1,11 @@
 //! The command line, and its help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ErrorKind, Result};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use ldap::ServerUrl;
 use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
@@ -127,6 +130,43 @@ pub(crate) struct DataArguments {
     config: Option<PathBuf>,
 }
 
+impl CommandLine {
+    /// Reads the command line of this process. Ends it with help, or with what is wrong.
+    pub(crate) fn read() -> CommandLine {
+        CommandLine::try_read(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn try_read<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<CommandLine> {
+        let mut command = CommandLine::command();
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        refuse_two_directories(&mut command, &matches)?;
+        CommandLine::from_arg_matches_mut(&mut matches)
+    }
+}
+
+/// Refuses `--url`, which names a server, beside an option that names a directory of this machine: one of them would be
+/// ignored. A conflict that clap knows would also refuse `--url` wherever `PANDO_DATA` is set.
+fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
+    if let Some((verb, matches)) = matches.subcommand() {
+        return command
+            .find_subcommand_mut(verb)
+            .map_or(Ok(()), |verb| refuse_two_directories(verb, matches));
+    }
+    let is_given = |name: &&str| {
+        matches!(matches.try_contains_id(name), Ok(true))
+            && matches.value_source(name) == Some(ValueSource::CommandLine)
+    };
+    match ["data", "config"].into_iter().find(is_given) {
+        Some(name) if is_given(&"url") => Err(command.error(
+            ErrorKind::ArgumentConflict,
+            format!(
+                "--url asks another server, --{name} names a directory of this machine: give one of them"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl ServeArguments {
     /// What the command line and the environment say. The password's variable is not an option, so that it never shows
     /// up in help or in a process list.
@@ -201,8 +241,6 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -214,7 +252,7 @@ mod tests {
     fn options_reach_the_server() {
         let line =
             "pando serve --data /d --listen ldap://[::1]:0 --listen ldap://:389 --suffix o=a --suffix o=b";
-        let Verb::Serve(serve) = CommandLine::try_parse_from(line.split(' ')).unwrap().verb else {
+        let Verb::Serve(serve) = CommandLine::try_read(line.split(' ')).unwrap().verb else {
             panic!("not serve");
         };
         let arguments = serve.to_server().unwrap();
@@ -225,7 +263,7 @@ mod tests {
     #[test]
     fn bad_values_are_refused_with_a_reason() {
         let check = |line: &str, part: &str| {
-            let error = CommandLine::try_parse_from(line.split(' ')).unwrap_err();
+            let error = CommandLine::try_read(line.split(' ')).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
             assert!(error.to_string().contains(part), "{line}: {error}");
         };
@@ -236,5 +274,16 @@ mod tests {
         check("pando serve --sampel", "--sample");
         check("pando sevre", "serve");
         check("pando serve --log-level loud", "choose error, warn");
+        for verb in ["export", "apply settings.toml", "explain (cn=*)"] {
+            check(
+                &format!("pando {verb} --url ldap://:389 --data /d"),
+                "--url asks another server, --data names",
+            );
+            check(
+                &format!("pando {verb} --url ldap://:389 --online"),
+                "'--url <URL>' cannot be used with '--online'",
+            );
+        }
+        check("pando explain (cn=*) --url ldap://:389 --config /f", "--config names a directory");
     }
 }

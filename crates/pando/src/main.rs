@@ -26,7 +26,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use arguments::{CommandLine, Verb};
 
@@ -35,7 +35,7 @@ use arguments::{CommandLine, Verb};
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
-    match CommandLine::parse().verb {
+    match CommandLine::read().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
