@@ -106,8 +106,8 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     anonymous_read: bool,
     /// Node file (TOML) with these and more settings of this machine
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
+    node: Option<PathBuf>,
     /// Load a sample organisation of about 1,000 people below the first suffix, if the directory is empty
     #[arg(long)]
     pub(crate) sample: bool,
@@ -126,8 +126,8 @@ pub(crate) struct DataArguments {
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
     /// The node file, if it names the data directory
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
+    node: Option<PathBuf>,
 }
 
 impl CommandLine {
@@ -156,7 +156,7 @@ fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result
         matches!(matches.try_contains_id(name), Ok(true))
             && matches.value_source(name) == Some(ValueSource::CommandLine)
     };
-    match ["data", "config"].into_iter().find(is_given) {
+    match ["data", "node"].into_iter().find(is_given) {
         Some(name) if is_given(&"url") => Err(command.error(
             ErrorKind::ArgumentConflict,
             format!(
@@ -177,7 +177,7 @@ impl ServeArguments {
             Err(std::env::VarError::NotUnicode(_)) => return Err(ConfigError::PasswordNotUtf8),
         };
         Ok(Arguments {
-            config: self.config.clone(),
+            node_file: self.node.clone(),
             data: self.data.clone(),
             listen: self.listen.clone(),
             suffixes: self.suffix.clone(),
@@ -193,7 +193,7 @@ impl ServeArguments {
 
 impl DataArguments {
     pub(crate) fn to_server(&self) -> Arguments {
-        Arguments { config: self.config.clone(), data: self.data.clone(), ..Arguments::default() }
+        Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
     }
 
     /// The data directory that they name, if they do.
@@ -229,7 +229,7 @@ Examples:
   pando serve --data /var/lib/pando --suffix dc=example,dc=org --admin-password-file /etc/pando/password
   pando serve --data /var/lib/pando --listen ldap://:389 --listen ldap://[::1]:1389
   PANDO_ADMIN_PASSWORD=secret pando serve --data /tmp/pando --sample --anonymous-read
-  pando serve --config /etc/pando/node.toml
+  pando serve --node /etc/pando/node.toml
 
 Exit codes:
   0  stopped as asked
@@ -241,11 +241,33 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn command_line_is_well_formed() {
         CommandLine::command().debug_assert();
+    }
+
+    /// The same name for a node file, a settings file and a switch is a trap. The verbs of `bench` measure, and have
+    /// options of their own.
+    #[test]
+    fn an_option_takes_the_same_everywhere() {
+        fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
+            for option in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
+                let values = option.get_value_names().filter(|_| option.get_action().takes_values());
+                let values = values.map(|names| names.join(" ")).unwrap_or_default();
+                let meanings = seen.entry(option.get_long().unwrap_or_default().to_owned()).or_default();
+                meanings.entry(values).or_default().push(command.get_name().to_owned());
+            }
+            let verbs = command.get_subcommands().filter(|verb| verb.get_name() != "bench");
+            verbs.for_each(|verb| gather(verb, seen));
+        }
+        let mut seen = BTreeMap::new();
+        gather(&CommandLine::command(), &mut seen);
+        seen.retain(|_, meanings| meanings.len() > 1);
+        assert!(seen.is_empty(), "{seen:#?}");
     }
 
     #[test]
@@ -284,6 +306,6 @@ mod tests {
                 "'--url <URL>' cannot be used with '--online'",
             );
         }
-        check("pando explain (cn=*) --url ldap://:389 --config /f", "--config names a directory");
+        check("pando explain (cn=*) --url ldap://:389 --node /f", "--node names a directory");
     }
 }

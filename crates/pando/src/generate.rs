@@ -44,7 +44,7 @@ pub(crate) struct GenerateArguments {
     print: bool,
     /// Print the schema that the shipped template's entries need beyond Pando's
     #[arg(long, conflicts_with_all = ["list", "print"])]
-    schema: bool,
+    print_schema: bool,
 }
 
 fn parse_constant(text: &str) -> Result<(String, String), String> {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &GenerateArguments) -> ExitCode {
     let Some(name) = arguments.template.as_deref() else {
         return exit::refused("name a template; --list shows those that come with Pando");
     };
-    if arguments.print || arguments.schema {
+    if arguments.print || arguments.print_schema {
         let Some(shipped) = template::shipped(name) else {
             return exit::refused(&format!("{name:?} is not a shipped template; --list shows them"));
         };
@@ -103,7 +103,7 @@ fn generate(template: &Template, arguments: &GenerateArguments) -> ExitCode {
 }
 
 fn line_of(template: &template::ShippedTemplate) -> String {
-    let schema = if template.schema.is_some() { " (needs --schema)" } else { "" };
+    let schema = if template.schema.is_some() { " (needs --print-schema)" } else { "" };
     format!("{:<14} {}{schema}\n", template.name, template.description)
 }
 

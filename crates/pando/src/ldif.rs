@@ -40,7 +40,7 @@ enum LdifVerb {
         #[command(flatten)]
         schema: SchemaArguments,
         /// Look at the text and the names only, not at attributes, values and classes
-        #[arg(long, conflicts_with_all = ["schema", "config", "data"])]
+        #[arg(long, conflicts_with_all = ["schema", "settings", "data"])]
         text_only: bool,
     },
     /// Count records and values
@@ -72,16 +72,16 @@ struct SchemaArguments {
     schema: Vec<PathBuf>,
     /// A settings file: the schema that it makes
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    settings: Option<PathBuf>,
     /// A data directory: the schema that it has
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    #[arg(long, value_name = "DIR", conflicts_with = "settings")]
     data: Option<PathBuf>,
 }
 
 impl SchemaArguments {
     fn load(&self) -> Result<Arc<Schema>, ServeError> {
         let mut texts = BTreeMap::new();
-        if let Some(file) = &self.config {
+        if let Some(file) = &self.settings {
             texts = server::settings::read(file)?.settings().schema.clone();
         }
         if let Some(data) = &self.data {

@@ -81,7 +81,7 @@ fn commands_end_quietly_when_nobody_reads() {
         (&["ldif", "diff", good, bad], 1),
         (&["generate", "oid", "--entries", "1000"], 1),
         (&["export", "--data", data], 1),
-        (&["export", "--data", data, "--config"], 1),
+        (&["export", "--data", data, "--settings-only"], 1),
     ] {
         unread(arguments, code);
     }
@@ -93,7 +93,7 @@ fn commands_end_quietly_when_nobody_reads() {
 }
 
 fn settings(scratch: &Scratch, data: &str) -> String {
-    let run = support::pando::command(&["export", "--config"], Some(data.as_ref())).expect_code(0);
+    let run = support::pando::command(&["export", "--settings-only"], Some(data.as_ref())).expect_code(0);
     scratch.write("settings.toml", run.stdout).to_str().unwrap().to_owned()
 }
 
