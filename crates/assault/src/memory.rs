@@ -80,7 +80,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     let count = shape.connections.min(connections_possible());
     let is_few = count <= FEW;
     let node_file = scratch.write("node.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
-    let arguments = ["--config", node_file.to_str().unwrap()];
+    let arguments = ["--node", node_file.to_str().unwrap()];
     // Few are bounded whatever is set.
     let pando = start(scratch, if is_few { &[] } else { &arguments });
     let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
@@ -155,7 +155,7 @@ const RECEIVED_MAX: usize = 64 << 10;
 /// because the server has read that although it takes no further request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
-    let pando = start(scratch, &["--config", node_file.to_str().unwrap()]);
+    let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);
     let stream = connect_from(hostile_source(0), pando.address()).unwrap();
     socket2::SockRef::from(&stream).set_recv_buffer_size(RECEIVED_MAX).unwrap();
     let mut connection = Connection::over_tcp(stream).unwrap();

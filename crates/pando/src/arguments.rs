@@ -1,8 +1,11 @@
 //! The command line, and its help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ErrorKind, Result};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use ldap::ServerUrl;
 use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
@@ -103,8 +106,8 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     anonymous_read: bool,
     /// Node file (TOML) with these and more settings of this machine
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
+    node: Option<PathBuf>,
     /// Load a sample organisation of about 1,000 people below the first suffix, if the directory is empty
     #[arg(long)]
     pub(crate) sample: bool,
@@ -123,8 +126,45 @@ pub(crate) struct DataArguments {
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
     /// The node file, if it names the data directory
-    #[arg(long, value_name = "FILE", env = "PANDO_CONFIG")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
+    node: Option<PathBuf>,
+}
+
+impl CommandLine {
+    /// Reads the command line of this process. Ends it with help, or with what is wrong.
+    pub(crate) fn read() -> CommandLine {
+        CommandLine::try_read(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn try_read<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<CommandLine> {
+        let mut command = CommandLine::command();
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        refuse_two_directories(&mut command, &matches)?;
+        CommandLine::from_arg_matches_mut(&mut matches)
+    }
+}
+
+/// Refuses `--url`, which names a server, beside an option that names a directory of this machine: one of them would be
+/// ignored. A conflict that clap knows would also refuse `--url` wherever `PANDO_DATA` is set.
+fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
+    if let Some((verb, matches)) = matches.subcommand() {
+        return command
+            .find_subcommand_mut(verb)
+            .map_or(Ok(()), |verb| refuse_two_directories(verb, matches));
+    }
+    let is_given = |name: &&str| {
+        matches!(matches.try_contains_id(name), Ok(true))
+            && matches.value_source(name) == Some(ValueSource::CommandLine)
+    };
+    match ["data", "node"].into_iter().find(is_given) {
+        Some(name) if is_given(&"url") => Err(command.error(
+            ErrorKind::ArgumentConflict,
+            format!(
+                "--url asks another server, --{name} names a directory of this machine: give one of them"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl ServeArguments {
@@ -137,7 +177,7 @@ impl ServeArguments {
             Err(std::env::VarError::NotUnicode(_)) => return Err(ConfigError::PasswordNotUtf8),
         };
         Ok(Arguments {
-            config: self.config.clone(),
+            node_file: self.node.clone(),
             data: self.data.clone(),
             listen: self.listen.clone(),
             suffixes: self.suffix.clone(),
@@ -153,7 +193,7 @@ impl ServeArguments {
 
 impl DataArguments {
     pub(crate) fn to_server(&self) -> Arguments {
-        Arguments { config: self.config.clone(), data: self.data.clone(), ..Arguments::default() }
+        Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
     }
 
     /// The data directory that they name, if they do.
@@ -189,7 +229,7 @@ Examples:
   pando serve --data /var/lib/pando --suffix dc=example,dc=org --admin-password-file /etc/pando/password
   pando serve --data /var/lib/pando --listen ldap://:389 --listen ldap://[::1]:1389
   PANDO_ADMIN_PASSWORD=secret pando serve --data /tmp/pando --sample --anonymous-read
-  pando serve --config /etc/pando/node.toml
+  pando serve --node /etc/pando/node.toml
 
 Exit codes:
   0  stopped as asked
@@ -201,7 +241,7 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -210,11 +250,31 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
+    /// The same name for a node file, a settings file and a switch is a trap. The verbs of `bench` measure, and have
+    /// options of their own.
+    #[test]
+    fn an_option_takes_the_same_everywhere() {
+        fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
+            for option in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
+                let values = option.get_value_names().filter(|_| option.get_action().takes_values());
+                let values = values.map(|names| names.join(" ")).unwrap_or_default();
+                let meanings = seen.entry(option.get_long().unwrap_or_default().to_owned()).or_default();
+                meanings.entry(values).or_default().push(command.get_name().to_owned());
+            }
+            let verbs = command.get_subcommands().filter(|verb| verb.get_name() != "bench");
+            verbs.for_each(|verb| gather(verb, seen));
+        }
+        let mut seen = BTreeMap::new();
+        gather(&CommandLine::command(), &mut seen);
+        seen.retain(|_, meanings| meanings.len() > 1);
+        assert!(seen.is_empty(), "{seen:#?}");
+    }
+
     #[test]
     fn options_reach_the_server() {
         let line =
             "pando serve --data /d --listen ldap://[::1]:0 --listen ldap://:389 --suffix o=a --suffix o=b";
-        let Verb::Serve(serve) = CommandLine::try_parse_from(line.split(' ')).unwrap().verb else {
+        let Verb::Serve(serve) = CommandLine::try_read(line.split(' ')).unwrap().verb else {
             panic!("not serve");
         };
         let arguments = serve.to_server().unwrap();
@@ -225,7 +285,7 @@ mod tests {
     #[test]
     fn bad_values_are_refused_with_a_reason() {
         let check = |line: &str, part: &str| {
-            let error = CommandLine::try_parse_from(line.split(' ')).unwrap_err();
+            let error = CommandLine::try_read(line.split(' ')).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
             assert!(error.to_string().contains(part), "{line}: {error}");
         };
@@ -236,5 +296,16 @@ mod tests {
         check("pando serve --sampel", "--sample");
         check("pando sevre", "serve");
         check("pando serve --log-level loud", "choose error, warn");
+        for verb in ["export", "apply settings.toml", "explain (cn=*)"] {
+            check(
+                &format!("pando {verb} --url ldap://:389 --data /d"),
+                "--url asks another server, --data names",
+            );
+            check(
+                &format!("pando {verb} --url ldap://:389 --online"),
+                "'--url <URL>' cannot be used with '--online'",
+            );
+        }
+        check("pando explain (cn=*) --url ldap://:389 --node /f", "--node names a directory");
     }
 }

@@ -1,5 +1,7 @@
 //! Exit codes, the same for every command. `docs/reference/errors.md` lists them.
 
+use std::fmt::Display;
+use std::io;
 use std::process::ExitCode;
 
 use server::{Fault, ServeError};
@@ -20,6 +22,15 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
 /// The command could not do what it was to do.
 pub(crate) fn failure(message: &str) -> ExitCode {
     end(message, 1)
+}
+
+/// What was asked for could not be written whole. A reader that closed its pipe wants no message; the exit code keeps a
+/// cut export from passing for a whole one.
+pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => failure(&format!("cannot write {target}: {error}")),
+    }
 }
 
 /// The command line, or a file that it names, is wrong.

@@ -26,7 +26,7 @@ pub(crate) struct ExportArguments {
     data: Option<PathBuf>,
     /// Write the directory's settings instead of its entries: a file for `pando apply`
     #[arg(long, conflicts_with_all = ["base", "filter", "attributes", "operational", "url", "online"])]
-    config: bool,
+    settings_only: bool,
     #[command(flatten)]
     server: ServerArguments,
     /// Export the entry of this name and everything below it, instead of everything
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
         Ok(config) => config,
         Err(error) => return exit::failed(&error),
     };
-    if arguments.config {
+    if arguments.settings_only {
         return export_settings(arguments, &config);
     }
     match server::open_read_only(&config) {
@@ -152,7 +152,7 @@ fn export_settings(arguments: &ExportArguments, config: &Config) -> ExitCode {
     });
     match written {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot write {}: {error}", arguments.output.display())),
+        Err(error) => exit::not_written(arguments.output.display(), &error),
     }
 }
 
@@ -197,7 +197,7 @@ impl ExportArguments {
     }
 
     fn not_written(&self, error: &io::Error) -> ExitCode {
-        exit::failure(&format!("cannot write {}: {error}", self.output.display()))
+        exit::not_written(self.output.display(), error)
     }
 }
 
@@ -235,7 +235,7 @@ change meanwhile then show before or after, and the export is as fast as the ser
 Examples:
   pando export --data /var/lib/pando --operational -o backup.ldif.zst
   pando export --data /var/lib/pando --base ou=people,dc=example,dc=com --attributes cn,mail
-  pando export --data /var/lib/pando --config -o settings.toml
+  pando export --data /var/lib/pando --settings-only -o settings.toml
   pando export --data /var/lib/pando --filter '(objectClass=groupOfNames)' | less
   pando export --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret -o copy.ldif
 

@@ -1,7 +1,6 @@
 //! `pando generate`: LDIF from a template.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +44,7 @@ pub(crate) struct GenerateArguments {
     print: bool,
     /// Print the schema that the shipped template's entries need beyond Pando's
     #[arg(long, conflicts_with_all = ["list", "print"])]
-    schema: bool,
+    print_schema: bool,
 }
 
 fn parse_constant(text: &str) -> Result<(String, String), String> {
@@ -55,20 +54,22 @@ fn parse_constant(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(arguments: &GenerateArguments) -> ExitCode {
     if arguments.list {
-        return print(&SHIPPED.iter().map(line_of).collect::<String>());
+        print!("{}", SHIPPED.iter().map(line_of).collect::<String>());
+        return ExitCode::SUCCESS;
     }
     let Some(name) = arguments.template.as_deref() else {
         return exit::refused("name a template; --list shows those that come with Pando");
     };
-    if arguments.print || arguments.schema {
+    if arguments.print || arguments.print_schema {
         let Some(shipped) = template::shipped(name) else {
             return exit::refused(&format!("{name:?} is not a shipped template; --list shows them"));
         };
-        return match (arguments.print, shipped.schema) {
-            (true, _) => print(shipped.text),
-            (false, Some(schema)) => print(schema),
-            (false, None) => exit::refused(&format!("{name} needs no schema but Pando's own")),
+        let text = if arguments.print { Some(shipped.text) } else { shipped.schema };
+        let Some(text) = text else {
+            return exit::refused(&format!("{name} needs no schema but Pando's own"));
         };
+        print!("{text}");
+        return ExitCode::SUCCESS;
     }
     let constants: BTreeMap<_, _> = arguments.constant.iter().cloned().collect();
     match Template::read(name, &Parameters { constants, entries: arguments.entries }) {
@@ -88,7 +89,7 @@ fn generate(template: &Template, arguments: &GenerateArguments) -> ExitCode {
         Ok(octets)
     });
     match written {
-        Err(error) => exit::failure(&format!("cannot write {}: {error}", arguments.output.display())),
+        Err(error) => exit::not_written(arguments.output.display(), &error),
         Ok(octets) => {
             let (megabytes, seconds) = (octets as f64 / 1e6, started.elapsed().as_secs_f64());
             eprintln!(
@@ -102,15 +103,8 @@ fn generate(template: &Template, arguments: &GenerateArguments) -> ExitCode {
 }
 
 fn line_of(template: &template::ShippedTemplate) -> String {
-    let schema = if template.schema.is_some() { " (needs --schema)" } else { "" };
+    let schema = if template.schema.is_some() { " (needs --print-schema)" } else { "" };
     format!("{:<14} {}{schema}\n", template.name, template.description)
-}
-
-fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot write: {error}")),
-    }
 }
 
 pub(crate) const HELP: &str = "\

@@ -22,8 +22,8 @@ pub(crate) struct ImportArguments {
     data: Option<PathBuf>,
     /// Settings file for a new data directory, as for `pando apply`: suffixes (else that of --suffix), indexes, schema
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Name of the tree to load [default: all that the directory has; for a new one those of --config, or
+    settings: Option<PathBuf>,
+    /// Name of the tree to load [default: all that the directory has; for a new one those of --settings, or
     /// dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Option<DnText>,
@@ -64,7 +64,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..Arguments::default()
     })?;
-    let mut settings = arguments.config.as_deref().map(server::settings::read).transpose()?;
+    let mut settings = arguments.settings.as_deref().map(server::settings::read).transpose()?;
     if let Some(suffix) = &arguments.suffix {
         settings = settings.map(|file| file.or_suffix(suffix.as_str()));
     }
@@ -150,7 +150,7 @@ the like are kept where the file has them.
 Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif
   pando import --data /var/lib/pando --suffix dc=example,dc=org --replace backup.ldif.zst
-  pando import --data /var/lib/pando --config settings.toml people.ldif
+  pando import --data /var/lib/pando --settings settings.toml people.ldif
   slapcat | pando import --data /var/lib/pando --suffix dc=example,dc=org --rejects rejects.ldif -
 
 Exit codes:

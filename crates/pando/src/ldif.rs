@@ -40,7 +40,7 @@ enum LdifVerb {
         #[command(flatten)]
         schema: SchemaArguments,
         /// Look at the text and the names only, not at attributes, values and classes
-        #[arg(long, conflicts_with_all = ["schema", "config", "data"])]
+        #[arg(long, conflicts_with_all = ["schema", "settings", "data"])]
         text_only: bool,
     },
     /// Count records and values
@@ -72,16 +72,16 @@ struct SchemaArguments {
     schema: Vec<PathBuf>,
     /// A settings file: the schema that it makes
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    settings: Option<PathBuf>,
     /// A data directory: the schema that it has
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    #[arg(long, value_name = "DIR", conflicts_with = "settings")]
     data: Option<PathBuf>,
 }
 
 impl SchemaArguments {
     fn load(&self) -> Result<Arc<Schema>, ServeError> {
         let mut texts = BTreeMap::new();
-        if let Some(file) = &self.config {
+        if let Some(file) = &self.settings {
             texts = server::settings::read(file)?.settings().schema.clone();
         }
         if let Some(data) = &self.data {
@@ -102,7 +102,11 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
             schema.load().and_then(|schema| compare(&schema, first, second, *memory))
         }
     };
-    done.unwrap_or_else(|error| exit::failed(&error))
+    done.unwrap_or_else(|error| match error {
+        // Of what these do, only writing fails by a bare `io::Error`.
+        ServeError::System(error) => exit::not_written("standard output", &error),
+        error => exit::failed(&error),
+    })
 }
 
 /// Opens a text to be read from its beginning.
@@ -141,8 +145,7 @@ fn check(file: &Path, schema: Option<&Schema>) -> Result<ExitCode, ServeError> {
     }
     out.flush()?;
     if findings == 0 {
-        writeln!(out, "nothing found in {records} records")?;
-        out.flush()?;
+        println!("nothing found in {records} records");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!("{findings} findings, {records} records that could be read")))
@@ -183,7 +186,6 @@ fn count(file: &Path) -> Result<ExitCode, ServeError> {
         }
     }
     let lines = reader.line_count();
-    let mut out = BufWriter::new(io::stdout().lock());
     for (count, what) in [
         (counts.entries, "entries"),
         (counts.adds, "additions"),
@@ -194,9 +196,8 @@ fn count(file: &Path) -> Result<ExitCode, ServeError> {
         (counts.value_bytes, "bytes in them"),
         (lines, "lines"),
     ] {
-        writeln!(out, "{count} {what}")?;
+        println!("{count} {what}");
     }
-    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -210,6 +211,7 @@ fn compare(schema: &Schema, first: &Path, second: &Path, memory: usize) -> Resul
         Err(error @ (DiffError::Ldif { .. } | DiffError::Record { .. })) => {
             return Ok(exit::refused(&error.to_string()));
         }
+        Err(DiffError::Write(error)) => return Err(error.into()),
         Err(error) => return Ok(exit::failure(&error.to_string())),
     };
     eprintln!(

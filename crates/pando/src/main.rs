@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+// First: its macros are for all modules that follow.
+#[macro_use]
+mod print;
+
 mod arguments;
 mod bench;
 mod compact;
@@ -22,7 +26,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use arguments::{CommandLine, Verb};
 
@@ -31,7 +35,7 @@ use arguments::{CommandLine, Verb};
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
-    match CommandLine::parse().verb {
+    match CommandLine::read().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
@@ -46,8 +50,9 @@ fn main() -> ExitCode {
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Bench(arguments) => bench::run(arguments),
         Verb::Completions { shell } => {
-            let mut command = CommandLine::command();
-            clap_complete::generate(shell, &mut command, "pando", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut CommandLine::command(), "pando", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
     }

@@ -17,7 +17,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerArguments {
     /// Ask the server at this address, ldap://HOST:PORT or ldapi://%2FPATH
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "online")]
     url: Option<ServerUrl>,
     /// Ask the server that has the data directory, through its socket there
     #[arg(long)]

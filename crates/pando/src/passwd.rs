@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
     line.push(b'\n');
     match io::stdout().write_all(&line) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot write: {error}")),
+        Err(error) => exit::not_written("the stored form", &error),
     }
 }
 

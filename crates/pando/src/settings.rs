@@ -136,7 +136,7 @@ Changes nothing. Says each difference between the file and the directory, and wh
 there yet is one to be made. Works beside a running server.
 
 Examples:
-  pando export --config --data /var/lib/pando -o settings.toml
+  pando export --settings-only --data /var/lib/pando -o settings.toml
   pando plan --data /var/lib/pando settings.toml
 
 Exit codes:
@@ -146,11 +146,11 @@ Exit codes:
 
 pub(crate) const APPLY_HELP: &str = "\
 A settings file states everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits,
-access. What it leaves out has its default, and an index that it does not name is not kept; `pando export --config`
-writes one to start from. All of it is put in force, or nothing is. A directory that is not there is made, so
-indexes are chosen before the first import. A directory that is being served is changed by its server, through the
-socket in it, while it goes on serving. A command that is interrupted goes on making indexes where it was when it,
-or the server, is started again. docs/how-to/configure.md has every key.
+access. What it leaves out has its default, and an index that it does not name is not kept;
+`pando export --settings-only` writes one to start from. All of it is put in force, or nothing is. A directory that is
+not there is made, so indexes are chosen before the first import. A directory that is being served is changed by its
+server, through the socket in it, while it goes on serving. A command that is interrupted goes on making indexes where
+it was when it, or the server, is started again. docs/how-to/configure.md has every key.
 
 Examples:
   pando apply --data /var/lib/pando settings.toml

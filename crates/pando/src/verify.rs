@@ -22,7 +22,7 @@ pub(crate) struct VerifyArguments {
     /// directory must not be served, and stays as it is
     #[arg(long, value_name = "FILE", conflicts_with = "repair")]
     salvage: Option<PathBuf>,
-    /// With --salvage: write the directory's settings as well, as `pando export --config` does
+    /// With --salvage: write the directory's settings as well, as `pando export --settings-only` does
     #[arg(long, value_name = "FILE", requires = "salvage")]
     salvage_settings: Option<PathBuf>,
 }

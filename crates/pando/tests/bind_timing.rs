@@ -201,7 +201,7 @@ fn binds_of_clients_that_have_gone_are_not_hashed() {
     let scratch = Scratch::new("bind-gone");
     let file = scratch.join("node.toml");
     std::fs::write(&file, "hash_threads = 1\n").unwrap();
-    let pando = Start::new(&scratch).arguments(&["--config", file.to_str().unwrap()]).ready();
+    let pando = Start::new(&scratch).arguments(&["--node", file.to_str().unwrap()]).ready();
     let mut administrator = pando.administrator();
     let [jobs, hashes] = figures(&mut administrator);
     let bind = failing_bind();

@@ -115,7 +115,7 @@ fn what_is_not_in_memory_is_read_by_other_threads() {
     std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\nwarm_up_bytes = 0\n")
         .unwrap();
     let node_file = scratch.join("node.toml");
-    let start = || Start::new(&scratch).arguments(&["--config", node_file.to_str().unwrap()]);
+    let start = || Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]);
     for attempt in 1.. {
         assert!(attempt < 4, "nothing was read ahead, however often the data was not in memory");
         forget_pages(&Pando::data(&scratch)).unwrap();

@@ -78,7 +78,7 @@ fn a_limit_that_is_high_enough_is_not_worth_a_word() {
     std::fs::write(scratch.join("pando.toml"), "[limits]\nconnections = 20\n").unwrap();
     let config = scratch.join("pando.toml");
     let pando = Start::new(&scratch)
-        .arguments(&["--config", config.to_str().unwrap()])
+        .arguments(&["--node", config.to_str().unwrap()])
         .open_files_max(OPEN_FILES)
         .ready();
     assert!(pando.stop().success());

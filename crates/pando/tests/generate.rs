@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 fn pando() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
-    command.env_remove("PANDO_DATA").env_remove("PANDO_CONFIG");
+    command.env_remove("PANDO_DATA").env_remove("PANDO_NODE");
     command
 }
 
@@ -26,7 +26,7 @@ fn the_seed_makes_the_text_and_threads_do_not() {
     assert_ne!(once, text("directorymark --entries 1000 --seed 2"));
     assert!(text("--list").starts_with(b"oid "));
     assert!(text("oid --print").starts_with(b"# Oracle"));
-    assert!(text("edirectory --schema").ends_with(b")\n"));
+    assert!(text("edirectory --print-schema").ends_with(b")\n"));
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn what_it_cannot_generate_it_refuses_by_name_and_line() {
         ("directorymark --entries 15", "directorymark:17: 15 entries"),
         ("oid --constant colour=red", "no constant colour"),
         ("oid --constant red", "NAME=VALUE"),
-        ("oid --schema", "no schema"),
+        ("oid --print-schema", "no schema"),
         ("missing --print", "--list"),
     ] {
         let output = generate(arguments);

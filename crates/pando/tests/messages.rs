@@ -41,7 +41,7 @@ fn bad_command_lines() {
         (&["--admin-dn", "cn=admin,"], &["is no DN"]),
         (&["--admin-dn", "noSuchAttribute=x"], &["admin_dn", "noSuchAttribute"]),
         (&["--admin-password-file", "/nonexistent/file"], &["cannot read /nonexistent/file"]),
-        (&["--config", "/nonexistent/file"], &["cannot read /nonexistent/file"]),
+        (&["--node", "/nonexistent/file"], &["cannot read /nonexistent/file"]),
         (&["--log-level", "loud"], &["loud", "info"]),
         (&["--smaple"], &["--smaple", "--sample"]),
     ];
@@ -75,7 +75,7 @@ fn bad_node_files() {
     for (text, part) in cases {
         let file = scratch.write("node.toml", text);
         let start = Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
-        let (status, errors) = start.arguments(&["--config", file.to_str().unwrap()]).refused();
+        let (status, errors) = start.arguments(&["--node", file.to_str().unwrap()]).refused();
         assert_eq!(status.code(), Some(SETTINGS), "{text:?}: {errors}");
         assert!(errors.contains(part), "{part:?} is missing for {text:?}: {errors}");
     }

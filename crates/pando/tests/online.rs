@@ -4,8 +4,8 @@
 mod support;
 
 use ldap::{ChangeOperation, ServerUrl};
-use support::clients::{Run, ldap_utility};
-use support::pando::{Start, command};
+use support::clients::{self, Run, ldap_utility};
+use support::pando::{PROGRAM, Start, command};
 use support::slapd::Slapd;
 use support::tree::{add, add_person, person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
@@ -67,9 +67,9 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
     for wish in wishes {
         let from_files = export(&scratch, wish).expect_code(0).stdout;
         assert!(from_files.matches("\ndn: ").count() >= 4, "{wish:?}: {from_files}");
-        for way in [&["--online"][..], &["--url", &url]] {
-            let online =
-                export(&scratch, &[wish, way].concat()).expect_code(0).expect_error("pando: exported");
+        for (way, data) in [(&["--online"][..], Some(Pando::data(&scratch))), (&["--url", &url], None)] {
+            let online = command(&[&["export"], wish, way].concat(), data.as_deref());
+            let online = online.expect_code(0).expect_error("pando: exported");
             if wish.contains(&"--filter") {
                 // Superiors are not among them, so nothing waits for any: the same entries, in the order of their
                 // making.
@@ -127,6 +127,15 @@ fn who_asks_over_the_network_binds() {
     command(&["export", "--url", &url, "--bind-dn", "cn=x"], None)
         .expect_code(2)
         .expect_error("--password-file");
+    // A directory beside a server would be ignored; one of the environment is the default that it always is.
+    for verb in [&["export"][..], &["apply", "settings.toml"], &["explain", "(cn=*)"]] {
+        command(&[verb, &["--url", &url]].concat(), Some(&Pando::data(&scratch)))
+            .expect_code(2)
+            .expect_error("--url asks another server, --data names a directory of this machine");
+    }
+    let environment = ["PANDO_DATA=/nonexistent", PROGRAM, "export", "--url", &url, "--bind-dn", ADMIN_DN];
+    let password = ["--password-file", right.to_str().unwrap()];
+    clients::run("env", &[&environment[..], &password].concat(), "").expect_code(0);
     drop(admin);
     assert!(pando.stop().success());
     export(&scratch, &["--online"]).expect_code(1).expect_error("is the directory being served?");
@@ -190,8 +199,8 @@ fn explain_asks_the_server_that_has_the_directory() {
     let filter = "(&(objectClass=person)(uid=person1*))";
     let asked = ["explain", "--base", SUFFIX, filter];
     let itself = command(&asked, Some(&data)).expect_code(0).expect_output("by indexes:").stdout;
-    for way in [&["--online"][..], &["--url", &url]] {
-        let online = command(&[&asked, way].concat(), Some(&data)).expect_code(0).stdout;
+    for (way, data) in [(&["--online"][..], Some(data.as_path())), (&["--url", &url], None)] {
+        let online = command(&[&asked, way].concat(), data).expect_code(0).stdout;
         assert_eq!(without_times(&online), without_times(&itself));
     }
     command(&["explain", "--base", "", "--scope", "base", "(cn=*)"], Some(&data))

@@ -42,7 +42,7 @@ fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
     };
     let config = node_file(false, "");
     let mut pando = Start::new(&scratch)
-        .arguments(&["--config", config.to_str().unwrap()])
+        .arguments(&["--node", config.to_str().unwrap()])
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
     assert_eq!(manager.hears(), "READY=1");

@@ -145,7 +145,7 @@ impl Pending {
     #[track_caller]
     fn check_saved(&self, ldif: &Path, settings: &Path, entries: u64) {
         let fresh = ldif.with_extension("fresh");
-        let import = ["import", "--config", settings.to_str().unwrap(), ldif.to_str().unwrap()];
+        let import = ["import", "--settings", settings.to_str().unwrap(), ldif.to_str().unwrap()];
         pando::command(&import, Some(&fresh)).expect_code(0);
         let exported = pando::command(&["export"], Some(&fresh)).expect_code(0).stdout.replace("\n ", "");
         let dns: Vec<&str> = exported.lines().filter_map(|line| line.strip_prefix("dn: ")).collect();

@@ -37,7 +37,7 @@ fn people(scratch: &Scratch) -> Pando {
         .expect_code(0);
     std::fs::write(scratch.join("node.toml"), "threads = 1\nscan_threads = 1\n").unwrap();
     let node_file = scratch.join("node.toml");
-    Start::new(scratch).arguments(&["--config", node_file.to_str().unwrap()]).ready()
+    Start::new(scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready()
 }
 
 fn running(connection: &mut Connection) -> u64 {

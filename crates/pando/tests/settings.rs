@@ -1,4 +1,4 @@
-//! Directory-wide settings as an operator changes them: `pando plan`, `apply` and `export --config`.
+//! Directory-wide settings as an operator changes them: `pando plan`, `apply` and `export --settings-only`.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -23,7 +23,7 @@ fn with_file(scratch: &Scratch, verb: &str, text: &str) -> Run {
 }
 
 fn exported(scratch: &Scratch) -> String {
-    command(&["export", "--config"], Some(&Pando::data(scratch))).expect_code(0).stdout
+    command(&["export", "--settings-only"], Some(&Pando::data(scratch))).expect_code(0).stdout
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     let file = scratch.write("exported.toml", exported(&scratch));
     let other = scratch.join("other");
     command(&["apply", file.to_str().unwrap()], Some(&other)).expect_code(0);
-    let again = command(&["export", "--config"], Some(&other)).stdout;
+    let again = command(&["export", "--settings-only"], Some(&other)).stdout;
     assert_eq!(again, exported(&scratch));
     command(&["apply", file.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_output("no change");
 }
@@ -101,7 +101,7 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     let ldif = scratch.write("data.ldif", "dn: o=x\nobjectClass: organization\no: x\n");
     let settings = scratch.write("settings.toml", "suffixes = [\"o=x\"]\n[indexes]\no = [\"equality\"]\n");
     let import = |settings: &str| {
-        let arguments = ["import", "--config", settings, "--replace", ldif.to_str().unwrap()];
+        let arguments = ["import", "--settings", settings, "--replace", ldif.to_str().unwrap()];
         command(&arguments, Some(&Pando::data(&scratch)))
     };
     import(settings.to_str().unwrap()).expect_code(0);
@@ -120,9 +120,9 @@ fn an_import_has_its_suffix_where_the_settings_name_none() {
     let settings = scratch.write("settings.toml", "[indexes]\ndc = [\"equality\"]\n");
     let (settings, ldif) = (settings.to_str().unwrap(), ldif.to_str().unwrap());
     for _ in 0..2 {
-        let arguments = ["import", "--config", settings, "--suffix", "dc=com", "--replace", ldif];
+        let arguments = ["import", "--settings", settings, "--suffix", "dc=com", "--replace", ldif];
         command(&arguments, Some(&Pando::data(&scratch))).expect_code(0);
-        let exported = command(&["export", "--config"], Some(&Pando::data(&scratch))).stdout;
+        let exported = command(&["export", "--settings-only"], Some(&Pando::data(&scratch))).stdout;
         assert!(exported.contains("suffixes = [\"dc=com\"]"), "{exported}");
     }
 }

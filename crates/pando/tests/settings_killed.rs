@@ -32,7 +32,7 @@ fn two_settings(scratch: &Scratch) -> [PathBuf; 2] {
 }
 
 fn exported(data: &Path) -> String {
-    command(&["export", "--config"], Some(data)).expect_code(0).stdout
+    command(&["export", "--settings-only"], Some(data)).expect_code(0).stdout
 }
 
 /// What each of the settings looks like when it is in force, from directories of their own.

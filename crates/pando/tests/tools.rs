@@ -310,7 +310,7 @@ fn bad_arguments_have_messages() {
         (&["export", "--compress", "rar"], 2, "gz, zst"),
         (&["export", "-o", "/nonexistent/file"], 1, "cannot write /nonexistent/file"),
         (&["export", "-o", "/dev/full"], 1, "cannot write /dev/full: No space left"),
-        (&["verify", "--config", "/nonexistent/file"], 2, "cannot read /nonexistent/file"),
+        (&["verify", "--node", "/nonexistent/file"], 2, "cannot read /nonexistent/file"),
     ];
     for (arguments, code, text) in cases {
         command(arguments, Some(&data)).expect_code(*code).expect_error(text);

@@ -74,7 +74,7 @@ pub enum ConfigError {
 #[derive(Clone, Debug, Default)]
 pub struct Arguments {
     /// The node file.
-    pub config: Option<PathBuf>,
+    pub node_file: Option<PathBuf>,
     /// The data directory.
     pub data: Option<PathBuf>,
     /// Where to listen.
@@ -214,7 +214,7 @@ impl Config {
     /// # Errors
     /// Whatever [`ConfigError`] names.
     pub fn load(arguments: &Arguments) -> Result<Config, ConfigError> {
-        let file = match &arguments.config {
+        let file = match &arguments.node_file {
             Some(path) => NodeFile::read(path)?,
             None => NodeFile::default(),
         };

@@ -49,8 +49,12 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
     let sink = Sink::default();
     sink.open(settings.file.as_deref())?;
     let (level, handle) = reload::Layer::new(level_filter(settings.level));
-    let lines =
-        tracing_subscriber::fmt::layer().with_target(false).with_ansi(false).with_writer(sink.clone());
+    // A line that cannot be written is lost. To tell of it on standard error would panic when that is a closed pipe.
+    let lines = tracing_subscriber::fmt::layer()
+        .with_target(false)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(sink.clone());
     let started = tracing_subscriber::registry().with(level).with(lines).try_init();
     started.map_err(|_| LogError::AlreadyStarted)?;
     Ok(LogHandle { sink, level: handle })

@@ -88,7 +88,7 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
     }
     for (path, fill) in &files {
         if let Err(error) = write(path, fill) {
-            return exit::failure(&format!("cannot write {}: {error}", path.display()));
+            return exit::not_written(path.display(), &error);
         }
         if path.as_os_str() != "-" {
             eprintln!("pando: wrote {}", path.display());

@@ -52,7 +52,7 @@ impl Data {
         if !text.contains("\ndn: ") {
             return Data::None;
         }
-        let settings = command(&["export", "--config"], Some(data)).expect_code(0).stdout;
+        let settings = command(&["export", "--settings-only"], Some(data)).expect_code(0).stdout;
         let lines = text.lines().filter(|line| !line.starts_with('#')).chain(settings.lines());
         Data::Entries(lines.flat_map(|line| [line, "\n"]).collect())
     }

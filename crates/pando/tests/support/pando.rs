@@ -21,6 +21,8 @@ pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_pando") {
 pub struct Start {
     command: Command,
     log: PathBuf,
+    /// Whether nobody reads its standard error.
+    is_log_closed: bool,
 }
 
 impl Start {
@@ -35,7 +37,7 @@ impl Start {
         command.args(["serve", "--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join(data));
         command.env("PANDO_ADMIN_PASSWORD", ADMIN_PASSWORD);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        Start { command, log: scratch.join("pando.log") }
+        Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
     /// More of the command line.
@@ -53,6 +55,12 @@ impl Start {
     /// Takes a variable out of the server's environment.
     pub fn without_environment(mut self, name: &str) -> Start {
         self.command.env_remove(name);
+        self
+    }
+
+    /// Gives it a pipe that nobody reads as its standard error.
+    pub fn with_closed_log(mut self) -> Start {
+        self.is_log_closed = true;
         self
     }
 
@@ -100,7 +108,10 @@ impl Start {
     /// Starts it and waits until it says that it is ready, or until it has ended: with its exit status and what it
     /// said.
     pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
+        let log: Stdio = match self.is_log_closed {
+            true => std::io::pipe().unwrap().1.into(),
+            false => std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap().into(),
+        };
         let mut child = self.command.stderr(log).spawn().unwrap();
         let lines = read_lines(child.stdout.take().unwrap());
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --config` do.
+//! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --settings-only` do.
 //!
 //! [`text`] reads and writes the file; what the settings mean and whether they can be is
 //! [`directory::settings`]'s. A file states everything: what is left out has its default. So the difference between a

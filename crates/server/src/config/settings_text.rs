@@ -283,7 +283,7 @@ impl Reading<'_, '_, '_> {
             .chain(["indexes", "schema"])
             .collect();
         let what = if NODE_KEYS.contains(&name) {
-            format!("{name} belongs to one machine: it is said in the node file of `pando serve --config`")
+            format!("{name} belongs to one machine: it is said in the node file of `pando serve --node`")
         } else {
             format!("unknown key {name}: there are {}", known.join(", "))
         };

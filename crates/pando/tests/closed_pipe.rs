@@ -1,0 +1,113 @@
+//! Output that nobody reads to its end, as in `pando index list | head -1`: commands panicked because they could not
+//! print. The server's threads would when the reader of its log goes away.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use ldap::Scope;
+use support::pando::{PROGRAM, Start};
+use support::tree::{add_person, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+/// A pipe with nobody at its other end.
+fn closed() -> Stdio {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer.into()
+}
+
+/// Runs a command with its standard output closed, and wants this exit code and no word of the pipe.
+#[track_caller]
+fn unread(arguments: &[&str], code: i32) {
+    let mut command = Command::new(PROGRAM);
+    let output =
+        command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(Stdio::piped()).output();
+    let output = output.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "pando {}: {errors}", arguments.join(" "));
+    assert!(!errors.contains("panicked") && !errors.contains("roken pipe"), "{arguments:?}: {errors}");
+}
+
+/// The same with standard error closed as well.
+#[track_caller]
+fn unheard(arguments: &[&str], code: i32) {
+    let mut command = Command::new(PROGRAM);
+    let status = command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(closed()).status();
+    assert_eq!(status.unwrap().code(), Some(code), "pando {}", arguments.join(" "));
+}
+
+#[test]
+fn commands_end_quietly_when_nobody_reads() {
+    let scratch = Scratch::new("closed-pipe");
+    let server = Pando::start(&scratch);
+    plant(&mut server.administrator());
+    let data = Pando::data(&scratch);
+    let data = data.to_str().unwrap();
+    // A server explains, as the files do below; the others read the files of a running one.
+    unread(&["explain", "--data", data, "(uid=anna)"], 0);
+    unread(&["apply", "--data", data, settings(&scratch, data).as_str()], 0);
+    assert!(server.stop().success());
+
+    let settings = settings(&scratch, data);
+    let bad = scratch.write("bad.ldif", "dn: o=a\nobjectClass: nothing\n");
+    let good = scratch.write("good.ldif", "dn: o=a\nobjectClass: organization\no: a\n");
+    let (bad, good) = (bad.to_str().unwrap(), good.to_str().unwrap());
+    let saved = scratch.join("saved.ldif");
+    for (arguments, code) in [
+        (&["--help"][..], 0),
+        (&["--version"], 0),
+        (&["help", "serve"], 0),
+        (&["completions", "bash"], 0),
+        (&["index", "list", "--data", data], 0),
+        (&["index", "add", "--data", data, "title"], 0),
+        (&["index", "drop", "--data", data, "title"], 0),
+        (&["explain", "--data", data, "(uid=anna)"], 0),
+        (&["plan", "--data", data, &settings], 0),
+        (&["apply", "--data", data, &settings], 0),
+        (&["verify", "--data", data], 0),
+        (&["verify", "--data", data, "--repair"], 0),
+        (&["verify", "--data", data, "--salvage", saved.to_str().unwrap()], 0),
+        (&["compact", "--data", data], 0),
+        (&["generate", "--list"], 0),
+        (&["generate", "oid", "--print"], 0),
+        (&["bench", "list"], 0),
+        (&["bench", "list", "oid-search-random"], 0),
+        (&["ldif", "count", good], 0),
+        (&["ldif", "check", good], 0),
+        // What should have been written and is not whole is no success; nor do these find nothing.
+        (&["ldif", "check", bad], 1),
+        (&["ldif", "diff", good, bad], 1),
+        (&["generate", "oid", "--entries", "1000"], 1),
+        (&["export", "--data", data], 1),
+        (&["export", "--data", data, "--settings-only"], 1),
+    ] {
+        unread(arguments, code);
+    }
+    let fresh = scratch.join("fresh");
+    unheard(&["import", "--data", fresh.to_str().unwrap(), "--suffix", "o=a", good], 0);
+    unheard(&["index", "add", "--data", data, "title"], 0);
+    unheard(&["verify", "--data", scratch.join("none").to_str().unwrap()], 4);
+    unheard(&["nonsense"], 2);
+}
+
+fn settings(scratch: &Scratch, data: &str) -> String {
+    let run = support::pando::command(&["export", "--settings-only"], Some(data.as_ref())).expect_code(0);
+    scratch.write("settings.toml", run.stdout).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_server_goes_on_when_the_reader_of_its_log_goes_away() {
+    let scratch = Scratch::new("closed-log");
+    let server = Start::new(&scratch).arguments(&["--log-operations"]).with_closed_log().ready();
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    for number in 0..20 {
+        add_person(&mut admin, &format!("new{number}"));
+        // Each event loop, the writer and the workers have something to log.
+        let found = server.administrator().search(SUFFIX, Scope::WholeSubtree, "(uid=*)", &["1.1"]).unwrap();
+        assert_eq!(found.entries.len(), 3 + number);
+    }
+    assert!(server.stop().success());
+}
