@@ -4,9 +4,9 @@
 #
 #   bench/full.sh bench-runs/2026-01-31-full
 #
-# leaves in that folder: one result for each part (JSON), report.html, report.csv, report-seconds.csv,
-# report-figures.json, report.md (tables of rates and CPU time), and log.txt. About 55 minutes on two quiet cores, 8 GB
-# of disk.
+# leaves one compressed result for each part in that folder. `pando bench report FOLDER` makes the page and the tables
+# of them; they are made at the end as well, in the data folder, which has the log too. About 55 minutes on two quiet
+# cores, 8 GB of disk.
 #
 # With --entries 1000000 --large 0 it is every workload with 1,000,000 entries and nothing else: an hour and a half, 30
 # GB.
@@ -55,7 +55,7 @@ if [ -z "$pando" ]; then
     pando=target/release/pando
 fi
 mkdir -p "$folder" "$data"
-log=$folder/log.txt
+log=$data/log.txt
 worst=0
 
 # With the time of day, on the terminal and in the log.
@@ -63,7 +63,7 @@ say() { printf '%s %s\n' "$(date -u +%H:%M:%S)" "$*" | tee -a "$log" >&2; }
 
 # part NAME ENTRIES WORKLOADS: one comparison, saved as it goes. One that breaks off goes on where it was, twice.
 part() {
-    local result=$folder/$1.json status began=$SECONDS
+    local result=$folder/$1.json.zst status began=$SECONDS
     say "$1: $3 with $2 entries"
     for _ in 1 2 3; do
         status=0
@@ -72,7 +72,7 @@ part() {
         "$pando" bench peers --entries "$2" --workloads "$3" --peers "$peers" --opendj .dev/peers/opendj --rounds 1 \
             --duration "$duration" --warmup "$warmup" --pause 0s --java-warmup "$java_warmup" --folder "$data" \
             "${more[@]}" --output "$result" --resume \
-            2> >(while IFS= read -r line; do say "$line"; done) >"$folder/$1.txt" || status=$?
+            2> >(while IFS= read -r line; do say "$line"; done) >"$data/$1.txt" || status=$?
         # 0: all measured; 7: not all, which the result says; 1 and 2 are said, and would be so again; others are
         # crashes.
         case $status in 0 | 1 | 2 | 7) break ;; esac
@@ -85,11 +85,6 @@ part() {
 part "all-$entries" "$entries" "$workloads"
 [ "$large" = 0 ] || part "main-$large" "$large" "$large_workloads"
 
-results=()
-for name in "all-$entries" "main-$large"; do
-    [ ! -s "$folder/$name.json" ] || results+=("$folder/$name.json")
-done
-[ ${#results[@]} -gt 0 ] || { say "nothing was measured: see $log" && exit 1; }
-"$pando" bench report "${results[@]}" --output "$folder/report.html" --csv --json --markdown
-say "open $folder/report.html in a browser; $folder/report.md has the tables"
+"$pando" bench report "$folder" --output "$data" || { say "nothing was measured: see $log" && exit 1; }
+say "open $data/report.html in a browser; $data/report.md has the tables"
 exit "$worst"

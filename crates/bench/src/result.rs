@@ -35,8 +35,8 @@ use std::path::{Path, PathBuf};
 /// The form of result files that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 2;
 
-/// The most octets of a result that are read, before and after decompression: an 8 h run of ten servers has some tens of
-/// megabytes.
+/// The most octets of a result that are read, before and after decompression: an 8 h run of ten servers has some tens
+/// of megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// What files begin with that Zstandard compressed (RFC 8878 section 3.1.1).
 const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -121,6 +121,12 @@ pub enum ResultError {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder has nothing to report.
+    #[error("{path} is a folder without a result: none of its files is called NAME.json.zst")]
+    NoResult {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Larger than any result.
     #[error("{path} has more than {FILE_BYTES_MAX} octets; no result is that large")]
     TooLarge {
@@ -178,6 +184,26 @@ impl RunResult {
             .map_err(|source| ResultError::Io { path: path.to_owned(), source })?
             .ok_or_else(|| ResultError::TooLarge { path: path.to_owned() })?;
         RunResult::parse(&text, path)
+    }
+
+    /// Reads a result file, or of a folder all results to keep (`NAME.json.zst`), in the order of their names.
+    ///
+    /// # Errors
+    /// When one cannot be read, or the folder has none.
+    pub fn read_all(path: &Path) -> Result<Vec<RunResult>, ResultError> {
+        if !path.is_dir() {
+            return Ok(vec![RunResult::read(path)?]);
+        }
+        let listed = std::fs::read_dir(path).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+        });
+        let mut files = listed.map_err(|source| ResultError::Io { path: path.to_owned(), source })?;
+        files.retain(|file| file.as_os_str().as_encoded_bytes().ends_with(b".json.zst"));
+        files.sort();
+        if files.is_empty() {
+            return Err(ResultError::NoResult { path: path.to_owned() });
+        }
+        files.iter().map(|file| RunResult::read(file)).collect()
     }
 
     /// The format is looked at first: a newer one is told from a broken file.

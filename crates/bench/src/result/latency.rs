@@ -100,8 +100,8 @@ impl Latency {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// The distribution as reports plot it: number of nines, and the latency in microseconds that so many operations did
-    /// not exceed. It goes as far as there are operations to tell them from the longest.
+    /// The distribution as reports plot it: number of nines, and the latency in microseconds that so many operations
+    /// did not exceed. It goes as far as there are operations to tell them from the longest.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;
