@@ -5,6 +5,9 @@
 //! Everything that a reader needs to judge a figure is in the file, the settings of the server included; the report is
 //! made from it and nothing else.
 //!
+//! A file whose name ends with `.zst` is one to keep ([`RunResult::write`]): compressed with Zstandard, and with
+//! histograms that have what reports show of them and no more. It is read as any other.
+//!
 //! Units stand in the names. What was not measured is absent, never zero. Results of several load machines merge
 //! exactly ([`WorkloadResult::merge`]): histograms have the same bounds everywhere and seconds carry theirs until they
 //! are merged.
@@ -16,6 +19,7 @@ mod workload;
 
 pub(crate) use environment::moment_text;
 pub use environment::{Environment, Tool, now_text};
+pub(crate) use latency::NINES_MAX;
 pub use latency::{HISTOGRAM_DIGITS, HISTOGRAM_MAX_MICROS, Latency};
 pub use merge::MergeError;
 pub use workload::{
@@ -25,14 +29,19 @@ pub use workload::{
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The form of result files that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 2;
 
-/// The most octets of a result file that are read: an 8 h run of ten servers has some tens of megabytes.
+/// The most octets of a result that are read, before and after decompression: an 8 h run of ten servers has some tens
+/// of megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// What files begin with that Zstandard compressed (RFC 8878 section 3.1.1).
+const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// How hard it tries: results are written once and kept for years.
+const ZSTANDARD_LEVEL: i32 = 19;
 
 /// One run: a result file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,13 +121,17 @@ pub enum ResultError {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder has nothing to report.
+    #[error("{path} is a folder without a result: none of its files is called NAME.json.zst")]
+    NoResult {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Larger than any result.
-    #[error("{path} has {bytes} octets; no result file is larger than {FILE_BYTES_MAX}")]
+    #[error("{path} has more than {FILE_BYTES_MAX} octets; no result is that large")]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
-        bytes: u64,
     },
     /// The file is no result of `pando bench`.
     #[error("{path} is no result of pando bench: {source}")]
@@ -162,18 +175,35 @@ impl RunResult {
         }
     }
 
-    /// Reads a result file.
+    /// Reads a result file, compressed or not: its first octets say so.
     ///
     /// # Errors
     /// When it cannot be read, is no result, or is one of a newer format.
     pub fn read(path: &Path) -> Result<RunResult, ResultError> {
-        let io_error = |source| ResultError::Io { path: path.to_owned(), source };
-        let bytes = std::fs::metadata(path).map_err(io_error)?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(ResultError::TooLarge { path: path.to_owned(), bytes });
-        }
-        let text = std::fs::read(path).map_err(io_error)?;
+        let text = read_at_most(path, FILE_BYTES_MAX)
+            .map_err(|source| ResultError::Io { path: path.to_owned(), source })?
+            .ok_or_else(|| ResultError::TooLarge { path: path.to_owned() })?;
         RunResult::parse(&text, path)
+    }
+
+    /// Reads a result file, or of a folder all results to keep (`NAME.json.zst`), in the order of their names.
+    ///
+    /// # Errors
+    /// When one cannot be read, or the folder has none.
+    pub fn read_all(path: &Path) -> Result<Vec<RunResult>, ResultError> {
+        if !path.is_dir() {
+            return Ok(vec![RunResult::read(path)?]);
+        }
+        let listed = std::fs::read_dir(path).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+        });
+        let mut files = listed.map_err(|source| ResultError::Io { path: path.to_owned(), source })?;
+        files.retain(|file| file.as_os_str().as_encoded_bytes().ends_with(b".json.zst"));
+        files.sort();
+        if files.is_empty() {
+            return Err(ResultError::NoResult { path: path.to_owned() });
+        }
+        files.iter().map(|file| RunResult::read(file)).collect()
     }
 
     /// The format is looked at first: a newer one is told from a broken file.
@@ -201,7 +231,8 @@ impl RunResult {
         sink.flush()
     }
 
-    /// Writes the result file, under another name until it is whole.
+    /// Writes the result file, under another name until it is whole. A name that ends with `.zst` asks for a file to
+    /// keep: compressed, and without what no report shows of histograms.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -210,14 +241,42 @@ impl RunResult {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.partial", std::process::id()));
         let temporary = path.with_file_name(name);
+        let is_to_keep = path.extension().is_some_and(|extension| extension == "zst");
         let written = File::create(&temporary)
-            .and_then(|file| self.write_to(&file).and_then(|()| file.sync_all()))
+            .and_then(|file| {
+                if is_to_keep { self.write_compressed(&file) } else { self.write_to(&file) }?;
+                file.sync_all()
+            })
             .and_then(|()| std::fs::rename(&temporary, path));
         if written.is_err() {
             // Half a file is of no use; should it stay, its name says what it is.
             let _ = std::fs::remove_file(&temporary);
         }
         written.map_err(io_error)
+    }
+
+    fn write_compressed(&self, sink: impl Write) -> io::Result<()> {
+        let mut kept = self.clone();
+        kept.workloads.iter_mut().chain(&mut kept.limits).for_each(WorkloadResult::thin_histograms);
+        let mut encoder = zstd::Encoder::new(sink, ZSTANDARD_LEVEL)?;
+        kept.write_to(&mut encoder)?;
+        encoder.finish()?.flush()
+    }
+}
+
+/// What a file holds, decompressed where it is compressed. `None` when that is more than `bytes_max`, which bounds the
+/// memory that this takes.
+fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let bounded = |reader: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
+    };
+    match bounded(&mut File::open(path)?)? {
+        Some(packed) if packed.starts_with(&ZSTANDARD_MAGIC) => {
+            bounded(&mut zstd::Decoder::with_buffer(packed.as_slice())?)
+        }
+        plain => Ok(plain),
     }
 }
 

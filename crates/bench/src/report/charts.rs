@@ -4,7 +4,7 @@ use super::axis::{Axis, Quantity};
 use super::groups::{Group, Row, Server};
 use super::plot::{Line, Paint, Plot, PlotError};
 use super::text;
-use crate::result::{Latency, Second};
+use crate::result::{Latency, NINES_MAX, Second};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -19,8 +19,6 @@ pub(crate) struct Figure {
 
 /// The most points of a line: more cannot be told apart, and an hour would make a page of megabytes.
 const POINTS_MAX: usize = 240;
-/// Nines that a plot of percentiles shows at the most: 99.9999%.
-const NINES_MAX: f64 = 6.0;
 
 /// The plots of one workload, each with a line a server.
 pub(crate) fn figures(group: &Group<'_>, servers: &[Server<'_>]) -> Result<Vec<Figure>, PlotError> {
@@ -130,14 +128,14 @@ impl Context<'_> {
         for row in &self.rows {
             let latency = row.median().latency();
             let label = self.servers[row.server].label.clone();
-            lines.push(Line::new(label, Paint::Series(row.server), percentiles(&latency)));
+            lines.push(Line::new(label, Paint::Series(row.server), distribution(&latency)));
         }
         lines.retain(|line| line.points.len() > 1);
         if lines.is_empty() {
             return None;
         }
         if let Some(floor) = self.group.floor {
-            lines.push(Line::new(floor_label(), Paint::Floor, percentiles(&floor.latency())));
+            lines.push(Line::new(floor_label(), Paint::Floor, distribution(&floor.latency())));
         }
         let range = positive_range(&lines)?;
         let most =
@@ -230,21 +228,9 @@ fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64
     (pieces().map(point).collect(), band.collect())
 }
 
-/// Latencies by number of nines: as far as there are operations to tell them from the longest.
-fn percentiles(latency: &Latency) -> Vec<(f64, f64)> {
-    let count = latency.count() as f64;
-    if count < 1.0 {
-        return Vec::new();
-    }
-    let most = count.log10().min(NINES_MAX);
-    let steps = (most * 20.0).ceil() as u32;
-    let nines = (0..=steps).map(|step| f64::from(step) / 20.0).map(|nines| nines.min(most));
-    nines
-        .filter_map(|nines| {
-            let percentile = 100.0 * (1.0 - 10_f64.powf(-nines));
-            Some((nines, latency.percentile_micros(percentile)? as f64))
-        })
-        .collect()
+/// Latencies by number of nines.
+fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
+    latency.distribution().into_iter().map(|(nines, micros)| (nines, micros as f64)).collect()
 }
 
 fn floor_label() -> String {
@@ -305,16 +291,5 @@ mod tests {
         assert_eq!(points[120], (1800.0, 1400.0 / 15.0));
         let (short, none) = reduce(&values[..100], Reduce::Max);
         assert_eq!((short.len(), none.len()), (100, 0));
-    }
-
-    #[test]
-    fn percentiles_go_as_far_as_there_are_operations() {
-        let mut latency = Latency::new();
-        (1..=1000).for_each(|micros| latency.record_micros(micros));
-        let points = percentiles(&latency);
-        assert_eq!(points[0], (0.0, 1.0));
-        assert_eq!(points.last(), Some(&(3.0, 1000.0)).filter(|_| true));
-        assert!(points.iter().any(|(nines, micros)| *nines == 2.0 && *micros == 990.0), "{points:?}");
-        assert!(percentiles(&Latency::new()).is_empty());
     }
 }

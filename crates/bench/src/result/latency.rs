@@ -3,10 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeStruct};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::time::Duration;
 
@@ -17,6 +19,13 @@ pub const HISTOGRAM_DIGITS: u8 = 3;
 
 /// The most octets of a histogram before compression: one with these bounds has some 20,000 counts of up to 9 octets.
 const PLAIN_BYTES_MAX: u64 = 1 << 18;
+/// Nines that a plot of the distribution shows at the most: 99.9999%.
+pub(crate) const NINES_MAX: f64 = 6.0;
+/// Points of such a plot for each nine.
+const POINTS_A_NINE: f64 = 20.0;
+/// Percentiles that tables and figures of reports have.
+const TABLE_PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
+
 /// Octets of the head of a histogram: cookie, length, offset, digits, lowest, highest, ratio.
 const HEAD_BYTES: usize = 40;
 
@@ -89,6 +98,75 @@ impl Latency {
     /// The longest, in microseconds.
     pub fn max_micros(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.max())
+    }
+
+    /// The distribution as reports plot it: number of nines, and the latency in microseconds that so many operations
+    /// did not exceed. It goes as far as there are operations to tell them from the longest.
+    pub fn distribution(&self) -> Vec<(f64, u64)> {
+        let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
+        let steps = (most * POINTS_A_NINE).ceil() as u32;
+        let nines = (0..=steps).map(|step| (f64::from(step) / POINTS_A_NINE).min(most));
+        nines
+            .filter_map(|nines| {
+                let percentile = 100.0 * (1.0 - 10_f64.powf(-nines));
+                Some((nines, self.percentile_micros(percentile)?))
+            })
+            .collect()
+    }
+
+    /// Latencies that reports show as a percentile, in table or plot.
+    fn shown_micros(&self) -> impl Iterator<Item = u64> {
+        let table = TABLE_PERCENTILES.into_iter().filter_map(|percentile| self.percentile_micros(percentile));
+        table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
+    }
+
+    /// Makes histograms of one result small without a change to the percentiles that reports show, of each or of all
+    /// together. Counts of latencies that are such a percentile stay. Those between two of them become one count at
+    /// their mean, so the mean of all stays too, but for rounding far below what a report shows.
+    pub(super) fn thin(latencies: &mut [&mut Latency]) {
+        let mut together = Latency::new();
+        latencies.iter().for_each(|latency| together.add(latency));
+        let shown =
+            latencies.iter().flat_map(|latency| latency.shown_micros()).chain(together.shown_micros());
+        let kept: BTreeSet<u64> = shown.map(|micros| together.0.lowest_equivalent(micros)).collect();
+        latencies.iter_mut().for_each(|latency| **latency = latency.thinned(&kept));
+    }
+
+    /// The same of one histogram. `kept` holds the lowest values of the buckets that stay.
+    fn thinned(&self, kept: &BTreeSet<u64>) -> Latency {
+        let bucket = |recorded: IterationValue<u64>| {
+            (self.0.lowest_equivalent(recorded.value_iterated_to()), recorded.count_at_value())
+        };
+        let mut buckets: Vec<(u64, u64)> = self.0.iter_recorded().map(bucket).collect();
+        // From the longest down: what rounding leaves is passed on into ever finer buckets.
+        buckets.reverse();
+        let same_run = |(longer, _): &(u64, u64), (shorter, _): &(u64, u64)| {
+            kept.range(shorter..=longer).next().is_none()
+        };
+        let runs: Vec<&[(u64, u64)]> = buckets.chunk_by(same_run).collect();
+        let last = runs.iter().rposition(|run| run.len() > 1);
+        let weight = |micros: u64| i128::from(self.0.median_equivalent(micros));
+        let mut thinned = Latency::new();
+        let mut owed = 0;
+        for (number, run) in runs.into_iter().enumerate() {
+            let ([(longest, _), ..], [.., (shortest, _)]) = (run, run) else { continue };
+            let count: u64 = run.iter().map(|(_, count)| count).sum();
+            owed += run.iter().map(|(micros, count)| weight(*micros) * i128::from(*count)).sum::<i128>();
+            let mean = u64::try_from(owed / i128::from(count)).unwrap_or_default();
+            let mean = self.0.lowest_equivalent(mean.clamp(*shortest, *longest));
+            owed -= weight(mean) * i128::from(count);
+            // The last has two buckets side by side, so that nothing is owed at the end.
+            let beside = if owed < 0 { mean.saturating_sub(1) } else { self.0.next_non_equivalent(mean) };
+            let mut moved = 0;
+            if Some(number) == last && (*shortest..=*longest).contains(&beside) {
+                let step = weight(beside) - weight(mean);
+                moved = u64::try_from(owed / step).unwrap_or_default().min(count);
+                owed -= step * i128::from(moved);
+            }
+            let counts = [(mean, count - moved), (beside, moved)].into_iter().filter(|(_, count)| *count > 0);
+            counts.for_each(|(micros, count)| thinned.0.saturating_record_n(micros, count));
+        }
+        thinned
     }
 
     /// The histogram itself.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::seeded::Seeded;
 use std::time::Duration;
 
 fn latency(micros: &[u64]) -> Latency {
@@ -150,6 +151,93 @@ fn files_come_back_as_they_were() {
     assert_eq!(read.workloads[0].operations, part(10).operations);
     assert_eq!(read.workloads[0].seconds, part(10).seconds);
     assert_eq!(read.tool.version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_distribution_goes_as_far_as_there_are_operations() {
+    let points = latency(&(1..=1000).collect::<Vec<_>>()).distribution();
+    assert_eq!((points.first(), points.last()), (Some(&(0.0, 1)), Some(&(3.0, 1000))));
+    assert!(points.contains(&(2.0, 990)), "{points:?}");
+    assert!(Latency::new().distribution().is_empty());
+}
+
+/// Latencies of some shape: most near one value, some far above it.
+fn random_latency(random: &mut Seeded, count: u64, typical_micros: usize) -> Latency {
+    let mut latency = Latency::new();
+    for _ in 0..count {
+        let reach = typical_micros << (random.below(4) * random.below(4));
+        latency.record_micros(typical_micros as u64 / 2 + random.below(reach) as u64);
+    }
+    latency
+}
+
+#[test]
+fn a_thin_histogram_shows_what_the_whole_one_does() {
+    let figures = |latency: &Latency| {
+        let table =
+            [50.0, 90.0, 99.0, 99.9, 99.99, 100.0].map(|percentile| latency.percentile_micros(percentile));
+        (latency.count(), latency.max_micros(), table, latency.distribution())
+    };
+    let mut random = Seeded::new(7);
+    for (count, typical_micros) in
+        [(0, 10), (1, 10), (40, 90_000), (3_000, 700), (200_000, 350), (90_000, 40_000)]
+    {
+        let whole = WorkloadResult {
+            operations: [OperationKind::Search, OperationKind::Modify]
+                .into_iter()
+                .enumerate()
+                .map(|(number, kind)| {
+                    let latency = random_latency(&mut random, count, typical_micros << (3 * number));
+                    (kind, OperationTotals { latency, ..OperationTotals::default() })
+                })
+                .collect(),
+            ..WorkloadResult::default()
+        };
+        let mut thin = whole.clone();
+        thin.thin_histograms();
+        let all = |result: &WorkloadResult| -> Vec<Latency> {
+            let kinds = result.operations.values().map(|totals| totals.latency.clone());
+            kinds.chain([result.latency()]).collect()
+        };
+        for (whole, thin) in all(&whole).iter().zip(&all(&thin)) {
+            assert_eq!(figures(whole), figures(thin));
+            let (before, after) = (whole.mean_micros().unwrap_or(1.0), thin.mean_micros().unwrap_or(1.0));
+            assert!(
+                (after / before - 1.0).abs() < 1e-5,
+                "mean {before} became {after} with {count} operations"
+            );
+        }
+        let again = WorkloadResult { operations: thin.operations.clone(), ..WorkloadResult::default() };
+        thin.thin_histograms();
+        assert_eq!(thin.operations, again.operations, "what is thin stays as it is");
+        if count > 10_000 {
+            let lengths = [&whole, &thin].map(|result| result.latency().histogram().iter_recorded().count());
+            assert!(lengths[1] * 2 < lengths[0], "{lengths:?} buckets");
+        }
+    }
+}
+
+#[test]
+fn files_to_keep_are_compressed_and_show_the_same() {
+    let folder = std::env::temp_dir().join(format!("pando-result-kept-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run.json.zst");
+    run(vec![part(10)]).write(&path).unwrap();
+    let packed = std::fs::read(&path).unwrap();
+    // The first octets count, not the name.
+    std::fs::rename(&path, folder.join("run.json")).unwrap();
+    let path = folder.join("run.json");
+    let read = RunResult::read(&path).unwrap();
+    let unpacked = read_at_most(&path, FILE_BYTES_MAX).unwrap().unwrap();
+    let bounds = [0, 1].map(|less| read_at_most(&path, unpacked.len() as u64 - less).unwrap().is_some());
+    std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
+    let broken = RunResult::read(&path).unwrap_err();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(packed.starts_with(&ZSTANDARD_MAGIC) && packed.len() < unpacked.len());
+    assert_eq!(read.workloads[0].latency().distribution(), part(10).latency().distribution());
+    assert_eq!(read.workloads[0].seconds, part(10).seconds);
+    assert_eq!(bounds, [true, false], "what it unpacks to is bounded");
+    assert!(matches!(broken, ResultError::Io { .. }), "{broken}");
 }
 
 #[test]

@@ -14,10 +14,11 @@ use crate::output::Output;
 /// The options of `pando bench report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Result files of pando bench; what ran the same workload is shown together
+    /// Result files of pando bench; what ran the same workload is shown together. A folder stands for all its files
+    /// NAME.json.zst, and implies --csv and --markdown
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
-    /// The page to write; `-` is standard output
+    /// The page to write, or the folder for its report.html; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Write the figures as CSV beside the page as well: one row a workload, and in another file one row a second
@@ -34,16 +35,32 @@ pub(crate) struct ReportArguments {
     compare_with: Option<String>,
 }
 
+impl ReportArguments {
+    fn is_to_standard_output(&self) -> bool {
+        self.output.as_os_str() == "-"
+    }
+
+    /// Where the page goes: into a folder under its usual name.
+    fn page(&self) -> PathBuf {
+        if self.output.is_dir() { self.output.join("report.html") } else { self.output.clone() }
+    }
+
+    /// Whether tables go beside the page without being asked for: all of a kept run is made from its folder.
+    fn is_of_folder(&self) -> bool {
+        !self.is_to_standard_output() && self.results.iter().any(|path| path.is_dir())
+    }
+}
+
 pub(crate) fn run(arguments: &ReportArguments) -> ExitCode {
-    if arguments.output.as_os_str() == "-" && (arguments.csv || arguments.json || arguments.markdown) {
+    if arguments.is_to_standard_output() && (arguments.csv || arguments.json || arguments.markdown) {
         return exit::refused(
             "--csv, --json and --markdown write beside the page: give it a name with --output",
         );
     }
-    let runs: Result<Vec<RunResult>, _> =
-        arguments.results.iter().map(|path| RunResult::read(path)).collect();
+    let runs: Result<Vec<Vec<RunResult>>, _> =
+        arguments.results.iter().map(|path| RunResult::read_all(path)).collect();
     let mut report = match runs {
-        Ok(runs) => Report::new(runs),
+        Ok(runs) => Report::new(runs.concat()),
         Err(error) => return exit::refused(&error.to_string()),
     };
     if let Some(product) = &arguments.compare_with
@@ -62,7 +79,7 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
         Ok(html) => html,
         Err(error) => return exit::failure(&error.to_string()),
     };
-    let page = &arguments.output;
+    let page = arguments.page();
     let beside = |ending: &str| {
         let mut name = page.file_stem().unwrap_or_default().to_owned();
         name.push(ending);
@@ -70,14 +87,14 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
     };
     let mut files: Vec<(PathBuf, Box<Fill<'_>>)> =
         vec![(page.clone(), Box::new(|sink| sink.write_all(html.as_bytes())))];
-    if arguments.csv {
+    if arguments.csv || arguments.is_of_folder() {
         files.push((beside(".csv"), Box::new(|sink| report.write_csv(sink))));
         files.push((beside("-seconds.csv"), Box::new(|sink| report.write_seconds_csv(sink))));
     }
     if arguments.json {
         files.push((beside("-figures.json"), Box::new(|sink| report.write_json(sink))));
     }
-    if arguments.markdown {
+    if arguments.markdown || arguments.is_of_folder() {
         files.push((beside(".md"), Box::new(|sink| report.write_markdown(sink))));
     }
     if let Some((path, _)) = files.iter().find(|(path, _)| arguments.results.contains(path)) {
@@ -115,6 +132,7 @@ Examples:
   pando bench report result.json
   pando bench report monday.json tuesday.json -o week.html --csv
   pando bench report result.json --compare-with OpenLDAP
+  pando bench report bench-runs/2026-11-22-full -o /tmp
 
 Exit codes:
   0  written, whether or not something went wrong in the runs; the page says so
