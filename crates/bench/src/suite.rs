@@ -44,7 +44,7 @@ pub struct Suite {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Its name in goals; its result is `NAME.json`. Lower-case letters, digits and hyphens.
+    /// Its name in goals; its result is `NAME.json.zst`. Lower-case letters, digits and hyphens.
     pub name: String,
     /// The verb of `pando bench` and its options, words with spaces between. Files are relative to the suite's folder.
     pub run: String,

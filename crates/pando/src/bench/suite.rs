@@ -89,10 +89,15 @@ fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path)
     judge(suite, &output)
 }
 
+/// Compressed, so that the folder can be kept as it is.
+fn result_file(step: &Step, output: &Path) -> PathBuf {
+    output.join(format!("{}.json.zst", step.name))
+}
+
 /// Measures one step, unless it has been measured by the same command.
 fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("step {}: {error}", step.name);
-    let result = output.join(format!("{}.json", step.name));
+    let result = result_file(step, output);
     let done = output.join(format!("{}.done", step.name));
     if std::fs::read_to_string(&done).is_ok_and(|command| command == step.run) && result.exists() {
         eprintln!("pando: {}: is measured", step.name);
@@ -127,7 +132,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
 fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, String> {
     let mut results = BTreeMap::new();
     for step in &suite.steps {
-        let file = output.join(format!("{}.json", step.name));
+        let file = result_file(step, output);
         if file.exists() {
             results.insert(step.name.clone(), RunResult::read(&file).map_err(|error| error.to_string())?);
         }
