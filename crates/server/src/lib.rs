@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod admin;
 pub mod config;
 mod error;
