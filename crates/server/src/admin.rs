@@ -1,4 +1,4 @@
-//! What an administrator does with data that is not served, or to a server: settings, import, checks, indexes.
+//! The administrator's commands on a data directory: settings, import, checks, indexes.
 
 pub mod import;
 pub(crate) mod indexes;

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod admin;
 pub mod config;
 mod error;
@@ -29,6 +30,7 @@ mod error;
 mod event_loop;
 pub mod limits;
 pub mod log;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod monitor;
 #[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod net;
@@ -38,6 +40,7 @@ mod serve;
 mod session;
 #[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod stamp;
+#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod telemetry;
 #[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod workers;

@@ -1,13 +1,13 @@
-//! `cn=monitor`: the state of the server as entries, made when somebody asks.
+//! `cn=monitor`: the state of the server as entries, made for each search.
 //!
-//! The tree has the shape and the attribute names of OpenLDAP's, so that the monitoring tools people have read it:
+//! The tree has the shape and the attribute names of OpenLDAP's, so that existing monitoring tools can read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
-//! each operation stands a count per result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
+//! each operation are counts by result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
 //! `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use directory::Directory;
 use directory::csn::generalized_time;
@@ -33,11 +33,11 @@ pub(crate) struct Monitor {
     started: Instant,
     /// Seconds since 1970.
     started_at: u64,
-    /// Set when the server has started what it counts; until then there is little to tell.
+    /// Set when the server has started its threads.
     sources: OnceLock<Sources>,
 }
 
-/// Where the numbers come from.
+/// The sources of the numbers.
 pub(crate) struct Sources {
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,
@@ -56,16 +56,16 @@ impl Monitor {
         Monitor { started: Instant::now(), started_at: now_micros() / 1_000_000, sources: OnceLock::new() }
     }
 
-    /// Says where the numbers come from, once.
+    /// Sets the sources of the numbers.
     pub(crate) fn attach(&self, sources: Sources) {
-        // A second call would mean two servers on one directory, which cannot be.
+        // There is no second call: a directory has one server.
         let _ = self.sources.set(sources);
     }
 }
 
 impl MonitorSource for Monitor {
     fn entries(&self) -> Vec<VirtualEntry> {
-        let mut tree = Tree::default();
+        let mut tree = MonitorTree::default();
         let version = concat!("Pando ", env!("CARGO_PKG_VERSION"));
         tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", version.to_owned())]);
         self.add_time(&mut tree);
@@ -85,7 +85,7 @@ impl MonitorSource for Monitor {
 }
 
 impl Monitor {
-    fn add_time(&self, tree: &mut Tree) {
+    fn add_time(&self, tree: &mut MonitorTree) {
         let parent = tree.container("Time", ROOT);
         tree.timestamp("Start", &parent, self.started_at);
         tree.timestamp("Current", &parent, now_micros() / 1_000_000);
@@ -93,17 +93,18 @@ impl Monitor {
     }
 }
 
-fn add_process(tree: &mut Tree) {
+fn add_process(tree: &mut MonitorTree) {
     let usage = ProcessUsage::read();
     let parent = tree.container("Process", ROOT);
-    tree.counter("CPU User Milliseconds", &parent, usage.user.as_millis() as u64);
-    tree.counter("CPU System Milliseconds", &parent, usage.system.as_millis() as u64);
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    tree.counter("CPU User Milliseconds", &parent, millis(usage.user));
+    tree.counter("CPU System Milliseconds", &parent, millis(usage.system));
     tree.counter("Private Memory Bytes", &parent, usage.private_bytes);
     tree.counter("Resident Memory Bytes", &parent, usage.resident_bytes);
 }
 
-/// `cn=Operations`: how many were received and finished, of all kinds, of each kind, and of each kind by result.
-fn add_operations(tree: &mut Tree, totals: &[OperationTotal]) {
+/// `cn=Operations`: received and finished operations, in total, by kind, and by kind and result.
+fn add_operations(tree: &mut MonitorTree, totals: &[OperationTotal]) {
     let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
     let received = totals.iter().map(|total| total.received).sum();
     let parent = format!("cn=Operations,{ROOT}");
@@ -118,7 +119,7 @@ fn add_operations(tree: &mut Tree, totals: &[OperationTotal]) {
     }
 }
 
-fn add_connections(tree: &mut Tree, sources: &Sources) {
+fn add_connections(tree: &mut MonitorTree, sources: &Sources) {
     let parent = tree.container("Connections", ROOT);
     let open = sources.counters.iter().map(|counters| counters.connections()).sum();
     let max = sources.acceptor.effective_max() as u64;
@@ -129,7 +130,7 @@ fn add_connections(tree: &mut Tree, sources: &Sources) {
     tree.counter("Max", &parent, max);
 }
 
-fn add_statistics(tree: &mut Tree, sources: &Sources) {
+fn add_statistics(tree: &mut MonitorTree, sources: &Sources) {
     let parent = tree.container("Statistics", ROOT);
     let counters = &sources.counters;
     tree.counter("Bytes", &parent, total(counters, |counters| &counters.bytes_out));
@@ -141,16 +142,16 @@ fn add_statistics(tree: &mut Tree, sources: &Sources) {
     tree.counter("Scan Threads", &parent, sources.scans.threads.load(Ordering::Relaxed) as u64);
 }
 
-/// `cn=Scans`: long searches, which scan threads work on.
-fn add_scans(tree: &mut Tree, scans: &ScanFigures) {
+/// `cn=Scans`: long searches, which scan threads run.
+fn add_scans(tree: &mut MonitorTree, scans: &ScanFigures) {
     let parent = tree.container("Scans", ROOT);
     tree.counter("Running", &parent, scans.running.load(Ordering::Relaxed) as u64);
     tree.counter("Total", &parent, scans.begun.load(Ordering::Relaxed));
     tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
 }
 
-/// `cn=Passwords`: what hashing threads do.
-fn add_hashes(tree: &mut Tree, hashes: &HashFigures) {
+/// `cn=Passwords`: jobs of the hash pool.
+fn add_hashes(tree: &mut MonitorTree, hashes: &HashFigures) {
     let parent = tree.container("Passwords", ROOT);
     tree.counter("Jobs", &parent, hashes.submitted.load(Ordering::Relaxed));
     tree.counter("Jobs Dropped", &parent, hashes.dropped.load(Ordering::Relaxed));
@@ -160,15 +161,15 @@ fn add_hashes(tree: &mut Tree, hashes: &HashFigures) {
 
 /// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was
 /// not in memory.
-fn add_read_ahead(tree: &mut Tree, figures: &ReadAheadFigures) {
+fn add_read_ahead(tree: &mut MonitorTree, figures: &ReadAheadFigures) {
     let parent = tree.container("Read Ahead", ROOT);
     tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));
     tree.counter("Requests", &parent, figures.requests.load(Ordering::Relaxed));
     tree.counter("Pages", &parent, figures.pages.load(Ordering::Relaxed));
 }
 
-/// `cn=Request Memory`: what requests hold, and how often somebody met a bound of it.
-fn add_request_memory(tree: &mut Tree, memory: &RequestMemory) {
+/// `cn=Request Memory`: bytes that requests hold, and how often a bound was met.
+fn add_request_memory(tree: &mut MonitorTree, memory: &RequestMemory) {
     let parent = tree.container("Request Memory", ROOT);
     tree.counter("Used Bytes", &parent, memory.used() as u64);
     tree.counter("Used Bytes of Administrators", &parent, memory.reserve_used() as u64);
@@ -178,7 +179,7 @@ fn add_request_memory(tree: &mut Tree, memory: &RequestMemory) {
     tree.counter("Refused", &parent, memory.refused.load(Ordering::Relaxed));
 }
 
-fn add_storage(tree: &mut Tree, sources: &Sources) {
+fn add_storage(tree: &mut MonitorTree, sources: &Sources) {
     let log = tree.container("Log", ROOT);
     tree.counter("Waiting Changes", &log, sources.writes.reserved_count() as u64);
     let Some(directory) = sources.directory.upgrade() else { return };
@@ -204,8 +205,8 @@ fn add_storage(tree: &mut Tree, sources: &Sources) {
     add_indexes(tree, &directory);
 }
 
-/// `cn=Indexes`: one entry for each part of an index that is being made or removed.
-fn add_indexes(tree: &mut Tree, directory: &Directory) {
+/// `cn=Indexes`: one entry for each part of an index that is being built or removed.
+fn add_indexes(tree: &mut MonitorTree, directory: &Directory) {
     let parent = tree.container("Indexes", ROOT);
     let progress = match directory.index_progress() {
         Ok(progress) => progress,
@@ -220,13 +221,13 @@ fn add_indexes(tree: &mut Tree, directory: &Directory) {
     }
 }
 
-/// Entries in the making, parents first.
+/// The entries, parents first.
 #[derive(Default)]
-struct Tree {
+struct MonitorTree {
     entries: Vec<VirtualEntry>,
 }
 
-impl Tree {
+impl MonitorTree {
     fn add(&mut self, dn: String, class: &str, attributes: Vec<(&str, String)>) {
         let name = dn.split([',', '=']).nth(1).unwrap_or_default().to_owned();
         let classes = vec![b"top".to_vec(), class.as_bytes().to_vec()];
@@ -235,7 +236,7 @@ impl Tree {
         self.entries.push(VirtualEntry { dn, attributes: all });
     }
 
-    /// An entry that only has others below it; returns its DN.
+    /// Adds an entry that only has others below it. Returns its DN.
     fn container(&mut self, name: &str, parent: &str) -> String {
         let dn = format!("cn={name},{parent}");
         self.add(dn.clone(), "monitorContainer", Vec::new());
@@ -278,7 +279,7 @@ mod tests {
         let counters = Counters::default();
         counters.received(Operation::SEARCH);
         counters.completed(Operation::SEARCH, ResultCode::NO_SUCH_OBJECT);
-        let mut tree = Tree::default();
+        let mut tree = MonitorTree::default();
         tree.add(ROOT.to_owned(), "monitorServer", Vec::new());
         Monitor::new().add_time(&mut tree);
         add_process(&mut tree);

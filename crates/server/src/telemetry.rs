@@ -1,4 +1,4 @@
-//! What the server tells of itself: counts, faults, operations, what the process uses.
+//! What the server reports about itself: counters, faults, operations, the resources of the process.
 
 pub(crate) mod counters;
 pub(crate) mod health;

@@ -4,12 +4,12 @@
 //!   reader --pieces of text--> preparers, one a core --rows--> builder: the new data file
 //! ```
 //!
-//! The reader cuts the text at empty lines and numbers records; each preparer makes rows of whole pieces; the builder,
-//! which is the calling thread, writes entry rows in the order of the text, then everything that had to be sorted.
-//! Pieces are handed around by channels with few places, so memory stays what it is however fast one of them is.
+//! The reader cuts the text at empty lines and numbers its records. Each preparer makes rows of whole pieces. The
+//! builder, which is the calling thread, writes entry rows in the order of the text, then all rows that had to be
+//! sorted. Short channels connect them, so memory is bounded however fast one of them is.
 //!
-//! A record that is refused is written to the rejects file as it stands in the text: from the text's own file where it
-//! has one, otherwise from a temporary copy of what was read.
+//! A refused record is copied to the rejects file as it is in the text: from the text's own file, or from a temporary
+//! copy if the text is a stream.
 
 mod early_sync;
 mod pieces;
@@ -43,42 +43,44 @@ use source::Sources;
 pub use source::{Input, InputData};
 use spares::Spares;
 
-/// Least memory that an import is given, in bytes.
+/// Least memory of an import, in bytes.
 const MEMORY_MIN: usize = 64 << 20;
 
-/// Blocks of rows that wait to be written, at most, and the share of the memory that they may take.
+/// Most blocks of rows that wait to be written.
 const BLOCKS_MAX: usize = 64;
-const BLOCKS_SHARE: usize = 16;
 
-/// Blocks of rows, of half a megabyte each, after which what was written is synced beside the writing.
+/// Waiting blocks take at most this part of the memory.
+const BLOCKS_DIVISOR: usize = 16;
+
+/// Blocks of rows, of half a megabyte each, between two early syncs.
 const BLOCKS_PER_SYNC: usize = 64;
 
-/// Buffers of texts and rows that are kept for the next ones, for each preparer.
-const SPARES_A_THREAD: usize = 4;
+/// Spare buffers that are kept for each preparer.
+const SPARES_PER_THREAD: usize = 4;
 
-/// Share of the memory that one record may take before it is read in parts instead.
-const LARGE_SHARE: usize = 32;
+/// A record that takes more than this part of the memory is read in parts.
+const LARGE_RECORD_DIVISOR: usize = 32;
 
-/// What an import keeps in memory unless told otherwise, in bytes.
+/// Memory of an import by default, in bytes.
 pub const MEMORY_DEFAULT: usize = 512 << 20;
 
 /// How to import.
 #[derive(Clone, Debug)]
 pub struct Importing {
-    /// Whether entries that are there below the suffix are thrown away; otherwise there must be none.
+    /// Whether to drop existing entries below the suffix. Otherwise there must be none.
     pub replace: bool,
     /// Whether clear passwords stay clear.
     pub keep_clear_passwords: bool,
-    /// The file for records that are not imported; `None` is a new one in the data directory. It must not exist.
+    /// The file for records that are not imported. It must not exist. `None` is a new one in the data directory.
     pub rejects: Option<PathBuf>,
-    /// About how much memory to take, in bytes; what does not fit is sorted in temporary files beside the data.
+    /// About how much memory to take, in bytes. Rows that do not fit are sorted in temporary files beside the data.
     pub memory: usize,
 }
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// What was counted while reading.
+    /// Counts of what was read.
     pub statistics: Statistics,
     /// Entries imported.
     pub entries: u64,
@@ -86,11 +88,11 @@ pub struct Imported {
     pub carried_over: u64,
     /// Link values that name no entry.
     pub dangling: u64,
-    /// Values of very large attributes that were given more than once, and are there once.
+    /// Repeated values of very large attributes. Each is stored once.
     pub repeated_values: u64,
     /// Records that were not imported, by the kind of reason.
     pub rejected: BTreeMap<Refusal, u64>,
-    /// Where they are, if there are any.
+    /// The file with these records, if there are any.
     pub rejects_file: Option<PathBuf>,
     /// Bytes of text read.
     pub bytes: u64,
@@ -107,11 +109,11 @@ impl Imported {
 
 /// Imports texts into a data directory that nobody has open, all of it or nothing.
 ///
-/// A directory that is not there is made with `settings`, or the default ones. The naming contexts loaded are those of
-/// `config`; if it names none, all that the directory has.
+/// A missing directory is created with `settings`, or with the defaults. The import loads the naming contexts of
+/// `config`, or all of the directory if `config` names none.
 ///
 /// # Errors
-/// The data directory, a text or a setting cannot be used; the disk is full or fails. The old data is there as it was.
+/// The data directory, a text or a setting cannot be used, or the disk is full or fails. The old data is unchanged.
 pub fn import(
     mut config: Config,
     settings: Option<&SettingsFile>,
@@ -127,7 +129,7 @@ pub fn import(
     let mut random = Random::default();
     let rejects = Rejects::new(how.rejects.clone(), &data)?;
     config.admin_password = None;
-    // Makes the directory where there is none, and the naming contexts that it lacks.
+    // Creates the directory and the naming contexts that it lacks.
     drop(Opened::open_as_is(config)?);
     let failed = |error| ServeError::Import { path: data.clone(), error };
     let builder = Builder::create(&data, &store::Options::default()).map_err(failed)?;
@@ -142,7 +144,7 @@ pub fn import(
     let sources = Sources::new(inputs, &data)?;
     let generation = random.bytes()?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let spares = Spares::new(SPARES_A_THREAD * threads, 2 * PIECE_SIZE);
+    let spares = Spares::new(SPARES_PER_THREAD * threads, 2 * PIECE_SIZE);
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
@@ -156,13 +158,13 @@ struct Run<'r> {
     sources: &'r Sources,
     data: &'r PathBuf,
     memory: usize,
-    /// Preparers.
+    /// Number of preparers.
     threads: usize,
-    /// For texts and for rows.
+    /// Buffers for texts and for rows.
     spares: &'r Spares,
 }
 
-impl Run<'_> {
+impl<'r> Run<'r> {
     fn failed(&self, error: ImportError) -> ServeError {
         ServeError::Import { path: self.data.clone(), error }
     }
@@ -177,14 +179,14 @@ impl Run<'_> {
         let early_sync = builder.new_file().and_then(EarlySync::of);
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let mut imported = Imported::default();
-        // Of the memory, half and an eighth is for the preparers; the rest for pieces of text, pages, and the two
-        // sorters that fill while those of the preparers are read.
+        // Five eighths of the memory are for the preparers. The rest is for pieces of text, pages, and the two sorters
+        // that fill while those of the preparers are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
         imported.carried_over =
             builder.carry_over(self.job, &mut carried).map_err(|error| self.failed(error))?;
         let mut sorters = self.prepare(&mut builder, &mut rejects, &mut imported, &mut progress)?;
-        // The entries are written, and one core has nothing to do while names are sorted out.
-        early_sync.ask();
+        // The entries are written, and resolving names leaves a core idle.
+        early_sync.request();
         sorters.push(carried);
         let (mut rows, names): (Vec<Rows>, Vec<_>) =
             sorters.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
@@ -200,18 +202,19 @@ impl Run<'_> {
         imported.dangling = resolved.dangling;
         rows.push(resolved_rows);
         std::thread::scope(|scope| {
-            // Merging begins while the tree is written, as far as there is room for what comes of it.
+            // Merging begins while the tree is written, until its channel is full.
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
-            let refused = self.place(&mut builder, resolved, &mut rejects, &mut imported, &mut progress)?;
+            let refused =
+                self.write_tree(&mut builder, resolved, &mut rejects, &mut imported, &mut progress)?;
             if imported.entries == 0 {
                 return Ok(());
             }
             progress.begin(Phase::Rows, 0);
-            early_sync.ask();
+            early_sync.request();
             let blocks = blocks.into_iter().enumerate().map(|(number, block)| {
                 if number % BLOCKS_PER_SYNC == BLOCKS_PER_SYNC - 1 {
-                    early_sync.ask();
+                    early_sync.request();
                 }
                 block
             });
@@ -233,13 +236,13 @@ impl Run<'_> {
         Ok(imported)
     }
 
-    /// Blocks of rows that wait for whoever needs them, at most.
+    /// Capacity of a channel of row blocks.
     fn blocks_max(&self) -> usize {
-        (self.memory / BLOCKS_SHARE / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
+        (self.memory / BLOCKS_DIVISOR / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
     }
 
-    /// Writes the tree, and what has no place in it to the rejects.
-    fn place(
+    /// Writes the tree, and records without a place in it to the rejects.
+    fn write_tree(
         &self,
         builder: &mut Builder,
         resolved: Resolved,
@@ -277,7 +280,7 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let (piece_sender, piece_receiver) = sync_channel(threads);
             let (done_sender, done_receiver) = sync_channel(threads);
-            // A piece for each thread, and some that wait for one before them.
+            // A piece for each thread, and finished ones that wait for an earlier one.
             let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
             let piece_receiver = Arc::new(Mutex::new(piece_receiver));
             let stopped = &stopped;
@@ -293,11 +296,11 @@ impl Run<'_> {
                 })
                 .collect();
             drop((piece_receiver, done_sender));
-            // When this ends early, whoever waits to hand something over hears that nobody takes it any more.
+            // If this ends early, it drops the receivers, which ends the threads that send.
             let written = self.write(builder, rejects, imported, progress, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());
-            // The first cause first: a preparer that has failed makes the others end without one.
+            // A failed preparer is the cause, and the others end without an error, so its error comes first.
             let sorters = prepared.into_iter().collect::<Result<Vec<_>, _>>()?;
             read?;
             written?;
@@ -308,14 +311,14 @@ impl Run<'_> {
     /// The reader's thread.
     fn read(
         &self,
-        pieces: &SyncSender<Piece>,
+        pieces: &SyncSender<Piece<'r>>,
         tickets: &SyncSender<()>,
         stopped: &AtomicBool,
     ) -> Result<(), ServeError> {
         let mut next_id = self.job.first_id();
         let mut sequence = 0;
-        for source in 0..self.sources.count() {
-            let mut text = Pieces::new(self.sources, self.spares, source, self.memory / LARGE_SHARE);
+        for source in self.sources.iter() {
+            let mut text = Pieces::new(source, self.spares, self.memory / LARGE_RECORD_DIVISOR);
             while let Some(mut piece) = text.next()? {
                 piece.sequence = sequence;
                 piece.first_id = next_id;
@@ -334,8 +337,8 @@ impl Run<'_> {
     fn prepare_pieces(
         &self,
         memory: usize,
-        pieces: &Mutex<Receiver<Piece>>,
-        done: &SyncSender<(Piece, Prepared)>,
+        pieces: &Mutex<Receiver<Piece<'r>>>,
+        done: &SyncSender<(Piece<'r>, Prepared)>,
     ) -> Result<Sorters, ServeError> {
         let failed = |error| self.failed(error);
         let mut preparer = Preparer::new(self.job, self.data, memory, random_source()).map_err(failed)?;
@@ -344,12 +347,13 @@ impl Run<'_> {
             let Ok(mut piece) = piece else { break };
             let Piece { offset, line, length, source, first_id, .. } = piece;
             let prepared = if piece.bytes.is_empty() {
-                let open = || self.sources.range(source as usize, offset, length);
-                let text = LargeText { source, offset, length, line, id: first_id, open: &open };
+                let open = || source.range(offset, length);
+                let text =
+                    LargeText { source: source.number, offset, length, line, id: first_id, open: &open };
                 preparer.prepare_large(&text).map_err(failed)?
             } else {
                 preparer.lend(self.spares.take());
-                let text = Text { source, offset, line, first_id, bytes: &piece.bytes };
+                let text = Text { source: source.number, offset, line, first_id, bytes: &piece.bytes };
                 preparer.prepare(&text).map_err(failed)?
             };
             self.spares.give(std::mem::take(&mut piece.bytes));
@@ -367,7 +371,7 @@ impl Run<'_> {
         rejects: &mut Rejects,
         imported: &mut Imported,
         progress: &mut Progress,
-        done: Receiver<(Piece, Prepared)>,
+        done: Receiver<(Piece<'_>, Prepared)>,
         tickets: Receiver<()>,
     ) -> Result<(), ServeError> {
         let mut early = BTreeMap::new();
@@ -376,7 +380,7 @@ impl Run<'_> {
             early.insert(piece.sequence, (piece, prepared));
             while let Some((piece, prepared)) = early.remove(&next) {
                 next += 1;
-                // Cannot fail: the ticket was there before the piece.
+                // Never waits: the reader sends the ticket before the piece.
                 let _ = tickets.recv();
                 builder.take(&prepared).map_err(|error| self.failed(error))?;
                 for rejected in &prepared.rejected {
@@ -392,7 +396,7 @@ impl Run<'_> {
     }
 }
 
-/// Merges rows and hands them over, or the error that ends it, until nobody takes them any more.
+/// Merges rows and sends them, or the error that ends the merge, until the receiver is dropped.
 fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<RowBlock, ImportError>>) {
     let merged = sorted.map_err(ImportError::from).and_then(|mut sorted| {
         while let Some(block) = sorted.next_block()? {
@@ -403,12 +407,12 @@ fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<
         Ok(())
     });
     if let Err(error) = merged {
-        // Whoever has ended by itself has an error of its own.
+        // A receiver that is gone has failed with its own error.
         let _ = blocks.send(Err(error));
     }
 }
 
-/// What a thread returned; that it met a defect is an error like others.
+/// The result of a thread. A panic is an error.
 fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, ServeError> {
     result.unwrap_or_else(|_| Err(ServeError::Panicked("import".to_owned())))
 }

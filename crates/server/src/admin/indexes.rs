@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use directory::Requester;
 use directory::controls::RequestControls;
 use directory::index::IndexKinds;
 use directory::index::maintenance::{IndexProgress, SliceBudget};
 use directory::search::{Budget, Explanation, Search, Step};
+use directory::{Requester, Writer};
 use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
 
 use crate::admin::verify::{check_data, open_read_only};
@@ -16,16 +16,16 @@ use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::open::{Opened, new_stamp};
 use crate::stamp::micros_since;
 
-/// What to do with an index.
+/// A change of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexChange {
-    /// It answers these kinds too.
+    /// Add these kinds.
     Add(IndexKinds),
-    /// It no longer answers these.
+    /// Remove these kinds.
     Drop(IndexKinds),
 }
 
-/// The indexes of a data directory by attribute, and the parts of them that are being made or removed.
+/// The indexes of a data directory by attribute, and their parts that are being built or removed.
 pub type Indexes = (Vec<(String, IndexKinds)>, Vec<IndexProgress>);
 
 fn open(config: Config) -> Result<Opened, ServeError> {
@@ -42,8 +42,8 @@ pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
     Ok((directory.indexes(), directory.index_progress()?))
 }
 
-/// Changes the index of an attribute type and finishes everything that indexes want done; what an interrupted command
-/// or a server left is among it. `report` hears now and then what is being done. Returns what the index answers now.
+/// Changes the index of an attribute type and finishes all index work, also that of an interrupted command or server.
+/// Calls `report` from time to time. Returns the kinds of the index after the change.
 ///
 /// # Errors
 /// There is no data, another process has it, the type cannot have such an index, or the disk is nearly full.
@@ -51,10 +51,8 @@ pub fn change_index(
     config: Config,
     attribute: &str,
     change: IndexChange,
-    mut report: impl FnMut(&IndexProgress),
+    report: impl FnMut(&IndexProgress),
 ) -> Result<IndexKinds, ServeError> {
-    /// Slices between two reports.
-    const SLICES_PER_REPORT: usize = 128;
     let mut opened = open(config)?;
     let defined = opened.directory().indexes();
     let attribute = opened.directory().attribute_name(attribute).unwrap_or_else(|| attribute.to_owned());
@@ -65,7 +63,17 @@ pub fn change_index(
         IndexChange::Drop(kinds) => known.without(kinds),
     };
     opened.define_index(&attribute, kinds)?;
-    let (writer, _) = opened.writer();
+    finish_index_work(opened.writer().0, report)?;
+    Ok(kinds)
+}
+
+/// Builds and removes index rows until all indexes are complete. Calls `report` from time to time.
+pub(super) fn finish_index_work(
+    writer: &mut Writer,
+    mut report: impl FnMut(&IndexProgress),
+) -> Result<(), ServeError> {
+    /// Slices between two reports.
+    const SLICES_PER_REPORT: usize = 128;
     let mut slices = 0;
     while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
         slices += 1;
@@ -73,11 +81,11 @@ pub fn change_index(
             writer.index_progress()?.iter().for_each(&mut report);
         }
     }
-    Ok(kinds)
+    Ok(())
 }
 
 impl Opened {
-    /// Defines the index of an attribute type without waiting for its rows: they are made once the directory is served.
+    /// Defines the index of an attribute type. Its rows are built when the directory is served.
     ///
     /// # Errors
     /// The type cannot have such an index, or the directory failed.
@@ -98,17 +106,17 @@ pub enum ExplainError {
     /// The search was refused, or failed.
     #[error("{code}: {diagnostic}")]
     Refused {
-        /// As a client would get it.
+        /// The result code.
         code: ldap::ResultCode,
-        /// For a person to read.
+        /// The diagnostic text.
         diagnostic: String,
     },
-    /// The base lies outside the tree: there is nothing to plan.
+    /// The base is a virtual entry, which needs no plan.
     #[error("the search is not in the tree: nothing is planned")]
     NoPlan,
 }
 
-/// Carries out a search as the administrator, without its results, and says how.
+/// Carries out a search as the administrator, drops its results, and explains its plan.
 ///
 /// # Errors
 /// There is no data, another process has it, or the search is refused.

@@ -1,4 +1,4 @@
-//! Putting entries into a directory before anybody is served.
+//! Adding entries to a directory before it is served.
 
 use directory::Requester;
 use directory::controls::RequestControls;
@@ -12,15 +12,15 @@ use crate::open::{Opened, new_stamp};
 pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);
 
 impl Opened {
-    /// Adds entries, parents before children, in one durable step: all of them or none. Returns how many.
+    /// Adds entries, parents before children, in one commit: all of them or none. Returns their number.
     ///
-    /// Clear passwords among them are stored as they are: hash them before.
+    /// Clear passwords are stored as they are. Hash them before.
     ///
     /// # Errors
     /// The directory refuses an entry or fails.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
         let requester = Requester::Administrator { dn: self.config().admin_dn.as_str().to_owned() };
-        // Referrals are entries here, not places to go (RFC 3296).
+        // Referral objects are added like other entries (RFC 3296).
         let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
         let (writer, random) = self.writer();
         let mut batch = writer.begin()?;

@@ -1,4 +1,4 @@
-//! Reading what is whole in a data directory that cannot be opened.
+//! Reading the undamaged data of a directory that cannot be opened.
 
 use directory::salvage::SalvagedDirectory;
 
@@ -17,7 +17,7 @@ pub fn salvage(config: &Config) -> Result<SalvagedDirectory, ServeError> {
     let salvaged =
         SalvagedDirectory::open(&config.data).map_err(|error| ServeError::Open { path: path(), error })?;
     if !salvaged.has_redo_log() {
-        // There is nothing to be told, then, but why.
+        // Without a redo log, a missing data file is an error.
         crate::admin::verify::check_data(config)?;
     }
     Ok(salvaged)

@@ -1,8 +1,8 @@
 //! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --settings-only` do.
 //!
-//! [`text`] reads and writes the file; what the settings mean and whether they can be is
-//! [`directory::settings`]'s. A file states everything: what is left out has its default. So the difference between a
-//! file and a directory is exactly what applying it changes, and applying it twice changes nothing the second time.
+//! [`text`] reads and writes the file. [`directory::settings`] knows what settings mean and which are valid. A file
+//! states all settings; one that it leaves out has its default. So applying a file changes exactly the differences
+//! between it and the directory, and applying it again changes nothing.
 
 mod file;
 pub mod online;
@@ -11,30 +11,32 @@ mod tests;
 
 use std::path::Path;
 
-use directory::index::maintenance::{IndexProgress, SliceBudget};
+use directory::index::maintenance::IndexProgress;
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::State;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
+use crate::admin::indexes::finish_index_work;
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text as text};
 use crate::error::ServeError;
 use crate::open::{Opened, new_stamp};
 pub use file::SettingsFile;
 
-/// What applying a settings file would do, or has done.
+/// The changes that applying a settings file would make, or has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Whether there was no directory yet.
     pub is_new: bool,
-    /// What changes, a line each; nothing where the settings are in force already.
+    /// A line for each change; empty if the settings are in force already.
     pub lines: Vec<String>,
 }
 
-/// Says what applying a settings file to a data directory would do. Reads beside a server at work; changes nothing.
+/// The changes that applying a settings file to a data directory would make. Changes nothing. The directory may be
+/// served meanwhile.
 ///
 /// # Errors
-/// The file or the data cannot be read, or the settings cannot be.
+/// The file or the data cannot be read, or the settings are not valid.
 pub fn plan(config: &Config, file: &SettingsFile) -> Result<Changes, ServeError> {
     match existing(config)? {
         Some(directory) => {
@@ -46,18 +48,16 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<Changes, ServeError>
     }
 }
 
-/// Puts the settings of a file in force in a data directory that nobody serves, all of them or none; makes the
-/// directory where there is none. Then makes and removes index rows; `report` hears now and then what is being done.
+/// Puts the settings of a file in force in a data directory that nobody serves, all of them or none. Creates a missing
+/// directory. Then finishes all index work, and calls `report` from time to time.
 ///
 /// # Errors
 /// As [`plan`]; another process has the directory; the disk is full or fails.
 pub fn apply(
     config: Config,
     file: &SettingsFile,
-    mut report: impl FnMut(&IndexProgress),
+    report: impl FnMut(&IndexProgress),
 ) -> Result<Changes, ServeError> {
-    /// Slices between two reports.
-    const SLICES_PER_REPORT: usize = 128;
     if existing(&config)?.is_none() {
         let changes = first_changes(file)?;
         drop(Opened::open_as_is(Config { initial: Some(file.settings().clone()), ..config })?);
@@ -65,7 +65,7 @@ pub fn apply(
     }
     let requester = config.admin_dn.as_str().to_owned();
     let mut opened = Opened::open_for_reading(config)?;
-    // Counts what goes before it goes.
+    // The lines count rows to remove, so they are made first.
     let snapshot = opened.directory().snapshot()?;
     let decided =
         settings::decide(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
@@ -74,17 +74,11 @@ pub fn apply(
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random)?;
     writer.change_settings(&requester, file.settings(), &stamp).map_err(|error| located(error, file))?;
-    let mut slices = 0;
-    while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
-        slices += 1;
-        if slices % SLICES_PER_REPORT == 0 {
-            writer.index_progress()?.iter().for_each(&mut report);
-        }
-    }
+    finish_index_work(writer, report)?;
     Ok(Changes { is_new: false, lines })
 }
 
-/// The settings of a data directory as the text of a file. Reads beside a server at work.
+/// The settings of a data directory as the text of a file. The directory may be served meanwhile.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -92,7 +86,7 @@ pub fn export(config: &Config) -> Result<String, ServeError> {
     Ok(text::write(&of_directory(config)?))
 }
 
-/// The settings of a data directory. Reads beside a server at work.
+/// The settings of a data directory. It may be served meanwhile.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -101,8 +95,8 @@ pub fn of_directory(config: &Config) -> Result<DirectorySettings, ServeError> {
     Ok(DirectorySettings::of(directory.state().catalog))
 }
 
-/// Makes a new data directory with the settings of a file. One that exists must have them already: it is changed by
-/// [`apply`] alone.
+/// Has `config` create a new data directory with the settings of a file. An existing one must have them already: only
+/// [`apply`] changes it.
 ///
 /// # Errors
 /// As [`apply`].
@@ -124,7 +118,7 @@ pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), Serv
 fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
-        // A first start, or a first `apply`, may have been killed before it wrote anything.
+        // A killed first start or `apply` may have left an empty directory.
         Err(ServeError::NoData { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -149,7 +143,7 @@ fn describe(differences: &[Difference], state: Option<State<'_>>) -> Result<Vec<
     Ok(lines)
 }
 
-/// What is wrong with settings, at its place in the file.
+/// An error in settings, with the lines of the file.
 fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
     match error {
         SettingsError::Operation(error) => error.into(),
@@ -163,7 +157,7 @@ fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
 /// Reads a settings file.
 ///
 /// # Errors
-/// It, or a schema file that it names, cannot be read; or it is no settings file.
+/// The file, or a schema file that it names, cannot be read, or it is no settings file.
 pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
     SettingsFile::read(path)
 }

@@ -1,4 +1,4 @@
-//! Checking and mending data, and looking at it from outside.
+//! Checking, repairing, compacting and reading data directories.
 
 use directory::ReadOnlyDirectory;
 use directory::check::{self, CheckOptions, Checked, Finding, Repaired};
@@ -7,24 +7,25 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Compares every row of a data directory with every entry, whether or not it is being served: what is compared is one
-/// moment. Nothing is changed. Gives the findings one by one; none in a sound directory.
+/// Compares every row of a data directory with every entry, in one snapshot, whether or not it is being served. Changes
+/// nothing. Passes each finding to `each`.
 ///
-/// Memory does not grow with the data; temporary files beside it do.
+/// Memory does not grow with the data, but temporary files beside it do.
 ///
 /// # Errors
 /// There is no data, or it cannot be read at all.
 pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<Checked, ServeError> {
     let directory = open_read_only(config)?;
-    let checked = check::check_all(directory.state(), &options(config), &mut |finding| {
+    let options = CheckOptions { scratch: &config.data, memory_bytes: check::MEMORY_BYTES };
+    let checked = check::check_all(directory.state(), &options, &mut |finding| {
         each(&finding);
         Ok(())
     })?;
     Ok(checked)
 }
 
-/// Checks a data directory that nobody has open, and mends what follows from its entries. Gives the findings, each with
-/// whether it was mended.
+/// Checks a data directory that nobody has open, and repairs the rows that follow from its entries. Passes each finding
+/// to `each`, with whether it was repaired.
 ///
 /// # Errors
 /// There is no data, another process has it, or it cannot be read or written.
@@ -36,11 +37,7 @@ pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Re
     Ok(check::repair(&directory, opened.writer().0, &options, each)?)
 }
 
-fn options(config: &Config) -> CheckOptions<'_> {
-    CheckOptions { scratch: &config.data, memory_bytes: check::MEMORY_BYTES }
-}
-
-/// Opens a data directory to look at it, whether or not it is being served. Nothing is changed.
+/// Opens a data directory for reading only, whether or not it is being served.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -53,19 +50,18 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Writes the data of a directory that nobody has open into a new file without holes, and puts that in the old one's
-/// place.
+/// Writes the data of a directory that nobody has open into a new file without unused pages, and replaces the old one.
 ///
 /// # Errors
-/// There is no data, another process has it, it cannot be read, or there is no room for a second copy; the old data is
-/// as it was then.
+/// There is no data, another process has it, it cannot be read, or there is no room for a second copy. The old data is
+/// unchanged then.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
     store::compact(&config.data, directory::rows::MAPS, &store::Options::default())
         .map_err(|error| ServeError::Open { path: config.data.clone(), error: error.into() })
 }
 
-/// Wants data to be there: opening an empty directory would make a new one of it.
+/// Fails if there is no data: opening an empty directory would create some.
 pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
     let path = config.data.clone();
     match store::has_data_file(&path) {

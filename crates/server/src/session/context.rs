@@ -149,7 +149,7 @@ impl Context {
         text: &str,
     ) {
         let failed = FailedOperation { connection, id: head.id, name: head.operation.name(), code };
-        self.shared.health.tell(self.now, fault, failed, text);
+        self.shared.health.log_failure(self.now, fault, failed, text);
     }
 
     /// Bounds on the messages of a peer, before and after it has bound.

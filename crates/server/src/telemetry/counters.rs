@@ -1,7 +1,7 @@
-//! What each event loop counts, and how it is added up.
+//! The counters of each event loop, and their sums.
 //!
-//! A counter has one writer, its event loop, so that counting is a plain load and store in its own cache line, without
-//! a locked instruction; readers add up all loops and see values that are a moment old.
+//! Only its event loop writes a counter, so counting is a plain load and store in the loop's own cache lines, without a
+//! locked instruction. Readers add up all loops and may see slightly old values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
 /// Number of kinds of operations.
 pub(crate) const OPERATIONS: usize = 10;
 
-/// Result codes at or above this are counted together under it.
-const CODES: usize = 124;
+/// Result codes at or above this are counted together.
+const CODES: u32 = 124;
 
 /// A kind of operation, as an index into [`OPERATION_NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Operation {
     pub(crate) const ABANDON: Operation = Operation(8);
     pub(crate) const EXTENDED: Operation = Operation(9);
 
-    /// The kind that a request's tag announces.
+    /// The kind of a request with this tag.
     pub(crate) fn of(tag: Tag) -> Option<Operation> {
         Some(match tag {
             request_tag::BIND => Operation::BIND,
@@ -51,7 +51,7 @@ impl Operation {
         })
     }
 
-    /// What ends an operation of this kind; abandon and unbind have no response.
+    /// The final response of this kind; abandon and unbind have none.
     pub(crate) fn response(self) -> Option<ResponseOp> {
         Some(match self {
             Operation::BIND => ResponseOp::Bind,
@@ -67,7 +67,7 @@ impl Operation {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        OPERATION_NAMES[self.0]
+        OPERATION_NAMES.get(self.0).copied().unwrap_or_default()
     }
 }
 
@@ -76,7 +76,7 @@ impl Operation {
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Only the counter's own thread may.
+    /// Adds to the counter. Only its own thread may call this.
     pub(crate) fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
@@ -87,18 +87,16 @@ impl Counter {
 }
 
 /// The counters of one event loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// Requests received, by kind.
-    pub(crate) received: [Counter; OPERATIONS],
-    /// Operations finished, by kind and result code.
-    completed: Vec<[Counter; CODES + 1]>,
-    /// Connections open now: raised by the acceptor, which balances by it, and lowered by the loop.
+    /// By [`Operation`].
+    kinds: [KindCounters; OPERATIONS],
+    /// Open connections. The acceptor counts them up and balances by them; the loop counts them down.
     connections: AtomicU64,
     /// Search result entries sent.
     pub(crate) entries: Counter,
-    /// Entries that searches, now finished, have looked at.
+    /// Entries that finished searches examined.
     pub(crate) examined: Counter,
     /// Bytes received.
     pub(crate) bytes_in: Counter,
@@ -106,17 +104,17 @@ pub(crate) struct Counters {
     pub(crate) bytes_out: Counter,
 }
 
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters {
-            received: std::array::from_fn(|_| Counter::default()),
-            completed: (0..OPERATIONS).map(|_| std::array::from_fn(|_| Counter::default())).collect(),
-            connections: AtomicU64::new(0),
-            entries: Counter::default(),
-            examined: Counter::default(),
-            bytes_in: Counter::default(),
-            bytes_out: Counter::default(),
-        }
+/// The counters of one kind of operation.
+#[derive(Debug)]
+struct KindCounters {
+    received: Counter,
+    /// By result code.
+    completed: [Counter; CODES as usize + 1],
+}
+
+impl Default for KindCounters {
+    fn default() -> KindCounters {
+        KindCounters { received: Counter::default(), completed: std::array::from_fn(|_| Counter::default()) }
     }
 }
 
@@ -131,19 +129,24 @@ impl Counters {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Connections open now.
+    /// Open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
     /// Counts a request.
     pub(crate) fn received(&self, operation: Operation) {
-        self.received[operation.0].add(1);
+        if let Some(kind) = self.kinds.get(operation.0) {
+            kind.received.add(1);
+        }
     }
 
-    /// Counts an answer.
+    /// Counts a finished operation.
     pub(crate) fn completed(&self, operation: Operation, code: ResultCode) {
-        self.completed[operation.0][(code.0 as usize).min(CODES)].add(1);
+        let kind = self.kinds.get(operation.0);
+        if let Some(counter) = kind.and_then(|kind| kind.completed.get(code.0.min(CODES) as usize)) {
+            counter.add(1);
+        }
     }
 }
 
@@ -154,22 +157,24 @@ pub(crate) struct OperationTotal {
     pub(crate) name: &'static str,
     /// Requests received.
     pub(crate) received: u64,
-    /// Result codes that occurred, with how often; `None` is everything above the named ones.
+    /// Result codes that occurred, with their counts. `None` stands for the codes that are counted together.
     pub(crate) results: Vec<(Option<ResultCode>, u64)>,
 }
 
 /// Adds up the operations of all loops.
 pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
-    let of_kind = |index: usize| {
-        let received = loops.iter().map(|counters| counters.received[index].value()).sum();
+    let of_kind = |(index, name): (usize, &'static str)| {
+        let kinds = || loops.iter().filter_map(|counters| counters.kinds.get(index));
+        let received = kinds().map(|kind| kind.received.value()).sum();
         let results = (0..=CODES).filter_map(|code| {
-            let count = loops.iter().map(|counters| counters.completed[index][code].value()).sum();
-            let name = (code < CODES).then_some(ResultCode(code as u32));
-            (count > 0).then_some((name, count))
+            let count =
+                kinds().filter_map(|kind| kind.completed.get(code as usize)).map(Counter::value).sum();
+            let code = (code < CODES).then_some(ResultCode(code));
+            (count > 0).then_some((code, count))
         });
-        OperationTotal { name: OPERATION_NAMES[index], received, results: results.collect() }
+        OperationTotal { name, received, results: results.collect() }
     };
-    (0..OPERATIONS).map(of_kind).collect()
+    OPERATION_NAMES.into_iter().enumerate().map(of_kind).collect()
 }
 
 /// Adds up one counter of all loops.

@@ -1,10 +1,9 @@
-//! [`Health`]: what is wrong with the server itself, and that its operator hears of it.
+//! [`Health`]: faults of the server itself, and how its operator learns of them.
 //!
-//! An error that only a client is answered with is one that nobody mends. So there are two ways to here and no others:
-//! what changes the state of the whole server ([`Health::stop_changes`], and what the store says unasked), and each
-//! answer that failed by no fault of the client ([`Health::tell`]), where it becomes an answer. The first is said in
-//! the log, to the service manager, below `cn=monitor` and by the exit code; the second in the log, a few lines a
-//! minute for each kind of cause, however many clients meet it.
+//! Nobody repairs an error that only a client sees. So every fault comes here, in one of two ways. A change of the whole
+//! server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service manager, to
+//! `cn=monitor` and into the exit code. An operation that fails by no fault of the client ([`Health::log_failure`]) goes
+//! to the log where it is answered: a few lines a minute for each kind of fault, however many clients meet it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,25 +17,25 @@ use store::{Event, Observer, StoreError};
 
 use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX};
 
-/// What is wrong with the server. Shared by all its threads.
+/// The faults of the server. All its threads share it.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Why changes have stopped until a restart.
     stopped: OnceLock<String>,
-    faults: Mutex<BTreeMap<ServerFault, Told>>,
+    faults: Mutex<BTreeMap<ServerFault, LoggedFaults>>,
 }
 
-/// What the log has heard of a kind of fault lately.
+/// What was logged of a kind of fault in the current interval.
 #[derive(Debug)]
-struct Told {
+struct LoggedFaults {
     since: Instant,
     /// Hashes of the texts.
     texts: Vec<u64>,
-    /// Answers that were not worth a line.
-    more: u64,
+    /// Failures without a line since the last line.
+    omitted: u64,
 }
 
-/// The answer to an operation that failed, as the log names it.
+/// An operation that failed, as the log names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedOperation {
     pub(crate) connection: u64,
@@ -46,7 +45,7 @@ pub(crate) struct FailedOperation {
 }
 
 impl Health {
-    /// No change is taken until a restart. Heard of once, whoever finds out first.
+    /// Reports that changes have stopped until a restart. Only the first call counts.
     pub(crate) fn stop_changes(&self, cause: &str) {
         let mut is_new = false;
         self.stopped.get_or_init(|| {
@@ -67,7 +66,7 @@ impl Health {
         self.stopped.get().map(String::as_str)
     }
 
-    /// The disk is full, or has room again.
+    /// Reports that the disk is full, or has room again.
     pub(crate) fn disk_full(&self, full: Option<&StoreError>) {
         match full {
             Some(error) => {
@@ -83,38 +82,39 @@ impl Health {
         }
     }
 
-    /// Says in the log that an operation failed by a fault of the server's. `text` has no values of entries, as no text
-    /// of a [`ServerFault`] has.
-    pub(crate) fn tell(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
-        let Some(more) = self.is_worth_a_line(now, fault, text) else { return };
+    /// Logs that an operation failed by a fault of the server. `text` must not hold values of entries; no text of a
+    /// [`ServerFault`] does.
+    pub(crate) fn log_failure(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
+        let Some(omitted) = self.count_failure(now, fault, text) else { return };
         let FailedOperation { connection, id, name, code } = failed;
-        let what_to_do = what_to_do(fault);
-        let before = if more == 0 { String::new() } else { format!("; {more} more like it before") };
-        let line = format!("conn={connection} op={id} {name} failed with {code}: {text}{what_to_do}{before}");
+        let advice = advice(fault);
+        let before = if omitted == 0 { String::new() } else { format!("; {omitted} more like it before") };
+        let line = format!("conn={connection} op={id} {name} failed with {code}: {text}{advice}{before}");
         match fault {
             ServerFault::Damaged | ServerFault::Store | ServerFault::Defect => tracing::error!("{line}"),
             _ => tracing::warn!("{line}"),
         }
     }
 
-    /// How many answers before had no line; `None` where this one has none either.
-    fn is_worth_a_line(&self, now: Instant, fault: ServerFault, text: &str) -> Option<u64> {
+    /// Counts a failure. `None` if it gets no line, else the number of failures before it that got none.
+    fn count_failure(&self, now: Instant, fault: ServerFault, text: &str) -> Option<u64> {
         let text = match fault {
-            // These say how much is free, or what failed first: one line is enough.
+            // Their texts differ only in how much is free or what failed first, so they count as one text.
             ServerFault::DiskFull | ServerFault::WritesStopped => 0,
             _ => hash(text),
         };
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = faults.entry(fault).or_insert_with(|| Told { since: now, texts: Vec::new(), more: 0 });
-        if now.saturating_duration_since(told.since) >= FAULT_LINES_INTERVAL {
-            (told.since, told.texts) = (now, Vec::new());
+        let new = || LoggedFaults { since: now, texts: Vec::new(), omitted: 0 };
+        let logged = faults.entry(fault).or_insert_with(new);
+        if now.saturating_duration_since(logged.since) >= FAULT_LINES_INTERVAL {
+            (logged.since, logged.texts) = (now, Vec::new());
         }
-        if told.texts.len() >= FAULT_LINES_MAX || told.texts.contains(&text) {
-            told.more += 1;
+        if logged.texts.len() >= FAULT_LINES_MAX || logged.texts.contains(&text) {
+            logged.omitted += 1;
             return None;
         }
-        told.texts.push(text);
-        Some(std::mem::take(&mut told.more))
+        logged.texts.push(text);
+        Some(std::mem::take(&mut logged.omitted))
     }
 }
 
@@ -135,7 +135,8 @@ impl Observer for Health {
     }
 }
 
-fn what_to_do(fault: ServerFault) -> &'static str {
+/// What the operator can do about a fault.
+fn advice(fault: ServerFault) -> &'static str {
     match fault {
         ServerFault::Damaged => "; `pando verify` says what is damaged",
         ServerFault::Exhausted => "; more open files or memory help",
@@ -150,12 +151,12 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Says to the service manager, if there is one, what `systemctl status` shows.
+/// Sets the status that the service manager shows, if there is one.
 fn set_status(text: &str) {
     notify(&[NotifyState::Status(text)]);
 }
 
-/// Tells the service manager, if there is one.
+/// Notifies the service manager, if there is one.
 pub(crate) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "the service manager could not be told");
@@ -170,7 +171,7 @@ mod tests {
     fn a_kind_of_fault_has_few_lines_a_minute_and_those_left_out_are_counted() {
         let health = Health::default();
         let begin = Instant::now();
-        let ask = |now: Instant, fault, text: &str| health.is_worth_a_line(now, fault, text);
+        let ask = |now: Instant, fault, text: &str| health.count_failure(now, fault, text);
         assert_eq!(ask(begin, ServerFault::Damaged, "row 1"), Some(0));
         assert_eq!(ask(begin, ServerFault::Damaged, "row 1"), None, "the same again");
         for row in 2..=FAULT_LINES_MAX {

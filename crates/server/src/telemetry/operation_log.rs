@@ -1,7 +1,7 @@
-//! The optional line per operation: what was asked, by which connection, and how it ended.
+//! The optional log line for each operation: the request, its connection, and the result.
 //!
-//! What a line says of a request is taken when the request arrives, because the request is gone when it ends. Nothing
-//! is built, and no clock is read, when the line is not asked for.
+//! The text about a request is made when it arrives, because the request is gone when its operation ends. Without the
+//! setting, no text is made and no clock is read.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use ldap::{Authentication, Dn, Filter, FilterKind, Message, MessageId, Request, 
 
 use crate::telemetry::counters::Operation;
 
-/// Longest text of a filter or a name in a line; the rest is cut off.
-const FILTER_TEXT_MAX: usize = 1_024;
+/// Longest text of a filter or a name in a line. The rest is cut off.
+const TEXT_SIZE_MAX: usize = 1_024;
 
 /// Longest OID in a line.
 const OID_SIZE_MAX: usize = 128;
@@ -27,7 +27,7 @@ const PASSWORD_ATTRIBUTES: [&str; 7] = [
     "unicodePwd",
 ];
 
-/// The beginning of a line, until the operation ends.
+/// The first part of a line, kept until the operation ends.
 #[derive(Debug)]
 pub(crate) struct OperationLine {
     started: Instant,
@@ -35,8 +35,7 @@ pub(crate) struct OperationLine {
 }
 
 impl OperationLine {
-    /// `is_known` says which attribute types the schema knows: what stands where the name of one belongs may be a value
-    /// that was put into the wrong place.
+    /// `is_known` says which attribute types the schema knows. An unknown one may be a value in the wrong place.
     pub(crate) fn begin(message: &Message<'_>, is_known: &dyn Fn(&str) -> bool) -> Box<OperationLine> {
         Box::new(OperationLine { started: Instant::now(), request: describe(&message.request, is_known) })
     }
@@ -61,8 +60,8 @@ impl OperationLine {
     }
 }
 
-/// What is asked, without values that could be secret. Text from the peer is quoted with its control characters
-/// escaped, so that it cannot forge a line.
+/// The request without values that may be secret. Text of the peer is quoted, with control characters escaped, so that
+/// it cannot forge a line.
 fn describe(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
     let mut text = String::new();
     let name = |text| name_text(text, is_known);
@@ -123,8 +122,8 @@ fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
     cut(filter.to_string())
 }
 
-/// A DN or RDN. None of it where a part is a password, or may be one: a text that is no name (people type their
-/// password where the name belongs) and a type that the schema does not know.
+/// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
+/// belongs), or has a password attribute or a type that the schema does not know.
 fn name_text(text: &str, is_known: &dyn Fn(&str) -> bool) -> String {
     let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".to_owned() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
@@ -134,24 +133,24 @@ fn name_text(text: &str, is_known: &dyn Fn(&str) -> bool) -> String {
     cut(text.to_owned())
 }
 
-/// The name of an extended operation, where it is a numeric OID.
+/// The name of an extended operation, or a note if it is no numeric OID.
 fn oid_text(name: &str) -> &str {
     let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_oid { name } else { "withheld, it is no OID" }
 }
 
 fn cut(mut text: String) -> String {
-    if text.len() > FILTER_TEXT_MAX {
-        let end = (0..=FILTER_TEXT_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    if text.len() > TEXT_SIZE_MAX {
+        let end = (0..=TEXT_SIZE_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         text.truncate(end);
         text.push_str("...");
     }
     text
 }
 
-/// Whether a filter asserts a value of a password attribute, or of one that may be: a matching rule without an
-/// attribute is for all of them (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt.
-/// Descends by recursion, as deep as the decoder lets a filter nest.
+/// Whether a filter may assert a value of a password attribute. A matching rule without an attribute applies to all
+/// attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Recurses as deep
+/// as the decoder lets a filter nest.
 fn may_assert_password(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> bool {
     let is_password = |description: &str| is_password(description) || !is_known(base_of(description));
     match filter.kind() {
@@ -246,7 +245,7 @@ mod tests {
     fn long_filters_are_cut_and_control_characters_escaped() {
         let long = format!("(cn={})", "é".repeat(2_000));
         let filter = FilterBuf::parse(&long).unwrap();
-        assert!(filter_text(&filter.as_filter(), &is_known).len() <= FILTER_TEXT_MAX + 3);
+        assert!(filter_text(&filter.as_filter(), &is_known).len() <= TEXT_SIZE_MAX + 3);
         let delete = Request::Delete(ldap::DeleteRequest { entry: "cn=a\nconn=1 result=success" });
         assert_eq!(describe(&delete, &is_known), " dn=\"cn=a\\nconn=1 result=success\"");
     }

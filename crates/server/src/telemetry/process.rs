@@ -1,12 +1,11 @@
-//! What the kernel says of this process, processor time and memory, and how it is to give its threads their time.
+//! Processor time and memory of this process, and the priority of its threads.
 
 use std::time::Duration;
 
-/// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on every Linux there is.
+/// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on all Linux systems.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Has the system give this thread the processor behind others, as nice(1) does. `failed` is what the log says where it
-/// will not.
+/// Lowers the priority of this thread, as nice(1) does. If that fails, `failed` begins the warning in the log.
 pub(crate) fn lower_priority(niceness: i32, failed: &str) {
     if let Err(error) = system::set_thread_niceness(niceness) {
         tracing::warn!(%error, "{failed} and may slow down others");
@@ -20,14 +19,14 @@ pub(crate) struct ProcessUsage {
     pub(crate) user: Duration,
     /// Processor time in the kernel.
     pub(crate) system: Duration,
-    /// Private memory in bytes: what is not the mapped data file, which the kernel takes back when it needs to.
+    /// Private memory in bytes, without pages of the mapped data file, which the kernel can take back.
     pub(crate) private_bytes: u64,
-    /// All memory in bytes, mapped pages of the data file included.
+    /// All memory in bytes, with mapped pages of the data file.
     pub(crate) resident_bytes: u64,
 }
 
 impl ProcessUsage {
-    /// Asks the kernel; what it does not say is 0.
+    /// Reads `/proc`. What it lacks is 0.
     pub(crate) fn read() -> ProcessUsage {
         let file = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let (user, system) = processor_time(&file("stat")).unwrap_or_default();
@@ -42,7 +41,7 @@ impl ProcessUsage {
 }
 
 /// utime and stime of `/proc/PID/stat`, fields 14 and 15. The second field is the name in parentheses, which may hold
-/// anything, so counting starts behind the last one.
+/// any character, so counting starts behind the last closing parenthesis.
 fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);

@@ -1,13 +1,14 @@
-//! Writing the new data file out while it is made, so that little is left for the sync at its end.
+//! Syncs of the new data file while it is written, so that the last sync has little to write.
 //!
-//! The system would let a gigabyte pile up and write it when everything else waits for it. Nothing relies on this: the
-//! file is synced as a whole before it takes its place, and a failure of the disk that shows here shows there too.
+//! Otherwise the kernel lets a gigabyte of dirty pages pile up and writes it while everything else waits. Correctness
+//! does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing disk fails that
+//! sync too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// A thread that syncs a file when asked.
+/// A thread that syncs a file on request.
 pub(super) struct EarlySync {
     requests: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -17,7 +18,7 @@ impl EarlySync {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The system cannot start a thread.
     pub(super) fn of(file: File) -> std::io::Result<EarlySync> {
         let (requests, received) = sync_channel(1);
         let thread = std::thread::Builder::new().name("pando-sync".to_owned()).spawn(move || {
@@ -30,8 +31,8 @@ impl EarlySync {
         Ok(EarlySync { requests: Some(requests), thread: Some(thread) })
     }
 
-    /// Asks for a sync of what has been written, unless one is asked for already. Waits for nothing.
-    pub(super) fn ask(&self) {
+    /// Requests a sync, unless one is requested already. Does not wait for it.
+    pub(super) fn request(&self) {
         if let Some(requests) = &self.requests {
             let _ = requests.try_send(());
         }

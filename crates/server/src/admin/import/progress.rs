@@ -1,13 +1,15 @@
-//! Telling people how far an import is: on a terminal one line that changes, elsewhere a line from time to time.
+//! The progress of an import for people: on a terminal one line that changes, elsewhere a line from time to time.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two looks of a terminal's line, and between two lines elsewhere.
+/// Between two updates of a terminal's line.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Between two lines elsewhere.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is being done.
+/// A phase of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Reading and checking entries.
@@ -34,11 +36,11 @@ impl Phase {
     }
 }
 
-/// How far it is.
+/// How far an import is.
 pub(super) struct Progress {
     phase: Phase,
     begun: Instant,
-    told: Instant,
+    shown: Instant,
     is_terminal: bool,
     bytes: u64,
     total_bytes: Option<u64>,
@@ -46,14 +48,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// At the beginning of reading `total_bytes`, where that is known.
+    /// The progress before reading `total_bytes`, if that is known.
     pub(super) fn new(total_bytes: Option<u64>) -> Progress {
         let now = Instant::now();
         let is_terminal = std::io::stderr().is_terminal();
         Progress {
             phase: Phase::Entries,
             begun: now,
-            told: now,
+            shown: now,
             is_terminal,
             bytes: 0,
             total_bytes,
@@ -61,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// Entries read, and bytes more.
+    /// So many entries are read in all, and `bytes` more bytes.
     pub(super) fn read(&mut self, entries: u64, bytes: u64) {
         self.bytes += bytes;
         if !self.is_due() {
@@ -74,18 +76,18 @@ impl Progress {
         if let Some(left) = left {
             text.push_str(&format!(", {} left in this phase", duration(left)));
         }
-        self.tell(&text);
+        self.show(&text);
     }
 
-    /// Begins a phase with so many things to do, 0 if that is not known.
+    /// Begins a phase with `total` items, 0 if that is not known.
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
         (self.phase, self.total, self.begun) = (phase, total, Instant::now());
         if self.is_terminal {
-            self.tell("");
+            self.show("");
         }
     }
 
-    /// So many things done of the phase.
+    /// So many items of the phase are done.
     pub(super) fn at(&mut self, count: u64) {
         if !self.is_due() {
             return;
@@ -96,7 +98,7 @@ impl Progress {
             let left = (self.total - count) as f64 * seconds / count.max(1) as f64;
             text.push_str(&format!(", {} left in this phase", duration(left)));
         }
-        self.tell(&text);
+        self.show(&text);
     }
 
     /// Clears a terminal's line.
@@ -112,12 +114,12 @@ impl Progress {
     }
 
     fn is_due(&self) -> bool {
-        self.told.elapsed() >= if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL }
+        self.shown.elapsed() >= if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL }
     }
 
-    /// Nobody may be listening, which is no reason to stop.
-    fn tell(&mut self, text: &str) {
-        self.told = Instant::now();
+    /// Shows a text. Ignores a closed standard error.
+    fn show(&mut self, text: &str) {
+        self.shown = Instant::now();
         let mut out = std::io::stderr();
         let phase = self.phase.name();
         let _ = match self.is_terminal {
@@ -129,7 +131,7 @@ impl Progress {
 
 /// Seconds for people.
 fn duration(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
+    let seconds = Duration::try_from_secs_f64(seconds.round()).unwrap_or(Duration::MAX).as_secs();
     match seconds {
         0..=119 => format!("{seconds} s"),
         120..=7_199 => format!("{} min", seconds / 60),

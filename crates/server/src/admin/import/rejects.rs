@@ -1,7 +1,7 @@
 //! The file of records that are not imported.
 //!
-//! It is LDIF: each record as it stood in the text, with a comment before it that says where that was and what is
-//! wrong. Repaired, it can be imported or added as it is. What is no LDIF at all stands there as a comment.
+//! It is LDIF: each record as in its text, after a comment that says where it was and what is wrong. A repaired file
+//! can be imported, or added by a client. Records that are no LDIF are written as comments.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,13 +13,13 @@ use directory::import::{Refusal, Rejected};
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
 
-/// Files tried in the data directory until one has a name that is free.
+/// Most names that are tried in the data directory.
 const NAMES_MAX: u32 = 10_000;
 
-/// Longest record that is copied, in bytes; of a longer one only the place is told.
-const COPIED_SIZE_MAX: u64 = 64 << 20;
+/// Longest record that is copied, in bytes. Of a longer one the file only says where it is.
+const COPIED_SIZE_MAX: usize = 64 << 20;
 
-/// The file, made when the first record comes.
+/// The file, created with the first record.
 pub(super) struct Rejects {
     path: Option<PathBuf>,
     directory: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Rejects {
     is_kept: bool,
 }
 
-/// An import that failed has changed nothing: its file goes, so that the same command can be given again.
+/// A failed import has changed nothing. Its file is removed, so that the same command works again.
 impl Drop for Rejects {
     fn drop(&mut self) {
         if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
@@ -59,34 +59,25 @@ impl Rejects {
     /// Writes a record.
     pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> Result<(), ServeError> {
         let place = &rejected.place;
-        let source = place.source as usize;
-        self.record.clear();
-        if place.length <= COPIED_SIZE_MAX {
-            self.record.resize(place.length as usize, 0);
-            let name = || sources.name(source).to_owned();
-            sources
-                .read_at(source, place.offset, &mut self.record)
-                .map_err(|error| ServeError::Text { name: name(), error })?;
-        }
-        let mut record = std::mem::take(&mut self.record);
+        let source = sources.get(place.source)?;
         let reason = rejected.reason.replace(['\n', '\r'], " ");
-        let reason = format!("{}, line {}: {reason}", sources.name(source), place.line);
-        let is_malformed = rejected.refusal == Refusal::Malformed;
-        self.write(&reason, &record, is_malformed, place.length).map_err(|error| self.failed(error))?;
-        record.clear();
+        let reason = format!("{}, line {}: {reason}", source.name, place.line);
+        let copied = usize::try_from(place.length).ok().filter(|length| *length <= COPIED_SIZE_MAX);
+        let mut record = std::mem::take(&mut self.record);
+        record.resize(copied.unwrap_or(0), 0);
+        source.read_at(place.offset, &mut record)?;
+        let write = |file: &mut BufWriter<File>| {
+            writeln!(file, "# {reason}")?;
+            write_record(file, &record, rejected.refusal == Refusal::Malformed)?;
+            if copied.is_none() {
+                writeln!(file, "# The record is not copied here: it has {} bytes.", place.length)?;
+            }
+            file.write_all(b"\n")
+        };
+        self.file().and_then(write).map_err(|error| self.failed(error))?;
         self.record = record;
         self.first_reason.get_or_insert(reason);
         Ok(())
-    }
-
-    fn write(&mut self, reason: &str, record: &[u8], is_malformed: bool, length: u64) -> io::Result<()> {
-        let file = self.file()?;
-        writeln!(file, "# {reason}")?;
-        write_record(file, record, is_malformed)?;
-        if length > COPIED_SIZE_MAX {
-            writeln!(file, "# The record is not copied here: it has {length} bytes.")?;
-        }
-        file.write_all(b"\n")
     }
 
     fn failed(&self, error: io::Error) -> ServeError {
@@ -94,12 +85,12 @@ impl Rejects {
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
-    /// Why the first record is not imported, with its place.
+    /// Why the first record was not imported, and where it is.
     pub(super) fn first_reason(&self) -> &str {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }
 
-    /// The file's name, if there is one, when all of it is written.
+    /// Flushes the file. Returns its name, if there is one.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
         if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
             return Err(self.failed(error));
@@ -107,7 +98,7 @@ impl Rejects {
         Ok(self.file.as_ref().map(|(path, _)| path.clone()))
     }
 
-    /// Leaves the file, because what it says is so now.
+    /// Keeps the file, because the import has succeeded.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
@@ -141,12 +132,12 @@ impl Rejects {
     }
 }
 
-/// Only the owner may read it: records have passwords.
+/// Creates a file that only its owner may read, because records contain passwords.
 fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Writes the lines of a record, without empty ones and without the version, which stands at the head of the file.
+/// Writes the lines of a record, without empty ones and without the version, which is at the top of the file.
 fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
     let mut has_begun = false;
     for line in record.split(|byte| *byte == b'\n') {

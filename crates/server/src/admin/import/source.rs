@@ -1,4 +1,4 @@
-//! The texts to import, and how to come back to what has been read of them.
+//! The texts to import, and second reads of their parts.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -20,20 +20,20 @@ pub struct Input {
 pub enum InputData {
     /// A file of plain text, which can be read again.
     File(File),
-    /// Anything else. A copy is kept beside the data meanwhile.
+    /// Anything else. The import keeps a copy beside the data until it ends.
     Stream(Box<dyn Read + Send>),
 }
 
-/// All texts.
-pub(super) struct Sources {
-    all: Vec<Source>,
-}
+/// All texts, by their numbers.
+pub(super) struct Sources(Vec<Source>);
 
-struct Source {
-    name: String,
-    /// The reader's end. Nobody else reads from it.
+/// A text.
+pub(super) struct Source {
+    pub(super) number: u32,
+    pub(super) name: String,
+    /// Only the reader's thread reads it.
     stream: Mutex<Box<dyn Read + Send>>,
-    /// The text, or the copy that is made of it.
+    /// The text, or its copy.
     file: File,
     is_copied: bool,
     length: Option<u64>,
@@ -41,65 +41,61 @@ struct Source {
 
 impl Sources {
     pub(super) fn new(inputs: Vec<Input>, directory: &Path) -> Result<Sources, ServeError> {
-        let source = |input: Input| -> io::Result<Source> {
-            let Input { name, data } = input;
+        let source = |(number, Input { name, data })| -> io::Result<Source> {
             let (stream, file, is_copied): (Box<dyn Read + Send>, _, _) = match data {
                 InputData::File(file) => (Box::new(file.try_clone()?), file, false),
                 InputData::Stream(stream) => (stream, store::temporary_file(directory)?, true),
             };
             let length = if is_copied { None } else { Some(file.metadata()?.len()) };
-            Ok(Source { name, stream: Mutex::new(stream), file, is_copied, length })
+            Ok(Source { number, name, stream: Mutex::new(stream), file, is_copied, length })
         };
-        let all = inputs.into_iter().map(source).collect::<io::Result<_>>()?;
-        Ok(Sources { all })
+        Ok(Sources((0..).zip(inputs).map(source).collect::<io::Result<_>>()?))
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.all.len()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.0.iter()
     }
 
-    /// The bytes of all texts, where they are known beforehand.
+    /// The text with a number.
+    pub(super) fn get(&self, number: u32) -> io::Result<&Source> {
+        let found = self.iter().find(|source| source.number == number);
+        found.ok_or_else(|| io::Error::other(format!("there is no text {number}")))
+    }
+
+    /// The bytes of all texts, if they are known.
     pub(super) fn total_bytes(&self) -> Option<u64> {
-        self.all.iter().map(|source| source.length).sum()
+        self.iter().map(|source| source.length).sum()
+    }
+}
+
+impl Source {
+    fn failed(&self, error: io::Error) -> ServeError {
+        ServeError::Text { name: self.name.clone(), error }
     }
 
-    /// Reads on in a text, `wanted` bytes or to its end, and appends them to `buffer`. Returns how many there were.
-    /// `offset` is where they stand.
-    pub(super) fn fill(
-        &self,
-        source: usize,
-        offset: u64,
-        buffer: &mut Vec<u8>,
-        wanted: usize,
-    ) -> Result<usize, ServeError> {
-        let source = &self.all[source];
-        let failed = |error| ServeError::Text { name: source.name.clone(), error };
-        let mut stream = source.stream.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Reads on, `wanted` bytes or to the end, and appends them to `buffer`. Returns their number. `offset` is their
+    /// offset in the text.
+    pub(super) fn fill(&self, offset: u64, buffer: &mut Vec<u8>, wanted: usize) -> Result<usize, ServeError> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.len();
         buffer.reserve(wanted);
-        let filled = (&mut **stream).take(wanted as u64).read_to_end(buffer).map_err(failed)?;
-        if source.is_copied {
-            source.file.write_all_at(&buffer[start..], offset)?;
+        let filled = stream.by_ref().take(wanted as u64).read_to_end(buffer);
+        let filled = filled.map_err(|error| self.failed(error))?;
+        if self.is_copied {
+            self.file.write_all_at(buffer.get(start..).unwrap_or_default(), offset)?;
         }
         Ok(filled)
     }
 
-    /// What stands in a text at a place that has been read.
-    pub(super) fn read_at(&self, source: usize, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.all[source].file.read_exact_at(buffer, offset)
+    /// Reads bytes again that [`fill`](Source::fill) has read.
+    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ServeError> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| self.failed(error))
     }
 
-    /// A part of a text that has been read, from its beginning to its end.
-    pub(super) fn range(&self, source: usize, offset: u64, length: u64) -> Box<dyn Read + '_> {
-        Box::new(BufReader::with_capacity(
-            1 << 16,
-            Range { file: &self.all[source].file, offset, end: offset + length },
-        ))
-    }
-
-    /// The name of a text.
-    pub(super) fn name(&self, source: usize) -> &str {
-        &self.all[source].name
+    /// A reader of bytes that [`fill`](Source::fill) has read.
+    pub(super) fn range(&self, offset: u64, length: u64) -> Box<dyn Read + '_> {
+        let range = Range { file: &self.file, offset, end: offset + length };
+        Box::new(BufReader::with_capacity(1 << 16, range))
     }
 }
 
@@ -113,7 +109,7 @@ struct Range<'f> {
 impl Read for Range<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = buffer.len().min(usize::try_from(self.end - self.offset).unwrap_or(usize::MAX));
-        let read = self.file.read_at(&mut buffer[..wanted], self.offset)?;
+        let read = self.file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }

@@ -1,8 +1,8 @@
-//! Buffers that go around instead of being given back to the system, which would have to clear every page of them anew.
+//! Buffers that are reused. Freed to the system, each would come back as pages that the kernel has to clear.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Buffers nobody uses at the moment.
+/// The unused buffers.
 pub(super) struct Spares {
     buffers: Mutex<Vec<Vec<u8>>>,
     count_max: usize,
@@ -15,12 +15,12 @@ impl Spares {
         Spares { buffers: Mutex::new(Vec::new()), count_max, size_max }
     }
 
-    /// An empty buffer, with whatever room it has.
+    /// An empty buffer of any capacity.
     pub(super) fn take(&self) -> Vec<u8> {
         self.buffers().pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back. What is in it goes.
+    /// Takes a buffer back and clears it.
     pub(super) fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut buffers = self.buffers();

@@ -10,7 +10,7 @@ use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
 
-/// The settings of a file, and where in it each stands.
+/// The settings of a file, and the line of each.
 #[derive(Clone, Debug)]
 pub struct SettingsFile {
     path: PathBuf,
@@ -20,10 +20,10 @@ pub struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// Reads a settings file. Paths of schema files in it start at the file's own folder.
+    /// Reads a settings file. Paths of schema files in it are relative to the file's folder.
     ///
     /// # Errors
-    /// It, or a schema file that it names, cannot be read; or it is no settings file.
+    /// The file, or a schema file that it names, cannot be read, or it is no settings file.
     pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
@@ -51,7 +51,7 @@ impl SettingsFile {
         Ok(SettingsFile { path: path.to_owned(), text, schema_files })
     }
 
-    /// The same with this suffix, where the file names none and would mean the default one.
+    /// Sets the suffix if the file names none.
     pub fn or_suffix(mut self, dn: &str) -> SettingsFile {
         if !self.text.names_suffixes() {
             self.text.settings.suffixes = vec![dn.to_owned()];
@@ -59,12 +59,12 @@ impl SettingsFile {
         self
     }
 
-    /// What it states.
+    /// The settings of the file.
     pub fn settings(&self) -> &DirectorySettings {
         &self.text.settings
     }
 
-    /// What is wrong, at its place.
+    /// A problem as an error with its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();
         if let Place::Line(key, line) = &problem.place

@@ -1,9 +1,9 @@
-//! Settings of a directory that is served: an extended operation of ours carries them to the writer.
+//! The client's part of the extended operation that changes the settings of a served directory.
 //!
-//! The request's value is the text of a settings file with its schema texts inline. The writer decides it as one
-//! change, one record, between those of other clients. The answer's value has what has changed, a line each; where the
-//! settings are refused, what is wrong, a line each of a place, a tab and a text, so that who sent them can point to
-//! the lines of the file they came from.
+//! The value of the request is the text of a settings file with its schema texts inline. The writer decides it as one
+//! change with one record, between those of other clients. The value of the response has a line for each change. If
+//! the settings are refused, it has a line for each problem: its place, a tab and a text, so that the sender can find
+//! the line in the file.
 
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;
@@ -17,10 +17,10 @@ pub fn request(file: &SettingsFile) -> Vec<u8> {
     text::write(file.settings()).into_bytes()
 }
 
-/// What a server says to the settings of a file: its result code, its diagnostic text and the value.
+/// Reads a server's response to the settings of a file: its result code, diagnostic text and value.
 ///
 /// # Errors
-/// The settings are refused; with the lines of the file where the value names them.
+/// The settings are refused. The error has the lines of the file if the value names them.
 pub fn answer(
     file: &SettingsFile,
     code: ResultCode,
