@@ -97,7 +97,7 @@ impl Session {
             }
         }
         let step = match rest {
-            Some(rest) => rest.take(search, context, out),
+            Some(rest) => rest.take(search, &context.snapshot, out),
             None => search.run(&context.snapshot, out, &SLICE),
         };
         if step != Step::More {

@@ -1,9 +1,9 @@
 //! The rest of a long search, which scan threads examine.
 
+use directory::Snapshot;
 use directory::search::{Budget, Search, Step};
 
 use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
-use crate::session::context::Context;
 use crate::workers::scan_pool::ScanHandle;
 
 /// The budget of one slice of a search.
@@ -37,17 +37,17 @@ impl SharedRest {
     }
 
     /// Takes pieces until a slice's bytes are appended or no piece is ready.
-    pub(super) fn take(&mut self, search: &mut Search, context: &Context, out: &mut Vec<u8>) -> Step {
+    pub(super) fn take(&mut self, search: &mut Search, snapshot: &Snapshot, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         while out.len() - start < SLICE_BYTES_MAX {
             if search.is_streaming() {
-                return search.run(&context.snapshot, out, &SLICE);
+                return search.run(snapshot, out, &SLICE);
             }
             let Some(piece) = self.scan.take() else {
                 self.ready = false;
                 return Step::More;
             };
-            if let Step::Done = search.take(&context.snapshot, piece, out) {
+            if let Step::Done = search.take(snapshot, piece, out) {
                 return Step::Done;
             }
         }
