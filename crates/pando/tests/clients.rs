@@ -4,6 +4,7 @@
 
 mod support;
 
+use ldap::Scope;
 use support::clients::{ldap_utility, python_script, repository, run, unboundid_tool};
 use support::pando::Start;
 use support::tree::{person_dn, plant};
@@ -197,5 +198,36 @@ fn the_documented_commands() {
     assert_eq!(python.len(), 2, "{python:?}");
     for script in python {
         run("/usr/bin/python3", &["-c", &script], "").expect_code(0).expect_output("ahuber");
+    }
+}
+
+/// What the README shows is what `./dev run` shows, but for the port and the password; and the filters that it names
+/// find somebody.
+#[test]
+fn the_search_of_the_readme() {
+    let scratch = Scratch::new("readme");
+    let start = Start::bare(&scratch, "data").arguments(&["--sample"]);
+    let pando = start.environment("PANDO_ADMIN_PASSWORD", "PASSWORD").ready();
+    let url = format!("ldap://{}", pando.address());
+    let password = scratch.write("password", "PASSWORD\n");
+    let dev = repository().join("dev");
+    let show = "source <(sed -n '/^show_search()/,/^}/p' \"$0\"); show_search \"$1\" \"$2\"";
+    let arguments = ["-e", "-c", show, dev.to_str().unwrap(), &url, password.to_str().unwrap()];
+    let shown = run("bash", &arguments, "").expect_code(0);
+    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    let block = readme.split("\n\n").find(|block| block.contains("$ ldapsearch")).unwrap();
+    let lines = block.replace(" \\\n        ", " ").replace("ldap://127.0.0.1:1389", &url);
+    let lines = lines.lines().map(|line| line.trim_start_matches(' ')).collect::<Vec<_>>().join("\n");
+    assert!(shown.stdout.trim_start().starts_with(&format!("{lines}\n\n")), "{lines}\n---\n{shown}");
+    let mut search = pando.connect();
+    assert!(search.bind("cn=admin", "PASSWORD").unwrap().is_success());
+    for (base, filter) in [
+        (SUFFIX, "(&(objectClass=posixAccount)(l=M*))"),
+        ("ou=departments,dc=example,dc=com", "(ou=*)"),
+        (SUFFIX, "(memberOf=cn=on-call,ou=groups,dc=example,dc=com)"),
+    ] {
+        assert!(shown.stdout.contains(filter), "{shown}");
+        let found = search.search(base, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
+        assert!(!found.entries.is_empty(), "{filter}");
     }
 }
