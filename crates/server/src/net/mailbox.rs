@@ -14,7 +14,8 @@ pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The operation that a message is for: its event loop, connection and ticket.
 ///
-/// Slots are reused. The connection's number is not, so it tells whether the slot still holds the connection that asked.
+/// Slots are reused. The connection's number is not, so it tells whether the slot still holds the connection that
+/// asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Index of the event loop.

@@ -1,9 +1,10 @@
 //! [`Health`]: faults of the server itself, and how its operator learns of them.
 //!
-//! Nobody repairs an error that only a client sees. So every fault comes here, in one of two ways. A change of the whole
-//! server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service manager, to
-//! `cn=monitor` and into the exit code. An operation that fails by no fault of the client ([`Health::log_failure`]) goes
-//! to the log where it is answered: a few lines a minute for each kind of fault, however many clients meet it.
+//! Nobody repairs an error that only a client sees. So every fault comes here, in one of two ways. A change of the
+//! whole server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service
+//! manager, to `cn=monitor` and into the exit code. An operation that fails by no fault of the client
+//! ([`Health::log_failure`]) goes to the log where it is answered: a few lines a minute for each kind of fault,
+//! however many clients meet it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -2,8 +2,8 @@
 //!
 //! Argon2id takes about 20 ms and 19 MiB for a password, and would stop an event loop for that time. The number of
 //! threads bounds memory and processor time. The length of the queue bounds waiting; beyond it the answer is busy. A
-//! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure costs
-//! the same.
+//! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure
+//! costs the same.
 //!
 //! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, and a full
 //! queue drops such jobs. So nobody waits for the jobs of clients that disconnected.

@@ -1,9 +1,9 @@
 //! Index rows made and removed by the writer between the changes of clients.
 //!
-//! An index that is defined while the server runs is built in slices of a few milliseconds. Without waiting changes the
-//! slices follow one another. With waiting changes one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so that
-//! even a busy server finishes the index. A slice also yields to the event loops. The next start of the server continues
-//! unfinished work.
+//! An index that is defined while the server runs is built in slices of a few milliseconds. Without waiting changes
+//! the slices follow one another. With waiting changes one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so
+//! that even a busy server finishes the index. A slice also yields to the event loops. The next start of the server
+//! continues unfinished work.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! One long search that scan threads share: the ranges of ids that they claim, and the pieces that they make of them.
 //!
-//! Ranges are claimed in ascending order, and pieces leave in ascending order, whatever order they are finished in. When
-//! a piece uses up its budget, the rest of its range is claimed before any later range. Bytes and pieces that wait to
-//! leave are bounded. The piece that the client waits for is exempt from the bound, or the scan would stand still.
+//! Ranges are claimed in ascending order, and pieces leave in ascending order, whatever order they are finished in.
+//! When a piece uses up its budget, the rest of its range is claimed before any later range. Bytes and pieces that
+//! wait to leave are bounded. The piece that the client waits for is exempt from the bound, or the scan would stand
+//! still.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

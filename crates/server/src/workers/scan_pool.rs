@@ -5,8 +5,8 @@
 //! range, so that all get equal shares and a single one gets all threads. The event loop keeps the connection, the
 //! limits, the time, and whether the client still wants the answer.
 //!
-//! The threads have the lowest priority, so that an event loop with work gets the core. Each has its own snapshot, which
-//! it renews for every range and parks while it waits.
+//! The threads have the lowest priority, so that an event loop with work gets the core. Each has its own snapshot,
+//! which it renews for every range and parks while it waits.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
