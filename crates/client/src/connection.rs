@@ -51,18 +51,26 @@ impl Connection {
         Connection::over(Stream::local(path)?)
     }
 
-    /// Connects to where a URL says.
+    /// Connects to where a URL says, and with `tls` always over TLS: by StartTLS where the URL is `ldap`.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when the host is not known or nobody listens there.
-    pub fn open_url(url: &ServerUrl) -> Result<Connection, ClientError> {
-        match url {
-            ServerUrl::Local(path) => Connection::open_local(path),
-            ServerUrl::Internet { host, port } => {
-                let host = host.trim_start_matches('[').trim_end_matches(']');
-                let host = if host.is_empty() { "localhost" } else { host };
-                Connection::over_tcp(TcpStream::connect((host, *port))?)
+    /// [`ClientError::Io`] when the host is not known or nobody listens there, or TLS does not come about;
+    /// [`ClientError::Unexpected`] for `ldaps` without `tls`.
+    pub fn open_url(url: &ServerUrl, tls: Option<&Tls>) -> Result<Connection, ClientError> {
+        let (host, port, is_tls) = match url {
+            ServerUrl::Local(path) => return Connection::open_local(path),
+            ServerUrl::Internet { host, port, tls } => (host, *port, *tls),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = if host.is_empty() { "localhost" } else { host };
+        let socket = TcpStream::connect((host, port))?;
+        match tls {
+            Some(tls) if is_tls => Connection::secured(socket, tls, host),
+            Some(tls) => Connection::over_tcp(socket)?.start_tls(tls, host),
+            None if is_tls => {
+                Err(ClientError::Unexpected(format!("{url}: nothing says which certificates to trust")))
             }
+            None => Connection::over_tcp(socket),
         }
     }
 
@@ -72,7 +80,10 @@ impl Connection {
     /// [`ClientError::Io`] when nobody listens there, or TLS does not come about: certificates that are not trusted are
     /// told so.
     pub fn open_tls(address: SocketAddr, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
-        let stream = TcpStream::connect(address)?;
+        Connection::secured(TcpStream::connect(address)?, tls, host)
+    }
+
+    fn secured(stream: TcpStream, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
         Connection::over(Stream::secured(stream, tls.session(host)?)?)

@@ -9,7 +9,7 @@ use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// What a client needs to speak TLS 1.2 or 1.3. Cheap to clone.
@@ -26,6 +26,9 @@ pub enum TlsError {
     /// The trusted certificates cannot be used.
     #[error("trusted certificates: {0}")]
     Authorities(String),
+    /// The client's own certificate or key cannot be used.
+    #[error("the client's certificate: {0}")]
+    Certificate(String),
     /// The library.
     #[error("TLS: {0}")]
     Library(#[from] rustls::Error),
@@ -37,15 +40,22 @@ impl Tls {
     /// # Errors
     /// When there is no certificate in the PEM text, or one cannot be read.
     pub fn authorities(pem: &[u8]) -> Result<Tls, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| TlsError::Authorities(error.to_string()))?;
-            roots.add(certificate).map_err(|error| TlsError::Authorities(error.to_string()))?;
-        }
-        if roots.is_empty() {
-            return Err(TlsError::Authorities("there is no certificate in PEM form".to_owned()));
-        }
-        let config = builder()?.with_root_certificates(roots).with_no_client_auth();
+        let config = builder()?.with_root_certificates(roots(pem)?).with_no_client_auth();
+        Ok(Tls::of(config, true))
+    }
+
+    /// Trusts servers whose certificates one of these authorities has signed, and shows them a certificate of its own:
+    /// the client's, with its key, both PEM text.
+    ///
+    /// # Errors
+    /// As [`Tls::authorities`]; or when certificate and key are none, or do not fit together.
+    pub fn with_certificate(authorities: &[u8], certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
+        let unusable = |error: rustls::pki_types::pem::Error| TlsError::Certificate(error.to_string());
+        let chain =
+            CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(unusable)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(unusable)?;
+        let config =
+            builder()?.with_root_certificates(roots(authorities)?).with_client_auth_cert(chain, key)?;
         Ok(Tls::of(config, true))
     }
 
@@ -80,6 +90,18 @@ impl Tls {
             .map_err(|error| invalid(format!("{host:?} is no name of a server: {error}")))?;
         ClientConnection::new(self.config.clone(), name).map_err(|error| invalid(error.to_string()))
     }
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| TlsError::Authorities(error.to_string()))?;
+        roots.add(certificate).map_err(|error| TlsError::Authorities(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(TlsError::Authorities("there is no certificate in PEM form".to_owned()));
+    }
+    Ok(roots)
 }
 
 fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {

@@ -1,8 +1,9 @@
-//! Where a server is, or is to be: `ldap://HOST:PORT`, or `ldapi://PATH` for a socket of the file system
-//! (draft-chu-ldap-ldapi), whose slashes are percent-encoded. Only the address; what an LDAP URL may say besides is in
-//! [`crate::url`].
+//! Where a server is, or is to be: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a socket of
+//! the file system (draft-chu-ldap-ldapi), whose slashes are percent-encoded. Only the address; what an LDAP URL may
+//! say besides is in [`crate::url`].
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,15 +13,21 @@ use crate::dn_text::hex_pair;
 /// The port of LDAP (RFC 4516 section 2).
 const LDAP_PORT: u16 = 389;
 
+/// The port where TLS begins with the first octet, as IANA lists it.
+const LDAPS_PORT: u16 = 636;
+
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerUrl {
-    /// `ldap://HOST:PORT`; without a port, 389. The host may be empty, and an IPv6 address has its brackets.
+    /// `ldap://HOST:PORT` or `ldaps://HOST:PORT`; without a port, 389 or 636. The host may be empty, and an IPv6
+    /// address has its brackets.
     Internet {
         /// Name or address.
         host: String,
         /// The port.
         port: u16,
+        /// Whether TLS begins with the first octet (`ldaps`).
+        tls: bool,
     },
     /// `ldapi://PATH`: a socket of the file system.
     Local(PathBuf),
@@ -30,10 +37,8 @@ pub enum ServerUrl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerUrlError {
-    /// It does not start with `ldap://` or `ldapi://`.
+    /// It does not start with `ldap://`, `ldaps://` or `ldapi://`.
     Scheme(String),
-    /// TLS is not there yet.
-    Unsupported(String),
     /// The port is not a number up to 65535.
     Port {
         /// The whole text.
@@ -57,12 +62,9 @@ impl fmt::Display for ServerUrlError {
         match self {
             ServerUrlError::Scheme(url) => write!(
                 f,
-                "\"{url}\" is no address of a server: write ldap://HOST:PORT, such as ldap://127.0.0.1:1389, or \
-                 ldapi://%2FPATH for a socket of the file system"
+                "\"{url}\" is no address of a server: write ldap://HOST:PORT, such as ldap://127.0.0.1:1389, \
+                 ldaps://HOST:PORT for TLS, or ldapi://%2FPATH for a socket of the file system"
             ),
-            ServerUrlError::Unsupported(url) => {
-                write!(f, "\"{url}\": ldaps:// is not supported in this version")
-            }
             ServerUrlError::Port { url, port } => write!(f, "\"{url}\": \"{port}\" is no port"),
             ServerUrlError::Trailing(url) => {
                 write!(f, "\"{url}\": the address of a server ends with the port")
@@ -84,15 +86,20 @@ impl ServerUrl {
     pub fn local(path: impl Into<PathBuf>) -> ServerUrl {
         ServerUrl::Local(path.into())
     }
+
+    /// The URL of an address of the network.
+    pub fn internet(address: SocketAddr, tls: bool) -> ServerUrl {
+        let host = match address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        ServerUrl::Internet { host, port: address.port(), tls }
+    }
 }
 
-impl From<std::net::SocketAddr> for ServerUrl {
-    fn from(address: std::net::SocketAddr) -> ServerUrl {
-        let host = match address {
-            std::net::SocketAddr::V4(address) => address.ip().to_string(),
-            std::net::SocketAddr::V6(address) => format!("[{}]", address.ip()),
-        };
-        ServerUrl::Internet { host, port: address.port() }
+impl From<SocketAddr> for ServerUrl {
+    fn from(address: SocketAddr) -> ServerUrl {
+        ServerUrl::internet(address, false)
     }
 }
 
@@ -104,15 +111,15 @@ impl FromStr for ServerUrl {
             return Err(ServerUrlError::Scheme(text.to_owned()));
         };
         match scheme.to_ascii_lowercase().as_str() {
-            "ldap" => internet(text, rest),
+            "ldap" => internet(text, rest, false),
+            "ldaps" => internet(text, rest, true),
             "ldapi" => local(text, rest),
-            "ldaps" => Err(ServerUrlError::Unsupported(text.to_owned())),
             _ => Err(ServerUrlError::Scheme(text.to_owned())),
         }
     }
 }
 
-fn internet(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
+fn internet(text: &str, rest: &str, tls: bool) -> Result<ServerUrl, ServerUrlError> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
         return Err(ServerUrlError::Trailing(text.to_owned()));
@@ -122,12 +129,13 @@ fn internet(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
         _ => (rest, None),
     };
     let port = match port {
+        None if tls => LDAPS_PORT,
         None => LDAP_PORT,
         Some(port) => {
             port.parse().map_err(|_| ServerUrlError::Port { url: text.to_owned(), port: port.to_owned() })?
         }
     };
-    Ok(ServerUrl::Internet { host: host.to_owned(), port })
+    Ok(ServerUrl::Internet { host: host.to_owned(), port, tls })
 }
 
 fn local(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
@@ -165,7 +173,9 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ServerUrl::Internet { host, port } => write!(f, "ldap://{host}:{port}"),
+            ServerUrl::Internet { host, port, tls } => {
+                write!(f, "{}://{host}:{port}", if *tls { "ldaps" } else { "ldap" })
+            }
             ServerUrl::Local(path) => write!(f, "ldapi://{}", EncodedPath(path)),
         }
     }
@@ -208,7 +218,8 @@ mod tests {
         check("ldapi://pando.sock", Ok("ldapi://pando.sock"));
         check("127.0.0.1:389", Err(ServerUrlError::Scheme("127.0.0.1:389".into())));
         check("http://host", Err(ServerUrlError::Scheme("http://host".into())));
-        check("ldaps://host", Err(ServerUrlError::Unsupported("ldaps://host".into())));
+        check("ldaps://host", Ok("ldaps://host:636"));
+        check("LDAPS://[::1]:1636/", Ok("ldaps://[::1]:1636"));
         check("ldap://h/o=x", Err(ServerUrlError::Trailing("ldap://h/o=x".into())));
         let port = |url: &str, port: &str| Err(ServerUrlError::Port { url: url.into(), port: port.into() });
         check("ldap://h:x", port("ldap://h:x", "x"));

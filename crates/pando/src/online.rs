@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use client::{ClientError, Connection};
+use client::{ClientError, Connection, Tls};
 use ldap::ServerUrl;
 use schema::{Schema, SchemaBuilder};
 use server::values::DnText;
@@ -16,7 +16,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 /// Which server to ask, and as whom.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerArguments {
-    /// Ask the server at this address, ldap://HOST:PORT or ldapi://%2FPATH
+    /// Ask the server at this address, ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://%2FPATH
     #[arg(long, value_name = "URL", conflicts_with = "online")]
     url: Option<ServerUrl>,
     /// Ask the server that has the data directory, through its socket there
@@ -28,6 +28,10 @@ pub(crate) struct ServerArguments {
     /// File with the password for --bind-dn; one newline at its end is ignored
     #[arg(long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
+    /// File with the authorities, in PEM form, that the server's certificate is checked against: with ldap:// it asks
+    /// for TLS (StartTLS)
+    #[arg(long, value_name = "FILE", requires = "url")]
+    tls_ca: Option<PathBuf>,
 }
 
 /// Why a server could not be asked.
@@ -38,7 +42,9 @@ pub(crate) enum OnlineError {
     #[error("{url} refuses the bind: {code}: {diagnostic}")]
     Bind { url: ServerUrl, code: ldap::ResultCode, diagnostic: String },
     #[error("cannot read {}: {error}", file.display())]
-    Password { file: PathBuf, error: std::io::Error },
+    Read { file: PathBuf, error: std::io::Error },
+    #[error("{}: {error}", file.display())]
+    Tls { file: PathBuf, error: client::TlsError },
 }
 
 fn hint(url: &ServerUrl) -> &'static str {
@@ -46,6 +52,7 @@ fn hint(url: &ServerUrl) -> &'static str {
         ServerUrl::Local(path) if path.ends_with(server::SOCKET_NAME) && !path.exists() => {
             "; is the directory being served?"
         }
+        ServerUrl::Internet { tls: true, .. } => "; --tls-ca FILE says which certificates to trust",
         _ => "",
     }
 }
@@ -59,7 +66,7 @@ impl ServerArguments {
     /// Connects and binds.
     pub(crate) fn connect(&self, url: &ServerUrl) -> Result<Connection, OnlineError> {
         let failed = |error| OnlineError::Connect { url: url.clone(), error };
-        let mut connection = Connection::open_url(url).map_err(failed)?;
+        let mut connection = Connection::open_url(url, self.tls()?.as_ref()).map_err(failed)?;
         connection.set_timeout(SILENCE_MAX).map_err(failed)?;
         let outcome = match (&self.bind_dn, &self.password_file, url) {
             (Some(dn), Some(file), _) => Some(connection.bind(dn.as_str(), &password(file)?)),
@@ -76,13 +83,22 @@ impl ServerArguments {
     }
 }
 
+impl ServerArguments {
+    /// What the server's certificate is checked against.
+    fn tls(&self) -> Result<Option<Tls>, OnlineError> {
+        let Some(file) = &self.tls_ca else { return Ok(None) };
+        let pem = std::fs::read(file).map_err(|error| OnlineError::Read { file: file.clone(), error })?;
+        Tls::authorities(&pem).map(Some).map_err(|error| OnlineError::Tls { file: file.clone(), error })
+    }
+}
+
 /// The socket of the server that has a data directory.
 pub(crate) fn socket_in(data: &Path) -> ServerUrl {
     ServerUrl::local(data.join(server::SOCKET_NAME))
 }
 
 fn password(file: &Path) -> Result<String, OnlineError> {
-    let failed = |error| OnlineError::Password { file: file.to_owned(), error };
+    let failed = |error| OnlineError::Read { file: file.to_owned(), error };
     let text = std::fs::read_to_string(file).map_err(failed)?;
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }

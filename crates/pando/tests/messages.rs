@@ -32,7 +32,6 @@ fn bad_command_lines() {
     let scratch = Scratch::new("command-line");
     let cases: &[(&[&str], &[&str])] = &[
         (&["--listen", "http://127.0.0.1"], &["http://127.0.0.1", "write ldap://HOST:PORT"]),
-        (&["--listen", "ldaps://127.0.0.1"], &["ldaps://127.0.0.1", "not supported in this version"]),
         (&["--listen", "ldap://127.0.0.1:many"], &["\"many\" is no port"]),
         (&["--listen", "ldap://127.0.0.1:1/o=x"], &["ends with the port"]),
         (&["--suffix", "nonsense"], &["\"nonsense\" is no DN", "octet 8"]),

@@ -4,32 +4,11 @@
 
 mod support;
 
-use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-
 use ldap::Scope;
 use rustix::process::Signal;
-use support::pando::Start;
+use support::pando::{ServiceManager, Start};
 use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
-
-/// The service manager's end of its socket.
-struct ServiceManager(UnixDatagram);
-
-impl ServiceManager {
-    fn listen(path: &Path) -> ServiceManager {
-        let socket = UnixDatagram::bind(path).unwrap();
-        socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        ServiceManager(socket)
-    }
-
-    /// Waits for the next message and returns its first line.
-    fn hears(&self) -> String {
-        let mut bytes = [0; 1024];
-        let length = self.0.recv(&mut bytes).expect("a message for the service manager");
-        String::from_utf8_lossy(&bytes[..length]).lines().next().unwrap_or_default().to_owned()
-    }
-}
+use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 #[test]
 fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {

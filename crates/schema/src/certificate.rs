@@ -50,6 +50,61 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
     Ok(CertificateParts { serial, issuer })
 }
 
+/// What the TLS layer wants to know of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// The subject as a DN (RFC 4514), its attribute types as OIDs. Empty where the subject is.
+    pub subject: String,
+    /// When it ends to be valid, in seconds since 1970.
+    pub not_after: i64,
+}
+
+/// Reads a certificate in DER (RFC 5280 section 4.1). Who signed it is not looked at.
+///
+/// # Errors
+/// It is no certificate.
+pub fn certificate_facts(value: &[u8]) -> Result<CertificateFacts, Fault> {
+    let parse = || {
+        let mut certificate = Reader::new(value).sequence(Tag::SEQUENCE)?;
+        let mut body = certificate.sequence(Tag::SEQUENCE)?;
+        body.optional(Tag::context_constructed(0))?;
+        body.element(Tag::INTEGER)?;
+        body.element(Tag::SEQUENCE)?;
+        body.element(Tag::SEQUENCE)?;
+        let mut validity = body.sequence(Tag::SEQUENCE)?;
+        validity.any()?;
+        let not_after = validity.any()?;
+        Ok((not_after, body.sequence(Tag::SEQUENCE)?))
+    };
+    let ((tag, time), subject) = parse().map_err(not_der)?;
+    let not_after = match tag {
+        Tag(0x17) => time::utc_seconds(time)?,
+        Tag(0x18) => time::generalized_seconds(time)?,
+        _ => return Err(Fault::Expected { offset: 0, what: "a time in notAfter" }),
+    };
+    Ok(CertificateFacts { subject: name_text(subject)?, not_after })
+}
+
+/// A Name in DER as a DN: its RDNs in the reverse order (RFC 4514 section 2.1).
+fn name_text(mut name: Reader<'_>) -> Result<String, Fault> {
+    let mut rdns = Vec::new();
+    while !name.is_empty() {
+        let mut rdn = name.sequence(Tag::SET).map_err(not_der)?;
+        let mut avas = Vec::new();
+        while !rdn.is_empty() {
+            let mut ava = rdn.sequence(Tag::SEQUENCE).map_err(not_der)?;
+            let attribute = ava.element(Tag(0x06)).map_err(not_der)?;
+            let (tag, content) = ava.any().map_err(not_der)?;
+            let mut text = format!("{}=", oid::decode_oid(attribute).ok_or(BAD_OID)?);
+            ldap::escape_value(&utf8_of_der(tag, content), &mut text);
+            avas.push(text);
+        }
+        rdns.push(avas.join("+"));
+    }
+    rdns.reverse();
+    Ok(rdns.join(","))
+}
+
 /// Checks that a value has the outline of a certificate.
 pub(crate) fn check_certificate(value: &[u8]) -> Result<(), Fault> {
     certificate_parts(value).map(drop)

@@ -52,6 +52,7 @@ mod time;
 
 pub use attribute_type::{AttributeType, AttributeUsage, TypeId};
 pub use builder::SchemaBuilder;
+pub use certificate::{CertificateFacts, certificate_facts};
 pub use compare::{TypeChange, changed_types};
 pub use description::AttributeDescription;
 pub use error::{DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SyntaxError, ValueError};

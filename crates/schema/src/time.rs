@@ -80,6 +80,12 @@ impl Time {
         out.extend(last.iter().map(|tens| tens * 10));
     }
 
+    fn unix_seconds(&self) -> i64 {
+        let days = days_from_date(i64::from(self.year), self.month, self.day) - days_from_date(1970, 1, 1);
+        let minutes = (days * 24 + i64::from(self.hour)) * 60 + i64::from(self.minute);
+        minutes * 60 + i64::from(self.second)
+    }
+
     fn check_day(&self) -> Result<(), Fault> {
         if self.day > days_of_month(i64::from(self.year), self.month) {
             return Err(Fault::OutOfRange { what: "the day of the month" });
@@ -128,6 +134,16 @@ pub(crate) fn check_generalized(value: &[u8]) -> Result<(), Fault> {
 pub(crate) fn generalized_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     generalized(value)?.write(out);
     Ok(())
+}
+
+/// Seconds since 1970 of a Generalized Time.
+pub(crate) fn generalized_seconds(value: &[u8]) -> Result<i64, Fault> {
+    generalized(value).map(|time| time.unix_seconds())
+}
+
+/// Seconds since 1970 of a UTC Time.
+pub(crate) fn utc_seconds(value: &[u8]) -> Result<i64, Fault> {
+    utc(value).map(|time| time.unix_seconds())
 }
 
 /// Checks a UTC Time.

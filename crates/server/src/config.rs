@@ -9,23 +9,25 @@ mod node_file;
 pub mod settings_text;
 pub mod values;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use directory::DirectorySettings;
+use ipnet::IpNet;
 use ldap::ServerUrl;
 
 use crate::config::node_file::NodeFile;
-use crate::config::values::{DnText, LogLevel};
+use crate::config::values::{DnText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
 
 fn default_listen() -> ServerUrl {
-    ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389 }
+    ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
 
 /// The administrator's DN unless told otherwise. No entry of that name is needed.
@@ -143,6 +145,23 @@ pub struct Config {
     pub online: OnlineSettings,
     /// What to log, and where.
     pub log: LogSettings,
+    /// Certificates and versions of TLS.
+    pub tls: TlsSettings,
+}
+
+/// Certificates and versions of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The server's certificate and those that lead to its authority, in PEM form; `None` is one that it makes itself.
+    pub certificate: Option<PathBuf>,
+    /// The private key, in PEM form; `None` is the same file.
+    pub key: Option<PathBuf>,
+    /// Who may vouch for clients; `None` does not ask them for certificates.
+    pub client_authorities: Option<PathBuf>,
+    /// Whether a client without a certificate is refused.
+    pub client_certificates_required: bool,
+    /// The oldest version that is spoken.
+    pub minimum_version: TlsVersion,
 }
 
 /// Settings of connections that a reload applies at once.
@@ -160,6 +179,24 @@ pub struct OnlineSettings {
     pub idle_timeout: Option<Duration>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
+    /// The networks whose clients need no TLS.
+    pub clear_networks: Vec<IpNet>,
+    /// What the other clients need TLS for.
+    pub tls_needed_for: TlsNeed,
+}
+
+impl OnlineSettings {
+    /// Whether a client of this address needs no TLS.
+    pub(crate) fn allows_clear(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.clear_networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// The networks whose clients need no TLS unless told otherwise: this machine.
+fn default_clear_networks() -> Vec<IpNet> {
+    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()
 }
 
 /// What to log, and where.
@@ -180,6 +217,8 @@ impl Default for OnlineSettings {
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
             idle_timeout: None,
             log_operations: false,
+            clear_networks: default_clear_networks(),
+            tls_needed_for: TlsNeed::Passwords,
         }
     }
 }
@@ -206,6 +245,7 @@ impl Config {
             anonymous_read: false,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
+            tls: TlsSettings::default(),
         }
     }
 
@@ -241,6 +281,15 @@ impl Config {
                 .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
             idle_timeout: file.idle_timeout_seconds.filter(|&seconds| seconds > 0).map(Duration::from_secs),
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
+            clear_networks: file.tls.clear_networks.unwrap_or_else(default_clear_networks),
+            tls_needed_for: file.tls.needed_for.map(|need| need.0).unwrap_or_default(),
+        };
+        let tls = TlsSettings {
+            certificate: file.tls.certificate,
+            key: file.tls.key,
+            client_authorities: file.tls.client_authorities,
+            client_certificates_required: file.tls.client_certificates_required.unwrap_or(false),
+            minimum_version: file.tls.minimum_version.map(|version| version.0).unwrap_or_default(),
         };
         Ok(Config {
             listen: [arguments.listen.clone(), file.listen, defaults.listen]
@@ -272,6 +321,7 @@ impl Config {
                     .unwrap_or(defaults.log.level),
                 file: file.log.file,
             },
+            tls,
             data: defaults.data,
         })
     }
@@ -326,8 +376,13 @@ impl Config {
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
-            ("limits or idle_timeout_seconds", without_log(&self.online) != without_log(&new.online), true),
+            (
+                "limits, idle_timeout_seconds or what needs TLS",
+                without_log(&self.online) != without_log(&new.online),
+                true,
+            ),
             ("log", log_changed, true),
+            ("tls", self.tls != new.tls, true),
         ];
         compared
             .into_iter()

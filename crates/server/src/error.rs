@@ -9,6 +9,7 @@ use ldap::ResultCode;
 use crate::config::ConfigError;
 use crate::event_loop::EventLoopError;
 use crate::limits::LOAD_ENTRIES_MAX;
+use crate::net::certificate::TlsError;
 use crate::net::listener::ListenError;
 
 /// Why a server does not start, or stopped by itself.
@@ -58,6 +59,9 @@ pub enum ServeError {
     /// A place cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The files of TLS are of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system gives no random bytes.
     #[error("no random numbers: {0}")]
     Random(#[from] getrandom::Error),

@@ -266,3 +266,27 @@ const _: () = assert!(REQUEST_MEMORY_MIN >= 4 * ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && HELD_SEARCH_BYTES_MAX <= HELD_BYTES_MAX);
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));
+
+/// Octets of answers that are encrypted ahead of the socket: what a TLS connection holds on top of [`UNSENT_MAX`].
+pub const TLS_CHUNK_MAX: usize = 64 << 10;
+
+/// How long a client may take for its part of a TLS handshake.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Octets of a client's part of a TLS handshake. Its certificates are most of it.
+pub const TLS_HANDSHAKE_SIZE_MAX: usize = 64 << 10;
+
+/// Largest file of certificates or keys, in octets.
+pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
+
+/// How often the files of certificates are looked at.
+pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
+
+/// A certificate that expires sooner is warned of.
+pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(30 * 86_400);
+
+/// How often it is warned of.
+pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// How many days the server's own certificate is valid.
+pub const OWN_CERTIFICATE_DAYS: i64 = 3_650;

@@ -2,7 +2,8 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that existing monitoring tools can read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
-//! each operation are counts by result code. `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request Memory`,
+//! each operation are counts by result code. `cn=TLS`, `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request
+//! Memory`,
 //! `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
 
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use crate::net::acceptor::AcceptorControl;
+use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
@@ -47,6 +49,7 @@ pub(crate) struct Sources {
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
     pub(crate) health: Arc<Health>,
+    pub(crate) certificates: Arc<Certificates>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -73,6 +76,7 @@ impl MonitorSource for Monitor {
         if let Some(sources) = self.sources.get() {
             add_operations(&mut tree, &operation_totals(&sources.counters));
             add_connections(&mut tree, sources);
+            add_tls(&mut tree, &sources.certificates);
             add_statistics(&mut tree, sources);
             add_scans(&mut tree, &sources.scans);
             add_hashes(&mut tree, &sources.hashes);
@@ -128,6 +132,15 @@ fn add_connections(tree: &mut MonitorTree, sources: &Sources) {
     tree.counter("Total Local", &parent, sources.acceptor.accepted_local.load(Ordering::Relaxed));
     tree.counter("Refused", &parent, sources.acceptor.refused.load(Ordering::Relaxed));
     tree.counter("Max", &parent, max);
+}
+
+/// `cn=TLS`: handshakes since the start, and when the certificate expires.
+fn add_tls(tree: &mut MonitorTree, certificates: &Certificates) {
+    let parent = tree.container("TLS", ROOT);
+    tree.counter("Established", &parent, certificates.established.load(Ordering::Relaxed));
+    tree.counter("Resumed", &parent, certificates.resumed.load(Ordering::Relaxed));
+    tree.counter("Failed", &parent, certificates.failed.load(Ordering::Relaxed));
+    tree.timestamp("Certificate Expires", &parent, certificates.not_after());
 }
 
 fn add_statistics(tree: &mut MonitorTree, sources: &Sources) {

@@ -2,8 +2,11 @@
 
 pub(crate) mod acceptor;
 pub(crate) mod buffers;
+pub(crate) mod certificate;
 pub(crate) mod descriptors;
 pub(crate) mod listener;
 pub(crate) mod mailbox;
 pub(crate) mod request_memory;
+pub(crate) mod socket;
 pub(crate) mod stream;
+pub(crate) mod tls;

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 
 use directory::{Directory, DirectorySettings, NodeSettings, OpenOptions, Stamp, Writer, password};
@@ -21,12 +21,14 @@ use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::limits::ROW_CACHE_WRITER_DIVISOR;
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
+use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::session::context::{Context, Shared};
 use crate::stamp::{Random, now_micros};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
+use crate::workers::certificate_watch;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
@@ -144,12 +146,14 @@ impl Opened {
         }
         let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let counters: Arc<[Arc<Counters>]> = (0..threads).map(|_| Arc::default()).collect();
+        let certificates = Arc::new(open_certificates(&self.config)?);
         let acceptor = Acceptor::listen(
             &self.config.listen,
             &self.config.data,
             self.config.online.connections_max,
             Arc::clone(&mailboxes),
             Arc::clone(&counters),
+            Arc::clone(&certificates),
         )?;
         let (urls, addresses) = acceptor.addresses();
         let writer_cache_bytes = self.config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR;
@@ -164,6 +168,7 @@ impl Opened {
                 self.config.online.message_size_max,
             )),
             health: Arc::clone(&self.health),
+            certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
         });
         self.monitor.attach(Sources {
@@ -175,6 +180,7 @@ impl Opened {
             read_ahead: shared.read_ahead.figures(),
             request_memory: Arc::clone(&shared.request_memory),
             health: Arc::clone(&self.health),
+            certificates: Arc::clone(&certificates),
             directory: Arc::downgrade(&self.directory),
         });
         let warm_up_bytes = self.config.warm_up_bytes;
@@ -182,6 +188,7 @@ impl Opened {
             acceptor: acceptor.control(),
             mailboxes: Arc::clone(&mailboxes),
             directory: Arc::downgrade(&self.directory),
+            certificates: Arc::clone(&certificates),
             config: Arc::new(Mutex::new(self.config)),
         };
         let writes = Arc::clone(&shared.writes);
@@ -189,6 +196,7 @@ impl Opened {
         if writer_cache_bytes > 0 {
             writer.remember_rows(writer_cache_bytes);
         }
+        let (certificate_watch, stop_watch) = mpsc::channel();
         let mut server = Server {
             handle,
             urls,
@@ -198,7 +206,10 @@ impl Opened {
             loops: Vec::new(),
             others: Vec::new(),
             is_stopping: Arc::default(),
+            certificate_watch,
         };
+        let watch = move || certificate_watch::run(&certificates, &stop_watch);
+        server.others.push(spawn("pando-certificates", watch)?);
         if warm_up_bytes > 0 {
             let (directory, is_stopping) = (Arc::clone(&self.directory), Arc::clone(&server.is_stopping));
             let run = move || warm_up::run(&directory, warm_up_bytes, &is_stopping);
@@ -250,6 +261,8 @@ pub struct Server {
     others: Vec<JoinHandle<()>>,
     /// For threads that nobody waits for.
     is_stopping: Arc<AtomicBool>,
+    /// Dropped to end the watch over the files of certificates.
+    certificate_watch: mpsc::Sender<()>,
 }
 
 impl Server {
@@ -287,6 +300,7 @@ impl Server {
         self.handle.stop();
         self.writes.close();
         self.is_stopping.store(true, Ordering::Relaxed);
+        drop(self.certificate_watch);
         for thread in self.others {
             let name = thread.thread().name().unwrap_or_default().to_owned();
             if thread.join().is_err() {
@@ -311,6 +325,7 @@ pub struct Handle {
     mailboxes: Arc<[Mailbox]>,
     /// Weak, so that a handle that is kept does not keep the data directory open.
     directory: Weak<Directory>,
+    certificates: Arc<Certificates>,
     config: Arc<Mutex<Config>>,
 }
 
@@ -338,10 +353,14 @@ impl Handle {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
         warn_of_password_file(&new);
+        let has_new_certificates = self.certificates.reload(Some(&new.tls))?;
         let mut config = self.lock_config();
         for (name, online) in config.changes(&new) {
             let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
             list.push(name);
+        }
+        if has_new_certificates {
+            reloaded.applied.push("files of certificates");
         }
         let in_force = directory.settings();
         let mut node = node_settings(&new);
@@ -366,6 +385,15 @@ impl Handle {
     fn lock_config(&self) -> std::sync::MutexGuard<'_, Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The certificate that the settings name, or the server's own.
+fn open_certificates(config: &Config) -> Result<Certificates, TlsError> {
+    let hosts = config.listen.iter().filter_map(|url| match url {
+        ServerUrl::Internet { host, .. } => Some(host.clone()),
+        ServerUrl::Local(_) => None,
+    });
+    Certificates::open(&config.tls, &config.data, &own_hosts(hosts))
 }
 
 fn warn_of_password_file(config: &Config) {

@@ -16,6 +16,7 @@ mod outstanding;
 mod passwords;
 mod searches;
 mod shared_rest;
+mod start_tls;
 pub(crate) mod turn_budget;
 
 use std::collections::VecDeque;
@@ -44,6 +45,7 @@ use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
+use start_tls::{Protection, is_start_tls};
 use turn_budget::TurnBudget;
 
 /// One client's session.
@@ -56,6 +58,8 @@ pub(crate) struct Session {
     source: Source,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
+    /// What protects the connection.
+    protection: Protection,
     /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
@@ -90,6 +94,8 @@ pub(crate) enum Next {
     WriterRoom,
     /// Memory that connections of the same source and identity release.
     Memory,
+    /// TLS, once the answer to the request for it is sent.
+    StartTls,
     /// Nothing: the client unbound.
     Close,
     /// Nothing: the client gets a notice of disconnection (RFC 4511 section 4.4.1).
@@ -113,6 +119,7 @@ impl Session {
             requester,
             source: Source::from(peer),
             external: peer.external_identity(),
+            protection: Protection::of(peer),
             account: Account::default(),
             outstanding: OutstandingRequests::default(),
             held: VecDeque::new(),
@@ -196,6 +203,7 @@ impl Session {
                 Err(error) => self.refuse_undecodable(context, &error, out),
             };
             if let ControlFlow::Break(next) = taken {
+                consumed += if next == Next::StartTls { frame.len() } else { 0 };
                 return Received { consumed, next };
             }
             consumed += frame.len();
@@ -293,6 +301,10 @@ impl Session {
         {
             return ControlFlow::Break(Next::Finish);
         }
+        if is_start_tls(&message.request) && !out.is_empty() {
+            // Its answer must be the last in the clear.
+            return ControlFlow::Break(Next::Send);
+        }
         if self.admission(context) == Admission::Refused
             && ResponseOp::answering_tag(message.request.tag()).is_some()
         {
@@ -316,6 +328,11 @@ impl Session {
             self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
             return ControlFlow::Continue(());
         }
+        if let Some(outcome) = self.refuse_without_tls(context, &message.request) {
+            self.end_identity_if_bind(context, operation);
+            self.answer(context, &head, &outcome, out);
+            return ControlFlow::Continue(());
+        }
         if let Some(reservation) = reservation {
             self.change(context, head, message, (frame, reservation), out);
             return ControlFlow::Continue(());
@@ -335,6 +352,9 @@ impl Session {
             },
             Request::Bind(request) => self.bind(context, head, request, out),
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
+            Request::Extended(request) if is_start_tls(&message.request) => {
+                return self.start_tls(context, &head, request, out);
+            }
             Request::Extended(request) => self.extended(context, &head, request, out),
             Request::Abandon(id) => {
                 self.abandon(context, *id);
@@ -395,8 +415,7 @@ impl Session {
             head.log(self.number, ResultCode::SUCCESS, None);
             return;
         }
-        // RFC 4511 section 4.12: protocolError, without a response name. Section 4.14.1 wants the same for StartTLS
-        // where there is no TLS.
+        // RFC 4511 section 4.12: protocolError, without a response name.
         let text = match ldap::oids::extended_operation_name(request.name) {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
             None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),

@@ -15,11 +15,13 @@ pub enum ExternalIdentity {
     Stranger,
     /// Somebody who may be the administrator.
     Administrator,
+    /// Whoever the client's certificate names.
+    Certificate,
 }
 
 impl ExternalIdentity {
-    /// The mechanism that the root DSE names: only where a bind by it succeeds.
+    /// The mechanism that the root DSE names: only where a bind by it may succeed.
     pub(crate) fn mechanism(self) -> Option<&'static str> {
-        (self == ExternalIdentity::Administrator).then_some(EXTERNAL)
+        matches!(self, ExternalIdentity::Administrator | ExternalIdentity::Certificate).then_some(EXTERNAL)
     }
 }

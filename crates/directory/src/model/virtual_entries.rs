@@ -17,8 +17,11 @@ pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 2] =
-    [(WHO_AM_I, "who am I?"), (APPLY_SETTINGS, "settings of the directory")];
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 3] = [
+    (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
+    (WHO_AM_I, "who am I?"),
+    (APPLY_SETTINGS, "settings of the directory"),
+];
 
 /// Features that work, with their names (RFC 3674).
 pub const SUPPORTED_FEATURES: [(&str, &str); 6] = [

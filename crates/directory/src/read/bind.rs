@@ -16,7 +16,7 @@ pub use crate::access::ExternalIdentity;
 use crate::access::{EXTERNAL, Requester};
 use crate::catalog::USER_PASSWORD;
 use crate::model::entry::EntryRow;
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::{NormalName, parse_dn, render_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::password::Verification;
@@ -50,13 +50,14 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
 ///
 /// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). Credentials name the identity that is
 /// wanted: none and empty ones mean whoever it is, `dn:` with the administrator's DN means the same, and nobody else
-/// can be had.
+/// can be had. A client's certificate makes its entry of who has one: `certificate_subject` names it.
 pub fn bind_without_password(
     snapshot: &Snapshot,
     request: &BindRequest<'_>,
     external: ExternalIdentity,
+    certificate_subject: Option<&str>,
 ) -> (Outcome, Requester) {
-    match try_bind_without_password(snapshot.state(), request, external) {
+    match try_bind_without_password(snapshot.state(), request, external, certificate_subject) {
         Ok(requester) => (Outcome::success(), requester),
         Err(error) => (error.into(), Requester::Anonymous),
     }
@@ -66,6 +67,7 @@ fn try_bind_without_password(
     state: State<'_>,
     request: &BindRequest<'_>,
     external: ExternalIdentity,
+    certificate_subject: Option<&str>,
 ) -> Result<Requester, OperationError> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text.to_owned()));
     let credentials = match request.authentication {
@@ -85,6 +87,9 @@ fn try_bind_without_password(
     };
     match external {
         ExternalIdentity::Administrator => {}
+        ExternalIdentity::Certificate => {
+            return bind_with_certificate(state, credentials, certificate_subject.unwrap_or_default());
+        }
         ExternalIdentity::Stranger => {
             let text = "EXTERNAL is for the user that the server runs as, and for root";
             return refused(ResultCode::INVALID_CREDENTIALS, text);
@@ -103,6 +108,46 @@ fn try_bind_without_password(
             refused(ResultCode::INVALID_CREDENTIALS, text)
         }
     }
+}
+
+/// The identity of a certificate's subject: the entry of that name.
+fn bind_with_certificate(
+    state: State<'_>,
+    wanted: Option<&[u8]>,
+    subject: &str,
+) -> Result<Requester, OperationError> {
+    let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
+    let dn = parse_dn(subject)?;
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty())
+        && !is_authorization_id_of(state, wanted, &name)
+    {
+        return refused(
+            "EXTERNAL gives the identity of your certificate only: send none, or dn: and its DN".into(),
+        );
+    }
+    // The administrator's DN may be as short as cn=admin, which authorities give to more than one.
+    if is_administrator(state, &name)? {
+        return refused("a certificate does not make anybody the administrator".to_owned());
+    }
+    match state.find(&name)? {
+        Found::Entry(id, flags) if !dn.is_empty() && !flags.is_alias() && !flags.is_referral() => {
+            Ok(Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? })
+        }
+        _ => refused(format!(
+            "no entry has the name in your certificate, {}",
+            render_dn(&state.catalog.schema, &dn)
+        )),
+    }
+}
+
+/// Whether an authzId (RFC 4513 section 5.2.1.8) is this name's.
+fn is_authorization_id_of(state: State<'_>, wanted: &[u8], name: &NormalName) -> bool {
+    let text = std::str::from_utf8(wanted).ok().and_then(|text| text.strip_prefix("dn:"));
+    text.and_then(|text| parse_dn(text).ok()).is_some_and(|dn| {
+        let wanted = NormalName::of(&dn, &state.catalog.schema);
+        wanted.failure.is_none() && wanted.key == name.key
+    })
 }
 
 /// Whether an authzId (RFC 4513 section 5.2.1.8) is the administrator's.
@@ -131,7 +176,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     let password = match request.authentication {
         Authentication::Simple(password) => password,
         Authentication::Sasl { .. } | Authentication::Unrecognized(_) => {
-            let requester = try_bind_without_password(state, request, ExternalIdentity::NotOffered)?;
+            let requester = try_bind_without_password(state, request, ExternalIdentity::NotOffered, None)?;
             return Ok(BindOutcome::Done(Outcome::success(), requester));
         }
     };
@@ -271,7 +316,7 @@ mod tests {
         let check = |external, mechanism, credentials, code| {
             let authentication = Authentication::Sasl { mechanism, credentials };
             let request = BindRequest { version: 3, name: "", authentication };
-            let (outcome, requester) = bind_without_password(&directory.snapshot, &request, external);
+            let (outcome, requester) = bind_without_password(&directory.snapshot, &request, external, None);
             let expected = match code {
                 ResultCode::SUCCESS => Requester::Administrator { dn: "cn=admin".to_owned() },
                 _ => Requester::Anonymous,

@@ -28,6 +28,24 @@ pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'
     clear_values(request, &state.catalog.schema, state.settings.general.password_scheme)
 }
 
+/// Whether a request carries a value of userPassword, clear or hashed: what a bind would need, or a step from it.
+pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
+    let schema = &snapshot.state().catalog.schema;
+    let is_password = |description: &str| {
+        let parsed = schema.parse_description(description);
+        parsed.is_ok_and(|description| is_user_password(schema, description.type_id))
+    };
+    let has = |attribute: PartialAttribute<'_>| {
+        attribute.values.iter().next().is_some() && is_password(attribute.description)
+    };
+    match request {
+        Request::Add(add) => add.attributes.iter().any(has),
+        Request::Modify(modify) => modify.changes.iter().any(|change| has(change.attribute)),
+        Request::Compare(compare) => is_password(compare.description),
+        _ => false,
+    }
+}
+
 fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageScheme) -> Vec<&'a [u8]> {
     let of = |attribute| clear_in(attribute, schema);
     if scheme == StorageScheme::Clear {

@@ -91,16 +91,20 @@ pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input
     run(program, &all, input)
 }
 
-/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator. By its
-/// class, because the jar's own launcher exits with 0 whatever the tool says.
+/// One of the tools in the UnboundID LDAP SDK's jar, by the end of its class name, bound as the administrator.
 pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
-    let jar = unboundid_jar();
     let port = server.port().to_string();
-    let jar_text = jar.to_str().expect("a path in UTF-8");
+    let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", ADMIN_DN];
+    let all = [&bound[..], &["--bindPassword", ADMIN_PASSWORD], arguments].concat();
+    unboundid_jar_tool(class, &all, input)
+}
+
+/// The same with all of its command line. By its class, because the jar's own launcher exits with 0 whatever the tool
+/// says.
+pub fn unboundid_jar_tool(class: &str, arguments: &[&str], input: &str) -> Run {
+    let jar = unboundid_jar();
     let class = format!("com.unboundid.ldap.sdk.{class}");
-    let mut all = vec!["-cp", jar_text, &class, "--hostname", "127.0.0.1", "--port", &port];
-    all.extend(["--bindDN", ADMIN_DN, "--bindPassword", ADMIN_PASSWORD]);
-    all.extend(arguments);
+    let all = [&["-cp", jar.to_str().expect("a path in UTF-8"), &class], arguments].concat();
     run("java", &all, input)
 }
 

@@ -5,6 +5,7 @@ use client::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -253,6 +254,25 @@ impl Drop for Pando {
         if std::thread::panicking() {
             eprintln!("--- pando's log\n{}", self.log());
         }
+    }
+}
+
+/// The service manager's end of its socket.
+pub struct ServiceManager(UnixDatagram);
+
+impl ServiceManager {
+    /// One whose socket has this path.
+    pub fn listen(path: &Path) -> ServiceManager {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        ServiceManager(socket)
+    }
+
+    /// Waits for the next message and returns its first line.
+    pub fn hears(&self) -> String {
+        let mut bytes = [0; 1024];
+        let length = self.0.recv(&mut bytes).expect("a message for the service manager");
+        String::from_utf8_lossy(&bytes[..length]).lines().next().unwrap_or_default().to_owned()
     }
 }
 

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use directory::settings::GENERAL;
+use ipnet::IpNet;
 use ldap::ServerUrl;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigError;
-use crate::config::values::{DnText, FromText, LogLevel};
+use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 18] = [
+pub(crate) const NODE_KEYS: [&str; 24] = [
     "data",
     "listen",
     "threads",
@@ -33,7 +34,13 @@ pub(crate) const NODE_KEYS: [&str; 18] = [
     "limits.outstanding",
     "limits.message_size",
     "limits.message_size_unauthenticated",
-    "tls",
+    "tls.certificate",
+    "tls.key",
+    "tls.client_authorities",
+    "tls.client_certificates_required",
+    "tls.minimum_version",
+    "tls.clear_networks",
+    "tls.needed_for",
 ];
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -59,6 +66,8 @@ pub(crate) struct NodeFile {
     pub(crate) limits: LimitKeys,
     #[serde(default)]
     pub(crate) log: LogKeys,
+    #[serde(default)]
+    pub(crate) tls: TlsKeys,
 }
 
 /// The table `[limits]`.
@@ -78,6 +87,19 @@ pub(crate) struct LogKeys {
     pub(crate) level: Option<FromText<LogLevel>>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) operations: Option<bool>,
+}
+
+/// The table `[tls]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsKeys {
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) client_authorities: Option<PathBuf>,
+    pub(crate) client_certificates_required: Option<bool>,
+    pub(crate) minimum_version: Option<FromText<TlsVersion>>,
+    pub(crate) clear_networks: Option<Vec<IpNet>>,
+    pub(crate) needed_for: Option<FromText<TlsNeed>>,
 }
 
 impl NodeFile {
@@ -102,8 +124,10 @@ impl NodeFile {
         })?;
         file.listen = parse_list(file.listen_texts.as_deref(), error_at)?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        let paths = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
-        for path in paths.into_iter().flatten() {
+        let tls = &mut file.tls;
+        let own = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
+        let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
+        for path in paths.flatten() {
             *path = directory.join(&*path);
         }
         Ok(file)

@@ -1,5 +1,5 @@
-//! Values of settings that are more than text: DNs, log levels. Each is checked where it is read, be that the command
-//! line or the node file.
+//! Values of settings that are more than text: DNs, log levels, versions and uses of TLS. Each is checked where it is
+//! read, be that the command line or the node file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,6 +75,58 @@ impl FromStr for LogLevel {
             "debug" => Ok(LogLevel::Debug),
             "trace" => Ok(LogLevel::Trace),
             _ => Err(LogLevelError(text.to_owned())),
+        }
+    }
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// 1.2 (RFC 5246).
+    #[default]
+    Tls12,
+    /// 1.3 (RFC 8446).
+    Tls13,
+}
+
+/// What clients beyond the networks that need no TLS need it for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsNeed {
+    /// Sending passwords.
+    #[default]
+    Passwords,
+    /// Everything but asking for TLS.
+    Everything,
+}
+
+/// A text that is none of the words that a setting takes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\": choose {choices}")]
+pub struct ChoiceError {
+    text: String,
+    choices: &'static str,
+}
+
+impl FromStr for TlsVersion {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<TlsVersion, ChoiceError> {
+        match text {
+            "1.2" => Ok(TlsVersion::Tls12),
+            "1.3" => Ok(TlsVersion::Tls13),
+            _ => Err(ChoiceError { text: text.to_owned(), choices: "1.2 or 1.3" }),
+        }
+    }
+}
+
+impl FromStr for TlsNeed {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<TlsNeed, ChoiceError> {
+        match text {
+            "passwords" => Ok(TlsNeed::Passwords),
+            "everything" => Ok(TlsNeed::Everything),
+            _ => Err(ChoiceError { text: text.to_owned(), choices: "passwords or everything" }),
         }
     }
 }

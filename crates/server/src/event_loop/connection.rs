@@ -5,20 +5,20 @@
 //! nothing more is read or produced, and TCP slows the client.
 
 use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ldap::{ResultCode, response};
-use rustix::buffer::spare_capacity;
-use rustix::net::RecvFlags;
 
 use crate::limits::{
     BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX,
-    STALL_TIMEOUT, UNSENT_MAX,
+    STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT, UNCHARGED_MAX, UNSENT_MAX,
 };
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
 use crate::net::request_memory::Admission;
 use crate::net::stream::Stream;
+use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::turn_budget::TurnBudget;
 use crate::session::{MEMORY_USED, Next, Session, Urgent};
@@ -200,6 +200,14 @@ impl Connection {
                 return Turn::Close;
             }
             Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
+            Reading::StartTls => {
+                // The answer goes out in the clear. A new answer on a socket that took all others finds room.
+                if !self.send(context) || self.unsent() > 0 || !self.start_tls(context) {
+                    return Turn::Close;
+                }
+                self.waiting = Waiting::Bytes;
+                self.readable
+            }
         };
         // A bind may have been read before the connection broke.
         if !self.send(context) || (self.broken && self.session.is_binding()) {
@@ -221,7 +229,8 @@ impl Connection {
             return Turn::Close;
         }
         let has_room = self.unsent() < UNSENT_MAX;
-        let can_read = wants_more || self.waiting == Waiting::Send;
+        // Where the socket is full, its next event brings the next turn.
+        let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
         } else if self.waiting == Waiting::Writer {
@@ -283,6 +292,13 @@ impl Connection {
                     Next::Send => Waiting::Send,
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
+                    // What came in the clear is nobody's word once there is TLS.
+                    Next::StartTls if *consumed < input.len() => {
+                        self.output.clear();
+                        let why = "requests behind StartTLS, before TLS";
+                        return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, why.to_owned());
+                    }
+                    Next::StartTls => return Reading::StartTls,
                     Next::Close => return Reading::Close,
                     Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
@@ -372,27 +388,76 @@ impl Connection {
 
     /// Reads once. `Some` when the connection ends.
     fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
-        let room = input.capacity() - input.len();
-        // `recv` is cheaper than `read`, which first does checks that only concern files.
-        match rustix::net::recv(&self.stream, spare_capacity(input), RecvFlags::empty()) {
-            Ok((0, _)) => {
+        let received = self.stream.receive(input);
+        if self.stream.tls().is_some() && !self.after_tls_read(context) {
+            return Some(Reading::Close);
+        }
+        match received {
+            Ok(Incoming::End) => {
                 self.readable = false;
                 Some(Reading::Ended)
             }
-            Ok((count, _)) => {
+            Ok(Incoming::Octets(count, has_more)) => {
                 self.last_progress = context.now;
                 context.counters.bytes_in.add(count as u64);
-                // A short read emptied the socket, and the kernel reports later bytes. It does not report the end of
-                // the stream again if it reported that together with these bytes.
-                self.readable = count == room || self.ending;
+                // The kernel reports later bytes. It does not report the end of the stream again if it reported that
+                // together with these bytes.
+                self.readable = has_more || self.ending;
                 None
             }
-            Err(rustix::io::Errno::AGAIN) => {
+            Ok(Incoming::Nothing) => {
                 self.readable = false;
                 None
             }
-            Err(rustix::io::Errno::INTR) => None,
-            Err(_) => Some(Reading::Close),
+            Err(error) => {
+                if error.kind() == ErrorKind::InvalidData {
+                    context.shared.certificates.failed.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!("conn={} is closed: TLS: {error}", self.number());
+                }
+                Some(Reading::Close)
+            }
+        }
+    }
+
+    /// Charges what an unfinished handshake of TLS holds; false when that is too much. Tells the session once that the
+    /// handshake is done.
+    fn after_tls_read(&mut self, context: &mut Context) -> bool {
+        if self.session.is_secured() {
+            return true;
+        }
+        let Some(tls) = self.stream.tls() else { return true };
+        if tls.handshake_since().is_some() {
+            if tls.held() <= UNCHARGED_MAX {
+                return true;
+            }
+            self.session.charge(context, tls.held());
+            let is_admitted = self.session.admission(context) == Admission::Admitted;
+            if !is_admitted {
+                context.shared.request_memory.refuse(context.now);
+            }
+            return is_admitted;
+        }
+        let certificates = &context.shared.certificates;
+        certificates.established.fetch_add(1, Ordering::Relaxed);
+        if tls.is_resumed() {
+            certificates.resumed.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::debug!("conn={} has {}", self.session.number(), tls.description());
+        self.session.now_secured(context, tls.client_certificate().map(|certificate| certificate.as_ref()));
+        true
+    }
+
+    /// Begins TLS, because the client asked for it and was told so.
+    fn start_tls(&mut self, context: &mut Context) -> bool {
+        match context.shared.certificates.session(context.now) {
+            Ok(session) => {
+                self.stream.start_tls(session);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "conn={} is closed: TLS could not begin", self.number());
+                false
+            }
         }
     }
 
@@ -424,7 +489,8 @@ impl Connection {
 
     /// Charges what the connection holds to its source and identity.
     pub(crate) fn charge(&mut self, context: &mut Context) {
-        let answers = self.output.capacity() + self.later.capacity();
+        let tls = self.stream.tls().map_or(0, TlsSession::held);
+        let answers = self.output.capacity() + self.later.capacity() + tls;
         // What is read ahead is there a second time, for the thread that does it.
         let input =
             self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
@@ -445,7 +511,7 @@ impl Connection {
     }
 
     fn unsent(&self) -> usize {
-        self.output.len() - self.sent
+        self.output.len() - self.sent + self.stream.unsent()
     }
 
     /// Sends as much as the socket takes. False when the connection is broken.
@@ -465,6 +531,11 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }
+        }
+        match self.stream.flush() {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked = true,
+            Err(_) => return false,
         }
         if self.sent == self.output.len() {
             self.output.clear();
@@ -519,11 +590,17 @@ impl Connection {
         wants
     }
 
+    /// When the handshake of TLS began, while it is not done.
+    fn handshake_since(&self) -> Option<Instant> {
+        self.stream.tls().and_then(TlsSession::handshake_since)
+    }
+
     /// Whether the connection may run into a timeout.
     pub(crate) fn needs_watching(&self) -> bool {
         self.unsent() > 0
             || !self.input.is_empty()
             || self.session.has_deadline()
+            || self.handshake_since().is_some()
             || matches!(self.phase, Phase::Lingering { .. })
     }
 
@@ -532,6 +609,13 @@ impl Connection {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
             return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        if self
+            .handshake_since()
+            .is_some_and(|since| context.now.duration_since(since) >= TLS_HANDSHAKE_TIMEOUT)
+        {
+            tracing::debug!("conn={} has not finished its TLS handshake and is closed", self.number());
+            return Turn::Close;
         }
         let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
         let silence = context.now.duration_since(self.last_progress);
@@ -579,6 +663,9 @@ impl Connection {
             // A notice would be read as a part of the message.
             return Turn::Close;
         }
+        if self.handshake_since().is_some() {
+            return Turn::Close;
+        }
         self.prepare_output(buffers);
         response::encode_notice_of_disconnection(&mut self.output, code, why);
         self.session.close(context);
@@ -615,6 +702,7 @@ impl Connection {
     /// Closes the session and gives back the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.close(context);
+        self.stream.end();
         buffers.give(std::mem::take(&mut self.output));
         buffers.give(std::mem::take(&mut self.input));
     }
@@ -628,6 +716,8 @@ enum Reading {
     More,
     /// The peer has sent its last byte.
     Ended,
+    /// The client asked for TLS, and the answer is in the output.
+    StartTls,
     /// The session is over.
     Close,
     /// The session is over, and the peer gets a notice of disconnection.
@@ -679,7 +769,7 @@ mod tests {
     #[test]
     fn an_idle_connection_costs_a_few_hundred_bytes() {
         let size = size_of::<Connection>();
-        assert!(size <= 320, "{size}");
+        assert!(size <= 352, "{size}");
     }
 
     #[test]

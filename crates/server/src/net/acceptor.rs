@@ -19,6 +19,7 @@ use ldap::{ResultCode, ServerUrl, response};
 use mio::{Events, Poll, Token, Waker};
 
 use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
+use crate::net::certificate::Certificates;
 use crate::net::descriptors::{self, DescriptorLimits};
 use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::{LoopMessage, Mailbox};
@@ -103,6 +104,7 @@ pub(crate) struct Acceptor {
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
+    certificates: Arc<Certificates>,
     /// When accepting goes on after the system ran out of descriptors or memory.
     paused_until: Option<Instant>,
     /// When a pause was last logged.
@@ -130,6 +132,7 @@ impl Acceptor {
         connections_max: usize,
         mailboxes: Arc<[Mailbox]>,
         counters: Arc<[Arc<Counters>]>,
+        certificates: Arc<Certificates>,
     ) -> Result<Acceptor, ListenError> {
         let failed = |error| ListenError { url: ServerUrl::local(data), error };
         let poll = Poll::new().map_err(failed)?;
@@ -166,6 +169,7 @@ impl Acceptor {
             control,
             mailboxes,
             counters,
+            certificates,
             paused_until: None,
             pause_logged: None,
             refusal_logged: None,
@@ -231,9 +235,13 @@ impl Acceptor {
                 if count == ACCEPTS_PER_PASS_MAX {
                     return;
                 }
+                let has_tls = polled.listener.has_tls();
                 match polled.listener.accept() {
-                    Ok((stream, peer)) => {
+                    Ok((mut stream, peer)) => {
                         count += 1;
+                        if has_tls && !self.start_tls(&mut stream) {
+                            continue;
+                        }
                         self.hand_over(stream, peer, own, accepted);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
@@ -249,6 +257,15 @@ impl Acceptor {
         }
     }
 
+    /// Lays TLS over a new connection. False when that fails, which ends the connection.
+    fn start_tls(&self, stream: &mut Stream) -> bool {
+        let session = self.certificates.session(Instant::now());
+        session
+            .map(|session| stream.start_tls(session))
+            .inspect_err(|error| tracing::error!(%error, "TLS could not begin: a connection is closed"))
+            .is_ok()
+    }
+
     fn pause(&mut self, error: &io::Error) {
         let now = Instant::now();
         self.paused_until = Some(now + ACCEPT_PAUSE);
@@ -259,15 +276,18 @@ impl Acceptor {
     }
 
     /// Sends the peer a notice of disconnection, and logs a warning if none was logged lately.
-    fn refuse(&mut self, stream: &Stream, open: u64, is_full: bool) {
+    fn refuse(&mut self, stream: &mut Stream, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;
         let why =
             if is_full { "too many connections" } else { "too many connections for the open files allowed" };
-        let mut notice = Vec::new();
-        response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-        // A new socket has room for this. If sending fails, the peer still sees the connection close.
-        let _ = stream.send(&notice);
+        // Within TLS a notice would take a handshake.
+        if stream.tls().is_none() {
+            let mut notice = Vec::new();
+            response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
+            // A new socket has room for this. If sending fails, the peer still sees the connection close.
+            let _ = stream.send(&notice);
+        }
         let now = Instant::now();
         if is_due(self.refusal_logged, now) {
             self.refusal_logged = Some(now);
@@ -277,14 +297,14 @@ impl Acceptor {
     }
 
     /// Gives a connection to the event loop that has the fewest.
-    fn hand_over(&mut self, stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
+    fn hand_over(&mut self, mut stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
         // The administrator must get in when the server is full.
         let is_trusted = peer.is_trusted();
         let is_full = open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !is_trusted;
         let descriptor = u64::try_from(stream.as_fd().as_raw_fd()).unwrap_or(0);
         if is_full || !self.control.descriptors.admits(descriptor, is_trusted) {
-            self.refuse(&stream, open, is_full);
+            self.refuse(&mut stream, open, is_full);
             return;
         }
         let number = self.control.accepted.fetch_add(1, Ordering::Relaxed) + 1;

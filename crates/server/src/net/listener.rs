@@ -42,7 +42,8 @@ pub struct ListenError {
 
 /// A listening socket, non-blocking.
 pub(crate) enum Listener {
-    Tcp(TcpListener),
+    /// A socket of the network, and whether TLS begins with the first octet.
+    Tcp(TcpListener, bool),
     Local(LocalListener),
 }
 
@@ -59,9 +60,10 @@ impl Listener {
     pub(crate) fn open(url: &ServerUrl) -> Result<Vec<Listener>, ListenError> {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
-            ServerUrl::Internet { host, port } => {
+            ServerUrl::Internet { host, port, tls } => {
                 let addresses = resolve(host, *port).map_err(failed)?;
-                let listen = |address| listen(address).map(Listener::Tcp).map_err(failed);
+                let with_tls = |socket| Listener::Tcp(socket, *tls);
+                let listen = |address| listen(address).map(with_tls).map_err(failed);
                 addresses.into_iter().map(listen).collect()
             }
             ServerUrl::Local(path) => {
@@ -82,7 +84,9 @@ impl Listener {
     /// The URL of its address, with the real port.
     pub(crate) fn address(&self) -> io::Result<ServerUrl> {
         match self {
-            Listener::Tcp(socket) => socket.local_addr().map(ServerUrl::from),
+            Listener::Tcp(socket, tls) => {
+                socket.local_addr().map(|address| ServerUrl::internet(address, *tls))
+            }
             Listener::Local(listener) => Ok(ServerUrl::local(&listener.path)),
         }
     }
@@ -90,28 +94,33 @@ impl Listener {
     /// Its address on the network, if it has one.
     pub(crate) fn network_address(&self) -> Option<SocketAddr> {
         match self {
-            Listener::Tcp(socket) => socket.local_addr().ok(),
+            Listener::Tcp(socket, _) => socket.local_addr().ok(),
             Listener::Local(_) => None,
         }
     }
 
+    /// Whether TLS begins with the first octet of its connections.
+    pub(crate) fn has_tls(&self) -> bool {
+        matches!(self, Listener::Tcp(_, true))
+    }
+
     pub(crate) fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
-            Listener::Tcp(socket) => {
+            Listener::Tcp(socket, _) => {
                 let (stream, address) = socket.accept()?;
-                Ok((Stream::Tcp(stream), Peer::Network(address)))
+                Ok((Stream::tcp(stream), Peer::Network(address)))
             }
             Listener::Local(listener) => {
                 let (stream, _) = listener.socket.accept()?;
                 let process = Process::behind(&stream);
-                Ok((Stream::Local(stream), Peer::Local(process)))
+                Ok((Stream::local(stream), Peer::Local(process)))
             }
         }
     }
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
-            Listener::Tcp(socket) => socket.register(registry, token, Interest::READABLE),
+            Listener::Tcp(socket, _) => socket.register(registry, token, Interest::READABLE),
             Listener::Local(listener) => listener.socket.register(registry, token, Interest::READABLE),
         }
     }

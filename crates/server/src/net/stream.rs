@@ -1,22 +1,26 @@
-//! The socket of a connection, TCP or Unix, and who is at its other end.
+//! The stream of a connection, in the clear or over TLS, and who is at its other end.
 
 use std::fmt;
-use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use directory::bind::ExternalIdentity;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
-/// A connected socket, non-blocking.
+use crate::net::socket::Socket;
+use crate::net::tls::{Incoming, TlsSession};
+
+/// A connection's octets: a socket, and the TLS over it, if there is TLS.
 #[derive(Debug)]
-pub(crate) enum Stream {
-    /// TCP.
-    Tcp(TcpStream),
-    /// A Unix socket.
-    Local(UnixStream),
+pub(crate) struct Stream {
+    socket: Socket,
+    tls: Option<Box<TlsSession>>,
 }
 
 /// Who is at the other end of a connection.
@@ -89,52 +93,100 @@ impl fmt::Display for Peer {
 }
 
 impl Stream {
-    /// Shuts down the sending direction.
-    pub(crate) fn finish_sending(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Local(stream) => stream.shutdown(Shutdown::Write),
+    /// TCP in the clear.
+    pub(crate) fn tcp(stream: TcpStream) -> Stream {
+        Stream { socket: Socket::Tcp(stream), tls: None }
+    }
+
+    /// A Unix socket.
+    pub(crate) fn local(stream: UnixStream) -> Stream {
+        Stream { socket: Socket::Local(stream), tls: None }
+    }
+
+    /// Lays TLS over the socket. What follows is the client's part of the handshake.
+    pub(crate) fn start_tls(&mut self, session: TlsSession) {
+        self.tls = Some(Box::new(session));
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsSession> {
+        self.tls.as_deref()
+    }
+
+    /// Appends what was received to `input`, as much as it has room for.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    #[inline]
+    pub(crate) fn receive(&mut self, input: &mut Vec<u8>) -> io::Result<Incoming> {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(&self.socket, input);
+        }
+        let room = input.capacity() - input.len();
+        // `recv` is cheaper than `read`, which first does checks that only concern files.
+        match rustix::net::recv(&self.socket, spare_capacity(input), RecvFlags::empty()) {
+            Ok((0, _)) => Ok(Incoming::End),
+            // A short read emptied the socket.
+            Ok((count, _)) => Ok(Incoming::Octets(count, count == room)),
+            Err(Errno::AGAIN) => Ok(Incoming::Nothing),
+            Err(Errno::INTR) => Ok(Incoming::Octets(0, true)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Sends as much as fits.
-    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => { stream }.write(bytes),
-            Stream::Local(stream) => { stream }.write(bytes),
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            Some(tls) => tls.send(&self.socket, bytes),
+            None => self.socket.send(bytes),
         }
+    }
+
+    /// Octets that were taken by [`send`](Stream::send) and wait for the socket.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        self.tls.as_ref().map_or(0, |tls| tls.unsent())
+    }
+
+    /// Sends what waits for the socket.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the socket does not take all of it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.tls.as_mut().map_or(Ok(()), |tls| tls.flush(&self.socket))
+    }
+
+    /// Tells the peer's TLS, if there is one, that nothing more comes.
+    pub(crate) fn end(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.end(&self.socket);
+        }
+    }
+
+    /// Shuts down the sending direction.
+    pub(crate) fn finish_sending(&mut self) -> io::Result<()> {
+        self.end();
+        self.socket.finish_sending()
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Local(stream) => stream.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
 impl Source for Stream {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.register(registry, token, interests),
-            Stream::Local(stream) => stream.register(registry, token, interests),
-        }
+        self.socket.register(registry, token, interests)
     }
 
     fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.reregister(registry, token, interests),
-            Stream::Local(stream) => stream.reregister(registry, token, interests),
-        }
+        self.socket.reregister(registry, token, interests)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.deregister(registry),
-            Stream::Local(stream) => stream.deregister(registry),
-        }
+        self.socket.deregister(registry)
     }
 }
 

@@ -9,6 +9,7 @@ use store::StoreError;
 
 use super::outstanding::RequestHead;
 use crate::config::OnlineSettings;
+use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) request_memory: Arc<RequestMemory>,
     /// Faults that the server met.
     pub(crate) health: Arc<Health>,
+    /// What TLS sessions begin with.
+    pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
 }

@@ -56,7 +56,12 @@ impl Session {
         let asserted = match request.authentication {
             ldap::Authentication::Simple(password) => password,
             ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
-                let (outcome, requester) = bind_without_password(&context.snapshot, request, self.external);
+                let (outcome, requester) = bind_without_password(
+                    &context.snapshot,
+                    request,
+                    self.external,
+                    self.certificate_subject(),
+                );
                 return self.bound(context, &head, &outcome, requester, out);
             }
         };

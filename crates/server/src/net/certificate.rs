@@ -1,0 +1,292 @@
+//! The server's certificate and what else TLS is set to, from files that may change while the server runs.
+//!
+//! Without a certificate of the operator's, one that the server has signed itself is made at the first start and kept
+//! in the data directory: it encrypts, and who has got it by another way can trust it. New files are taken when they
+//! fit together; what does not fit leaves the old in force and is told to the operator.
+
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::config::TlsSettings;
+use crate::config::values::TlsVersion;
+use crate::limits::{CERTIFICATE_WARNING, OWN_CERTIFICATE_DAYS, TLS_FILE_SIZE_MAX};
+use crate::net::tls::TlsSession;
+use crate::stamp::now_micros;
+
+/// The folder in the data directory that has the server's own certificate.
+const FOLDER: &str = "tls";
+
+/// Why there is no TLS. Every cause names its file.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS: {}: {what}", file.display())]
+pub struct TlsError {
+    file: PathBuf,
+    what: String,
+}
+
+impl TlsError {
+    fn new(file: &Path, what: impl Display) -> TlsError {
+        TlsError { file: file.to_owned(), what: what.to_string() }
+    }
+}
+
+/// What TLS sessions begin with, as the files say.
+pub(crate) struct Certificates {
+    config: ArcSwap<ServerConfig>,
+    /// What `config` was made of.
+    source: Mutex<Source>,
+    /// When the certificate ends to be valid, in seconds since 1970.
+    not_after: AtomicU64,
+    /// Sessions whose handshake was done.
+    pub(crate) established: AtomicU64,
+    /// Those of them that went on with the keys of an earlier session.
+    pub(crate) resumed: AtomicU64,
+    /// Handshakes that failed.
+    pub(crate) failed: AtomicU64,
+}
+
+/// The settings and the contents of the files that they name.
+#[derive(Clone, PartialEq, Eq)]
+struct Source {
+    settings: TlsSettings,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_authorities: Vec<u8>,
+}
+
+impl Certificates {
+    /// Reads the files. Without any in the settings, the server's own certificate is made if `data` has none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or does not fit to the others, or a folder that cannot be written.
+    pub(crate) fn open(
+        settings: &TlsSettings,
+        data: &Path,
+        hosts: &[String],
+    ) -> Result<Certificates, TlsError> {
+        let settings = match settings.certificate {
+            Some(_) => settings.clone(),
+            None => own_certificate(settings, data, hosts)?,
+        };
+        let source = Source::read(&settings)?;
+        let (config, not_after) = source.build()?;
+        let certificates = Certificates {
+            config: ArcSwap::new(config),
+            source: Mutex::new(source),
+            not_after: AtomicU64::new(not_after),
+            established: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        };
+        certificates.warn_of_expiry();
+        Ok(certificates)
+    }
+
+    /// A session for a new connection, or one that asked for TLS.
+    pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
+        TlsSession::new(self.config.load_full(), now)
+    }
+
+    /// Reads the files again, under new settings if they are given. True when something changed; sessions that exist
+    /// go on as they are.
+    ///
+    /// # Errors
+    /// The new files are of no use. What was in force stays so.
+    pub(crate) fn reload(&self, settings: Option<&TlsSettings>) -> Result<bool, TlsError> {
+        let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = settings.unwrap_or(&in_force.settings).clone();
+        if settings.certificate.is_none() {
+            // The own one stays: a restart makes it where the settings named another.
+            settings.certificate.clone_from(&in_force.settings.certificate);
+            settings.key.clone_from(&in_force.settings.key);
+        }
+        let source = Source::read(&settings)?;
+        if source == *in_force {
+            return Ok(false);
+        }
+        let (config, not_after) = source.build()?;
+        self.config.store(config);
+        self.not_after.store(not_after, Ordering::Relaxed);
+        *in_force = source;
+        drop(in_force);
+        self.warn_of_expiry();
+        Ok(true)
+    }
+
+    /// When the certificate ends to be valid, in seconds since 1970.
+    pub(crate) fn not_after(&self) -> u64 {
+        self.not_after.load(Ordering::Relaxed)
+    }
+
+    /// Logs a warning if the certificate is about to expire, or has.
+    pub(crate) fn warn_of_expiry(&self) {
+        let left = self.not_after().saturating_sub(now_micros() / 1_000_000);
+        if left < CERTIFICATE_WARNING.as_secs() {
+            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = source.settings.certificate.as_deref().unwrap_or(Path::new("")).display();
+            match left / 86_400 {
+                0 if left == 0 => tracing::error!("the certificate in {file} has expired"),
+                days => tracing::warn!("the certificate in {file} expires in {days} days"),
+            }
+        }
+    }
+}
+
+impl Source {
+    fn read(settings: &TlsSettings) -> Result<Source, TlsError> {
+        let read = |file: &Option<PathBuf>| file.as_deref().map_or(Ok(Vec::new()), read_bounded);
+        Ok(Source {
+            settings: settings.clone(),
+            certificate: read(&settings.certificate)?,
+            // One file may have both.
+            key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?,
+            client_authorities: read(&settings.client_authorities)?,
+        })
+    }
+
+    /// The configuration for sessions, and when the certificate ends to be valid.
+    fn build(&self) -> Result<(Arc<ServerConfig>, u64), TlsError> {
+        let settings = &self.settings;
+        let certificate_file = settings.certificate.as_deref().unwrap_or(Path::new(""));
+        let key_file = settings.key.as_deref().unwrap_or(certificate_file);
+        let chain = certificates(&self.certificate, certificate_file)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .map_err(|error| TlsError::new(key_file, format!("no private key in PEM form: {error}")))?;
+        let first = chain.first().map_or(&[][..], |first| first.as_ref());
+        let facts = schema::certificate_facts(first)
+            .map_err(|fault| TlsError::new(certificate_file, format!("the first certificate: {fault}")))?;
+        let provider = Arc::new(ring::default_provider());
+        let versions = match settings.minimum_version {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12][..],
+            TlsVersion::Tls13 => &[&TLS13][..],
+        };
+        let failed = |error: rustls::Error| TlsError::new(certificate_file, error);
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(failed)?;
+        let builder = match &settings.client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(file) => builder.with_client_cert_verifier(self.client_verifier(file, provider)?),
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            TlsError::new(certificate_file, format!("with the key in {}: {error}", key_file.display()))
+        })?;
+        // Tickets keep sessions on the client's side, so that nobody can make the server hold any.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = ring::Ticketer::new().map_err(failed)?;
+        config.send_tls13_tickets = 1;
+        Ok((Arc::new(config), u64::try_from(facts.not_after).unwrap_or(0)))
+    }
+
+    fn client_verifier(
+        &self,
+        file: &Path,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.client_authorities, file)? {
+            roots.add(certificate).map_err(|error| TlsError::new(file, error))?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = if self.settings.client_certificates_required {
+            builder
+        } else {
+            builder.allow_unauthenticated()
+        };
+        builder.build().map_err(|error| TlsError::new(file, error))
+    }
+}
+
+/// The certificates of a PEM text, at least one.
+fn certificates(pem: &[u8], file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(TlsError::new(file, "no certificate in PEM form")),
+        Ok(found) => Ok(found),
+        Err(error) => Err(TlsError::new(file, error)),
+    }
+}
+
+fn read_bounded(file: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error: io::Error| TlsError::new(file, error);
+    let size = fs::metadata(file).map_err(failed)?.len();
+    if size > TLS_FILE_SIZE_MAX {
+        return Err(TlsError::new(file, format!("{size} octets; the limit here is {TLS_FILE_SIZE_MAX}")));
+    }
+    fs::read(file).map_err(failed)
+}
+
+/// The settings with the server's own certificate, which is made if `data` has none.
+fn own_certificate(settings: &TlsSettings, data: &Path, hosts: &[String]) -> Result<TlsSettings, TlsError> {
+    let folder = data.join(FOLDER);
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    if !certificate.exists() {
+        let (certificate_pem, key_pem) =
+            make_certificate(hosts).map_err(|error| TlsError::new(&certificate, error))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        // The certificate last: with it, both are there.
+        made.and_then(|()| write_new(&key, key_pem.as_bytes()))
+            .and_then(|()| write_new(&certificate, certificate_pem.as_bytes()))
+            .and_then(|()| fs::File::open(&folder)?.sync_all())
+            .map_err(|error| TlsError::new(&folder, error))?;
+        tracing::info!(
+            "a certificate for {} was made: {}; clients can trust it, or name one of your own with tls.certificate",
+            hosts.join(", "),
+            certificate.display()
+        );
+    }
+    Ok(TlsSettings { certificate: Some(certificate), key: Some(key), ..settings.clone() })
+}
+
+/// Writes a file that only the owner can read, whole or not at all.
+fn write_new(file: &Path, content: &[u8]) -> io::Result<()> {
+    let new = file.with_extension("new");
+    let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    opened.write_all(content)?;
+    opened.sync_all()?;
+    fs::rename(&new, file)
+}
+
+/// A certificate for `hosts`, names and addresses, that its own key has signed, and the key, both in PEM form.
+fn make_certificate(hosts: &[String]) -> Result<(String, String), rcgen::Error> {
+    let mut params = CertificateParams::new(hosts.to_vec())?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, hosts.first().map_or("pando", String::as_str));
+    // A clock may be an hour behind.
+    let now = time::OffsetDateTime::now_utc();
+    params.not_before = now - time::Duration::days(1);
+    params.not_after = now + time::Duration::days(OWN_CERTIFICATE_DAYS);
+    let key = KeyPair::generate()?;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+/// What the server's own certificate is for: this machine's name, what it listens on, and the loopback addresses.
+pub(crate) fn own_hosts(listens_on: impl IntoIterator<Item = String>) -> Vec<String> {
+    let uname = rustix::system::uname();
+    let mut hosts: Vec<String> = uname.nodename().to_str().map(str::to_owned).into_iter().collect();
+    let is_specific = |host: &String| {
+        !host.is_empty() && !host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
+    };
+    let listens_on = listens_on.into_iter().map(|host| host.trim_matches(['[', ']']).to_owned());
+    hosts.extend(listens_on.filter(is_specific));
+    hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    let mut seen = std::collections::HashSet::new();
+    hosts.retain(|host| seen.insert(host.clone()));
+    hosts
+}

@@ -1,0 +1,225 @@
+//! The TLS layer of a connection (RFC 4513 section 3): octets of the socket on one side, of LDAP on the other.
+//!
+//! It never waits. Reading takes what the socket has and gives plaintext. Sending encrypts at most
+//! [`TLS_CHUNK_MAX`] octets ahead of the socket, so a peer that does not read makes the layer hold no more than that.
+//! An idle session holds its keys and an empty buffer of one read.
+
+use std::io::{self, BufRead, ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustls::pki_types::CertificateDer;
+use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+
+use crate::limits::{TLS_CHUNK_MAX, TLS_HANDSHAKE_SIZE_MAX};
+use crate::net::socket::Socket;
+
+/// The server's side of TLS over one socket.
+#[derive(Debug)]
+pub(crate) struct TlsSession {
+    session: ServerConnection,
+    /// When the handshake began; `None` once it is done.
+    handshake_since: Option<Instant>,
+    /// Octets that the client has sent for the handshake.
+    handshake_octets: usize,
+    /// Octets of plaintext that are decrypted and not taken.
+    plaintext: usize,
+    /// Octets of plaintext that are encrypted and not sent.
+    unsent: usize,
+    /// Neither the socket nor the peer's TLS will bring another octet.
+    has_ended: bool,
+}
+
+/// What reading came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// So many octets, and whether there may be more at once.
+    Octets(usize, bool),
+    /// None until the socket is readable again.
+    Nothing,
+    /// None any more.
+    End,
+}
+
+impl TlsSession {
+    /// A session that waits for the client's first message.
+    pub(crate) fn new(config: Arc<ServerConfig>, now: Instant) -> Result<TlsSession, rustls::Error> {
+        let session = ServerConnection::new(config)?;
+        Ok(TlsSession {
+            session,
+            handshake_since: Some(now),
+            handshake_octets: 0,
+            plaintext: 0,
+            unsent: 0,
+            has_ended: false,
+        })
+    }
+
+    /// Octets that an unfinished handshake makes the server hold, at most.
+    pub(crate) fn held(&self) -> usize {
+        if self.handshake_since.is_some() { self.handshake_octets } else { self.unsent() }
+    }
+
+    /// When the handshake began, while it is not done.
+    pub(crate) fn handshake_since(&self) -> Option<Instant> {
+        self.handshake_since
+    }
+
+    /// Whether the handshake went on with the keys of an earlier session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.session.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Version and cipher suite, for the log.
+    pub(crate) fn description(&self) -> String {
+        let version = self.session.protocol_version().and_then(|version| version.as_str());
+        let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
+        let suite = suite.and_then(|suite| suite.as_str()).unwrap_or_default();
+        format!("{} {suite}", version.unwrap_or("TLS"))
+    }
+
+    /// The client's own certificate, if it sent one. The authorities of the settings vouch for it.
+    pub(crate) fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.session.peer_certificates().and_then(<[_]>::first)
+    }
+
+    /// Appends decrypted octets to `input`, as many as it has room for.
+    ///
+    /// # Errors
+    /// The socket's, or `InvalidData` for what is no TLS or was tampered with; the peer has been told then, if the
+    /// socket took it.
+    pub(crate) fn receive(&mut self, socket: &Socket, input: &mut Vec<u8>) -> io::Result<Incoming> {
+        let room = input.capacity() - input.len();
+        let mut is_drained = false;
+        while self.plaintext == 0 && !is_drained && !self.has_ended {
+            is_drained = self.fill(socket)?;
+        }
+        let mut count = 0;
+        while count < room && self.plaintext > 0 {
+            let mut reader = self.session.reader();
+            let chunk = reader.fill_buf()?;
+            let taken = chunk.get(..room - count).unwrap_or(chunk);
+            input.extend_from_slice(taken);
+            let taken = taken.len();
+            reader.consume(taken);
+            count += taken;
+            self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
+        }
+        if count > 0 || room == 0 {
+            return Ok(Incoming::Octets(count, self.plaintext > 0 || !is_drained));
+        }
+        Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })
+    }
+
+    /// Reads from the socket once. True when the socket has nothing more.
+    fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
+        let mut source = Source { socket, is_drained: false };
+        match self.session.read_tls(&mut source) {
+            Ok(count) => {
+                self.has_ended = count == 0;
+                if self.handshake_since.is_some() {
+                    self.handshake_octets += count;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let is_drained = source.is_drained;
+        let processed = self.session.process_new_packets();
+        // Messages of the handshake, or an alert that says what is wrong.
+        let flushed = self.flush(socket);
+        let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        match flushed {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        self.plaintext = state.plaintext_bytes_to_read();
+        self.has_ended |= state.peer_has_closed();
+        if self.handshake_since.is_some() && !self.session.is_handshaking() {
+            self.handshake_since = None;
+        } else if self.handshake_since.is_some() && self.handshake_octets > TLS_HANDSHAKE_SIZE_MAX {
+            let text = format!("a handshake of more than {TLS_HANDSHAKE_SIZE_MAX} octets");
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
+        }
+        Ok(is_drained)
+    }
+
+    /// Encrypts and sends octets. Returns how many are taken: they are sent, or the first that the socket will take.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the socket took less than what was encrypted before.
+    pub(crate) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        self.flush(socket)?;
+        if self.session.is_handshaking() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let chunk = bytes.get(..TLS_CHUNK_MAX).unwrap_or(bytes);
+        let taken = self.session.writer().write(chunk)?;
+        self.unsent = taken;
+        match self.flush(socket) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    /// Sends what is encrypted.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the socket does not take all of it.
+    pub(crate) fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut Sink(socket)) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.unsent = 0;
+        Ok(())
+    }
+
+    /// Octets that are encrypted and not sent, about.
+    pub(crate) fn unsent(&self) -> usize {
+        if self.session.wants_write() { self.unsent.max(1) } else { 0 }
+    }
+
+    /// Tells the peer that nothing more comes, as far as the socket takes it (RFC 8446 section 6.1).
+    pub(crate) fn end(&mut self, socket: &Socket) {
+        self.session.send_close_notify();
+        // The peer sees the socket close in any case.
+        let _ = self.flush(socket);
+    }
+}
+
+/// Reads from a socket, and knows whether it was emptied.
+struct Source<'a> {
+    socket: &'a Socket,
+    is_drained: bool,
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.socket.receive(buffer)?;
+        // A read of nothing is the end, and says no more than that.
+        self.is_drained = count > 0 && count < buffer.len();
+        Ok(count)
+    }
+}
+
+struct Sink<'a>(&'a Socket);
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.0.send_vectored(pieces)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! StartTLS (RFC 4511 section 4.14), and what needs TLS (RFC 4513 sections 3 and 6.3).
+
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use directory::Outcome;
+use directory::bind::ExternalIdentity;
+use directory::passwords::has_password;
+use ldap::oids::START_TLS;
+use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, response};
+
+use super::{Next, RequestHead, Session};
+use crate::config::values::TlsNeed;
+use crate::net::stream::Peer;
+use crate::session::context::Context;
+
+/// What protects a connection from those between the client and the server.
+#[derive(Debug)]
+pub(super) enum Protection {
+    /// Nothing, unless the settings say that this address needs none.
+    None(IpAddr),
+    /// The kernel: the client is a process of this machine.
+    Kernel,
+    /// TLS, whose handshake is done, and the subject of the client's certificate, if there is one.
+    Tls(Option<Box<str>>),
+}
+
+impl Protection {
+    pub(super) fn of(peer: &Peer) -> Protection {
+        match peer {
+            Peer::Network(address) => Protection::None(address.ip()),
+            Peer::Local(_) => Protection::Kernel,
+        }
+    }
+}
+
+/// Whether a request is for TLS.
+pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
+    matches!(request, Request::Extended(request) if request.name == START_TLS)
+}
+
+impl Session {
+    /// Whether the connection has TLS, and its handshake is done.
+    pub(crate) fn is_secured(&self) -> bool {
+        matches!(self.protection, Protection::Tls(_))
+    }
+
+    /// The subject of the client's certificate, if TLS brought one.
+    pub(super) fn certificate_subject(&self) -> Option<&str> {
+        if let Protection::Tls(subject) = &self.protection { subject.as_deref() } else { None }
+    }
+
+    /// The handshake of TLS is done. Whoever the session was before is nobody now: it might have been made so by
+    /// somebody between the client and the server (RFC 4513 section 3.1.1 leaves that to the server). The client's own
+    /// certificate is what EXTERNAL goes by.
+    pub(crate) fn now_secured(&mut self, context: &mut Context, certificate: Option<&[u8]>) {
+        self.set_requester(context, Arc::clone(&context.anonymous));
+        let facts = certificate.and_then(|certificate| schema::certificate_facts(certificate).ok());
+        if let Some(facts) = &facts {
+            tracing::debug!("conn={} has a certificate of {}", self.number(), facts.subject);
+            self.external = ExternalIdentity::Certificate;
+        }
+        self.protection = Protection::Tls(facts.map(|facts| facts.subject.into_boxed_str()));
+    }
+
+    /// Answers a request for TLS. The connection begins TLS when the answer is sent.
+    pub(super) fn start_tls(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        let refused = if request.value.is_some() {
+            Some((ResultCode::PROTOCOL_ERROR, "StartTLS has no value"))
+        } else if self.is_secured() {
+            Some((ResultCode::OPERATIONS_ERROR, "there is TLS already"))
+        } else if !self.is_idle() {
+            Some((ResultCode::OPERATIONS_ERROR, "wait for the answers to all requests before StartTLS"))
+        } else {
+            None
+        };
+        if let Some((code, text)) = refused {
+            self.answer(context, head, &Outcome::new(code, text), out);
+            return ControlFlow::Continue(());
+        }
+        let success = LdapResult::SUCCESS;
+        response::encode_extended_response(out, head.id, &success, Some(START_TLS), None, Controls::NONE);
+        context.counters.completed(head.operation, ResultCode::SUCCESS);
+        head.log(self.number(), ResultCode::SUCCESS, None);
+        ControlFlow::Break(Next::StartTls)
+    }
+
+    /// Why a request is refused on a connection that nothing protects.
+    pub(super) fn refuse_without_tls(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        let Protection::None(address) = self.protection else { return None };
+        if context.settings.allows_clear(address) {
+            return None;
+        }
+        let text = match (context.settings.tls_needed_for, request) {
+            (_, Request::Abandon(_) | Request::Unbind) => return None,
+            (_, request) if is_start_tls(request) => return None,
+            (TlsNeed::Everything, _) => "ask for TLS first, with StartTLS, or use ldaps",
+            (TlsNeed::Passwords, request) if sends_password(request, context) => {
+                "a password that is sent in the clear can be read on its way, and may have been: change it, and use \
+                 StartTLS or ldaps"
+            }
+            (TlsNeed::Passwords, _) => return None,
+        };
+        Some(Outcome::new(ResultCode::CONFIDENTIALITY_REQUIRED, text))
+    }
+}
+
+/// Whether a request carries a password in the clear.
+fn sends_password(request: &Request<'_>, context: &Context) -> bool {
+    match request {
+        Request::Bind(bind) => match bind.authentication {
+            Authentication::Simple(password) => !password.is_empty(),
+            Authentication::Sasl { mechanism, .. } => mechanism.eq_ignore_ascii_case("PLAIN"),
+            Authentication::Unrecognized(_) => false,
+        },
+        request => has_password(request, &context.snapshot),
+    }
+}

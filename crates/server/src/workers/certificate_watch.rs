@@ -1,0 +1,39 @@
+//! The thread that looks whether the files of certificates changed.
+//!
+//! It compares contents, not times: the renewal of a certificate moves files, links and whole folders in many ways. A
+//! reload of the settings looks at once.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use crate::limits::{CERTIFICATE_WARNING_INTERVAL, CERTIFICATE_WATCH};
+use crate::net::certificate::Certificates;
+
+/// Looks from time to time, until the other end of `stop` is dropped.
+pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
+    let mut told = None;
+    let mut since_warning = std::time::Duration::ZERO;
+    while stop.recv_timeout(CERTIFICATE_WATCH) == Err(RecvTimeoutError::Timeout) {
+        match certificates.reload(None) {
+            Ok(changed) => {
+                told = None;
+                if changed {
+                    tracing::info!("new certificate files are in force");
+                }
+            }
+            // Said once: somebody may be in the middle of replacing them.
+            Err(error) => {
+                let error = error.to_string();
+                if told.as_ref() != Some(&error) {
+                    tracing::error!("{error}; the certificate in force stays");
+                    told = Some(error);
+                }
+            }
+        }
+        since_warning += CERTIFICATE_WATCH;
+        if since_warning >= CERTIFICATE_WARNING_INTERVAL {
+            since_warning = std::time::Duration::ZERO;
+            certificates.warn_of_expiry();
+        }
+    }
+}
