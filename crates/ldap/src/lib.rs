@@ -28,6 +28,7 @@ mod limits;
 mod message;
 pub mod oids;
 mod paged_results;
+mod password_modify;
 mod request;
 mod request_encode;
 pub mod response;
@@ -51,6 +52,7 @@ pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};
 pub use limits::*;
 pub use message::{Message, MessageId, operation_of};
 pub use paged_results::PagedResults;
+pub use password_modify::{PasswordModify, decode_generated_password, encode_generated_password};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,

@@ -25,7 +25,7 @@ use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::session::context::{Context, Shared};
-use crate::stamp::{Random, now_micros};
+use crate::stamp::{Random, now_micros, readable_password};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
 use crate::workers::certificate_watch;
@@ -459,32 +459,4 @@ fn initial_settings(config: &Config) -> DirectorySettings {
 /// What the clock and the random source give to an operation of the start itself.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
-}
-
-/// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without
-/// those that look alike.
-fn readable_password(random: &[u8; 16]) -> String {
-    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
-    let mut text = String::new();
-    for (place, byte) in random.iter().enumerate() {
-        if place > 0 && place % 4 == 0 {
-            text.push('-');
-        }
-        text.push(char::from(ALPHABET[usize::from(byte % 32)]));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_passwords_can_be_typed() {
-        let random = std::array::from_fn(|place| (place as u8).wrapping_mul(37));
-        let password = readable_password(&random);
-        assert_eq!(password.len(), 19);
-        assert!(password.split('-').all(|group| group.len() == 4));
-        assert_ne!(password, readable_password(&[7; 16]));
-    }
 }

@@ -13,12 +13,14 @@
 mod changes;
 pub(crate) mod context;
 mod outstanding;
+mod password_modify;
 mod passwords;
 mod searches;
 mod shared_rest;
 mod start_tls;
 pub(crate) mod turn_budget;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use directory::search::Search;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{Outcome, Requester};
 use ldap::{
-    Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
-    request_tag, response,
+    Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId, Request,
+    ResponseOp, ResultCode, request_tag, response,
 };
 
 use crate::limits::UNSENT_MAX;
@@ -315,6 +317,12 @@ impl Session {
             Request::Extended(request) => request.name == APPLY_SETTINGS,
             _ => false,
         };
+        let (frame, work, refused) = match self.password_change(context, message) {
+            None => (Cow::Borrowed(frame), Work::Change, None),
+            Some(Ok(change)) => (Cow::Owned(change.message), Work::PasswordModify(change.answer), None),
+            Some(Err(outcome)) => (Cow::Borrowed(frame), Work::Change, Some(outcome)),
+        };
+        let is_change = is_change || matches!(work, Work::PasswordModify(_));
         let reservation = match is_change.then(|| context.shared.writes.reserve(frame.len())) {
             Some(None) => return ControlFlow::Break(Next::WriterRoom),
             reservation => reservation.flatten(),
@@ -333,8 +341,19 @@ impl Session {
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());
         }
+        if let Some(outcome) = refused {
+            self.answer(context, &head, &outcome, out);
+            return ControlFlow::Continue(());
+        }
         if let Some(reservation) = reservation {
-            self.change(context, head, message, (frame, reservation), out);
+            // What the server wrote itself can be read.
+            let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+            match (&frame, Message::decode(&frame, &limits)) {
+                (Cow::Owned(_), Ok(written)) => {
+                    self.change(context, head, &written, (&frame, reservation), work, out);
+                }
+                _ => self.change(context, head, message, (&frame, reservation), work, out),
+            }
             return ControlFlow::Continue(());
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {

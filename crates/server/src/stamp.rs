@@ -66,6 +66,20 @@ pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
     Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)
 }
 
+/// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without
+/// those that look alike.
+pub(crate) fn readable_password(random: &[u8; 16]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+    let mut text = String::new();
+    for (place, byte) in random.iter().enumerate() {
+        if place > 0 && place % 4 == 0 {
+            text.push('-');
+        }
+        text.extend(ALPHABET.get(usize::from(byte % 32)).copied().map(char::from));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -81,5 +95,14 @@ mod tests {
             assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (4, 2));
             assert!(seen.insert(uuid));
         }
+    }
+
+    #[test]
+    fn generated_passwords_can_be_typed() {
+        let random = std::array::from_fn(|place| (place as u8).wrapping_mul(37));
+        let password = readable_password(&random);
+        assert_eq!(password.len(), 19);
+        assert!(password.split('-').all(|group| group.len() == 4));
+        assert_ne!(password, readable_password(&[7; 16]));
     }
 }

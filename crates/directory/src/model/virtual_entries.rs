@@ -17,8 +17,9 @@ pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 3] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 4] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
+    (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (WHO_AM_I, "who am I?"),
     (APPLY_SETTINGS, "settings of the directory"),
 ];

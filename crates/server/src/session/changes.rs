@@ -35,6 +35,7 @@ impl Session {
         head: RequestHead,
         message: &Message<'_>,
         (frame, reservation): (&[u8], Reservation),
+        work: Work,
         out: &mut Vec<u8>,
     ) {
         let mut request = WriteRequest {
@@ -54,7 +55,7 @@ impl Session {
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
         let ready = claim.is_none();
-        self.keep(head, Work::Change, frame.len(), claim);
+        self.keep(head, work, frame.len(), claim);
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {
@@ -90,8 +91,15 @@ impl Session {
 
     /// The writer has finished a change.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        if let Some((head, _)) = self.take(answer.address.ticket) {
-            self.answer_with(context, &head, &answer.outcome, answer.value.as_deref(), out);
+        match self.take(answer.address.ticket) {
+            Some((head, Work::PasswordModify(password))) => {
+                let (outcome, value) = password.finish(&answer.outcome);
+                self.answer_with(context, &head, &outcome, value.as_deref(), out);
+            }
+            Some((head, _)) => {
+                self.answer_with(context, &head, &answer.outcome, answer.value.as_deref(), out);
+            }
+            None => {}
         }
     }
 

@@ -6,6 +6,7 @@ use directory::Requester;
 use directory::search::Search;
 use ldap::{MessageId, ResultCode};
 
+use super::password_modify::PasswordAnswer;
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::telemetry::counters::Operation;
@@ -47,6 +48,8 @@ pub(super) enum Work {
     Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
     /// The writer.
     Change,
+    /// The writer, which changes a password.
+    PasswordModify(PasswordAnswer),
     /// The hash pool, which verifies a password.
     Compare,
     /// The hash pool. If the password is right, the session becomes this requester's.
@@ -79,7 +82,7 @@ impl Outstanding {
                 let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
                 search.memory_bytes() + parts
             }
-            Work::Change | Work::Compare | Work::Bind(_) => 0,
+            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => 0,
         }
     }
 
@@ -92,7 +95,7 @@ impl Outstanding {
             Work::Search { search, rest, .. } => {
                 search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
             }
-            Work::Change | Work::Compare | Work::Bind(_) => false,
+            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => false,
         }
     }
 
@@ -103,7 +106,7 @@ impl Outstanding {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.work {
             Work::Search { deadline, .. } => deadline,
-            Work::Change | Work::Compare | Work::Bind(_) => None,
+            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => None,
         }
     }
 }

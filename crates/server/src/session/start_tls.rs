@@ -10,6 +10,7 @@ use directory::passwords::has_password;
 use ldap::oids::START_TLS;
 use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, response};
 
+use super::password_modify::is_password_modify;
 use super::{Next, RequestHead, Session};
 use crate::config::values::TlsNeed;
 use crate::net::stream::Peer;
@@ -120,6 +121,7 @@ fn sends_password(request: &Request<'_>, context: &Context) -> bool {
             Authentication::Sasl { mechanism, .. } => mechanism.eq_ignore_ascii_case("PLAIN"),
             Authentication::Unrecognized(_) => false,
         },
+        request if is_password_modify(request) => true,
         request => has_password(request, &context.snapshot),
     }
 }

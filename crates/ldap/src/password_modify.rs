@@ -1,0 +1,118 @@
+//! The values of the Password Modify extended operation (RFC 3062 section 2).
+
+use ber::{Reader, Tag, Writer};
+
+const USER_IDENTITY: Tag = Tag::context(0);
+const OLD_PASSWORD: Tag = Tag::context(1);
+const NEW_PASSWORD: Tag = Tag::context(2);
+const GENERATED_PASSWORD: Tag = Tag::context(0);
+
+/// What a client asks for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct PasswordModify<'a> {
+    /// Whose password; `None` is that of who asks. Often a DN.
+    pub user_identity: Option<&'a [u8]>,
+    /// What the password is now.
+    pub old_password: Option<&'a [u8]>,
+    /// What it is to be; `None` asks the server to make one.
+    pub new_password: Option<&'a [u8]>,
+}
+
+/// Shows no password.
+impl std::fmt::Debug for PasswordModify<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PasswordModify").finish_non_exhaustive()
+    }
+}
+
+impl<'a> PasswordModify<'a> {
+    /// Takes a request's value apart, which may be absent; `None` where it is none.
+    pub fn decode(value: Option<&'a [u8]>) -> Option<PasswordModify<'a>> {
+        let Some(value) = value else { return Some(PasswordModify::default()) };
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let request = PasswordModify {
+            user_identity: fields.optional(USER_IDENTITY).ok()?,
+            old_password: fields.optional(OLD_PASSWORD).ok()?,
+            new_password: fields.optional(NEW_PASSWORD).ok()?,
+        };
+        (reader.is_empty() && fields.is_empty()).then_some(request)
+    }
+
+    /// The value, to put into a request.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        let parts = [
+            (USER_IDENTITY, self.user_identity),
+            (OLD_PASSWORD, self.old_password),
+            (NEW_PASSWORD, self.new_password),
+        ];
+        for (tag, part) in parts {
+            if let Some(part) = part {
+                writer.element(tag, part);
+            }
+        }
+        writer.end(fields);
+        value
+    }
+}
+
+/// The response's value, which tells the password that the server made.
+pub fn encode_generated_password(password: &[u8]) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let fields = writer.begin(Tag::SEQUENCE);
+    writer.element(GENERATED_PASSWORD, password);
+    writer.end(fields);
+    value
+}
+
+/// The password in a response's value; `None` where there is none.
+pub fn decode_generated_password(value: &[u8]) -> Option<&[u8]> {
+    let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).ok()?;
+    fields.optional(GENERATED_PASSWORD).ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_on_the_wire() {
+        let request = |user_identity, old_password, new_password| PasswordModify {
+            user_identity,
+            old_password,
+            new_password,
+        };
+        let cases: [(PasswordModify<'_>, &[u8]); 4] = [
+            (request(None, None, None), &[0x30, 0]),
+            (request(Some(b"o=x"), None, None), &[0x30, 5, 0x80, 3, b'o', b'=', b'x']),
+            (request(None, Some(b"a"), Some(b"")), &[0x30, 5, 0x81, 1, b'a', 0x82, 0]),
+            (request(Some(b""), None, Some(b"b")), &[0x30, 5, 0x80, 0, 0x82, 1, b'b']),
+        ];
+        for (request, encoded) in cases {
+            assert_eq!(request.encode(), encoded);
+            assert_eq!(PasswordModify::decode(Some(encoded)), Some(request));
+        }
+        assert_eq!(PasswordModify::decode(None), Some(PasswordModify::default()));
+        assert_eq!(decode_generated_password(&encode_generated_password(b"secret")), Some(&b"secret"[..]));
+        assert_eq!(decode_generated_password(&[0x30, 0]), None);
+    }
+
+    #[test]
+    fn what_is_no_value() {
+        let cases: [&[u8]; 6] = [
+            b"",
+            &[0x30, 1],
+            &[0x30, 0, 0],
+            &[0x30, 2, 4, 0],
+            &[0x30, 4, 0x82, 0, 0x81, 0],
+            &[0x30, 3, 0x80, 2, b'a'],
+        ];
+        for value in cases {
+            assert_eq!(PasswordModify::decode(Some(value)), None, "{value:02x?}");
+        }
+    }
+}

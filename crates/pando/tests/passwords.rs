@@ -1,0 +1,166 @@
+//! Changing passwords by the extended operation of RFC 3062, with the clients that people have.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use client::Connection;
+use ldap::oids::MODIFY_PASSWORD;
+use ldap::{PasswordModify, ResultCode, Scope, decode_generated_password};
+use support::clients::{run, unboundid_jar_tool};
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+/// Asks for a password to be modified: the code, and the password that the server made.
+fn modify(connection: &mut Connection, request: PasswordModify<'_>) -> (ResultCode, Option<String>) {
+    let reply = connection.extended(MODIFY_PASSWORD, Some(&request.encode())).unwrap();
+    let value = reply.extended.value.unwrap_or_default();
+    let generated = decode_generated_password(&value).map(|made| String::from_utf8(made.to_vec()).unwrap());
+    (reply.outcome.code, generated)
+}
+
+fn binds(pando: &Pando, dn: &str, password: &str) -> bool {
+    pando.connect().bind(dn, password).unwrap().is_success()
+}
+
+/// A server whose Anna has the password `first`.
+fn start(scratch: &Scratch) -> Pando {
+    let pando = Pando::start(scratch);
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let anna = person_dn("anna");
+    let set = PasswordModify {
+        user_identity: Some(anna.as_bytes()),
+        new_password: Some(b"first"),
+        ..PasswordModify::default()
+    };
+    assert_eq!(modify(&mut administrator, set), (ResultCode::SUCCESS, None));
+    assert!(binds(&pando, &anna, "first"));
+    pando
+}
+
+#[test]
+fn everybody_changes_the_own_password() {
+    let scratch = Scratch::new("passwd-own");
+    let pando = start(&scratch);
+    let anna = person_dn("anna");
+    let mut own = pando.connect();
+    assert!(own.bind(&anna, "first").unwrap().is_success());
+    let change = |old: &'static [u8], new: &'static [u8]| PasswordModify {
+        old_password: Some(old),
+        new_password: Some(new),
+        ..PasswordModify::default()
+    };
+    assert_eq!(modify(&mut own, change(b"wrong", b"second")).0, ResultCode::INVALID_CREDENTIALS);
+    assert!(binds(&pando, &anna, "first"));
+    assert_eq!(modify(&mut own, change(b"first", b"second")), (ResultCode::SUCCESS, None));
+    assert!(binds(&pando, &anna, "second") && !binds(&pando, &anna, "first"));
+    // Made by the server.
+    let (code, made) = modify(&mut own, PasswordModify::default());
+    let made = made.unwrap();
+    assert_eq!((code, made.len()), (ResultCode::SUCCESS, 19));
+    assert!(binds(&pando, &anna, &made) && !binds(&pando, &anna, "second"));
+    // Without any value, and with the DN as an authorization identity.
+    let reply = own.extended(MODIFY_PASSWORD, None).unwrap();
+    assert!(reply.outcome.is_success() && reply.extended.value.is_some());
+    let identity = format!("dn:{anna}");
+    let named = PasswordModify {
+        user_identity: Some(identity.as_bytes()),
+        new_password: Some(b"third"),
+        ..PasswordModify::default()
+    };
+    assert_eq!(modify(&mut own, named).0, ResultCode::SUCCESS);
+    assert!(binds(&pando, &anna, "third"));
+    // What is stored is a hash, and it is the only value.
+    let stored = pando.administrator().entry(&anna, &["userPassword"]).unwrap().unwrap();
+    assert_eq!(stored.values("userPassword").len(), 1);
+    assert!(stored.text("userPassword").unwrap().starts_with('{'), "{stored:?}");
+}
+
+/// The old password names the value that goes; others stay.
+#[test]
+fn other_passwords_of_an_entry_stay() {
+    let scratch = Scratch::new("passwd-several");
+    let pando = start(&scratch);
+    let anna = person_dn("anna");
+    let changes: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "userPassword", &["other"])];
+    let added = pando.administrator().modify(&anna, changes);
+    assert!(added.unwrap().is_success());
+    let mut own = pando.connect();
+    assert!(own.bind(&anna, "other").unwrap().is_success());
+    let change = PasswordModify {
+        old_password: Some(b"first"),
+        new_password: Some(b"second"),
+        ..PasswordModify::default()
+    };
+    assert_eq!(modify(&mut own, change).0, ResultCode::SUCCESS);
+    assert!(
+        binds(&pando, &anna, "other") && binds(&pando, &anna, "second") && !binds(&pando, &anna, "first")
+    );
+}
+
+#[test]
+fn who_may_not_is_told_why() {
+    let scratch = Scratch::new("passwd-refused");
+    let pando = start(&scratch);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let of = |dn: &'static [u8], new: &'static [u8]| PasswordModify {
+        user_identity: Some(dn),
+        new_password: Some(new),
+        ..PasswordModify::default()
+    };
+    let mut connection = pando.connect();
+    let mut check = |request: PasswordModify<'_>, bound: Option<(&str, &str)>, code: ResultCode| {
+        let (dn, password) = bound.unwrap_or_default();
+        assert!(connection.bind(dn, password).unwrap().is_success());
+        assert_eq!(modify(&mut connection, request).0, code, "{dn}");
+    };
+    let own = PasswordModify { new_password: Some(b"x"), ..PasswordModify::default() };
+    check(own, None, ResultCode::STRONGER_AUTH_REQUIRED);
+    check(of(b"uid=anna,ou=people,dc=example,dc=com", b"x"), None, ResultCode::STRONGER_AUTH_REQUIRED);
+    let as_anna = Some((anna.as_str(), "first"));
+    let of_bert = PasswordModify { user_identity: Some(bert.as_bytes()), ..own };
+    check(of_bert, as_anna, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    check(of(b"u:anna", b"x"), as_anna, ResultCode::UNWILLING_TO_PERFORM);
+    check(of(b"\xff", b"x"), as_anna, ResultCode::INVALID_DN_SYNTAX);
+    check(of(b"nonsense", b"x"), as_anna, ResultCode::INVALID_DN_SYNTAX);
+    check(PasswordModify { new_password: Some(b""), ..own }, as_anna, ResultCode::CONSTRAINT_VIOLATION);
+    let administrator = Some((ADMIN_DN, ADMIN_PASSWORD));
+    check(own, administrator, ResultCode::UNWILLING_TO_PERFORM);
+    check(of(b"uid=nobody,dc=example,dc=com", b"x"), administrator, ResultCode::NO_SUCH_OBJECT);
+    let long = vec![b'x'; 5_000];
+    let too_long = PasswordModify {
+        new_password: Some(&long),
+        user_identity: Some(anna.as_bytes()),
+        old_password: None,
+    };
+    check(too_long, administrator, ResultCode::CONSTRAINT_VIOLATION);
+    let reply = connection.extended(MODIFY_PASSWORD, Some(b"no sequence")).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    assert!(binds(&pando, &anna, "first"), "nothing was changed");
+    let log = pando.log();
+    assert!(!log.contains("first"), "{log}");
+}
+
+#[test]
+fn clients_change_passwords() {
+    let scratch = Scratch::new("passwd-clients");
+    let pando = start(&scratch);
+    let (anna, url) = (person_dn("anna"), format!("ldap://{}", pando.address()));
+    let common = ["-x", "-H", &url, "-o", "nettimeout=60"];
+    let arguments = [&common[..], &["-D", &anna, "-w", "first", "-a", "first", "-s", "second"]].concat();
+    run("ldappasswd", &arguments, "").expect_code(0);
+    let arguments = [&common[..], &["-D", &anna, "-w", "second", "-a", "wrong", "-s", "x"]].concat();
+    run("ldappasswd", &arguments, "").expect_code(49).expect_error("the old password is wrong");
+    let arguments = [&common[..], &["-D", ADMIN_DN, "-w", ADMIN_PASSWORD, &anna]].concat();
+    let made = run("ldappasswd", &arguments, "").expect_code(0).stdout;
+    let made = made.trim().strip_prefix("New password: ").unwrap_or_else(|| panic!("{made}"));
+    assert!(binds(&pando, &anna, made));
+    let port = pando.address().port().to_string();
+    let arguments = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", &anna, "--bindPassword", made];
+    let arguments = [&arguments[..], &["--currentPassword", made, "--newPassword", "third"]].concat();
+    unboundid_jar_tool("unboundidds.tools.LDAPPasswordModify", &arguments, "").expect_code(0);
+    assert!(binds(&pando, &anna, "third"));
+    let root =
+        pando.connect().search("", Scope::BaseObject, "(objectClass=*)", &["supportedExtension"]).unwrap();
+    assert!(root.entries[0].texts("supportedExtension").contains(&MODIFY_PASSWORD.to_owned()), "{SUFFIX}");
+}

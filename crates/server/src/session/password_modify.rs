@@ -1,0 +1,130 @@
+//! The Password Modify extended operation (RFC 3062): a Modify of userPassword that the server writes.
+//!
+//! So it is hashed, decided, logged and limited as a Modify is. With the old password only the value that it verifies
+//! is replaced, without it all are.
+
+use std::sync::Arc;
+
+use directory::{Outcome, Requester};
+use ldap::oids::MODIFY_PASSWORD;
+use ldap::{
+    ChangeOperation, ChangesBuf, Message, ModifyRequest, PasswordModify, Request, ResultCode,
+    encode_generated_password,
+};
+
+use super::Session;
+use crate::session::context::Context;
+use crate::stamp::{no_random_numbers, readable_password};
+
+/// What becomes of a request to modify a password.
+pub(super) struct PasswordChange {
+    /// The message that the writer gets.
+    pub(super) message: Vec<u8>,
+    /// What the answer tells when the change is made.
+    pub(super) answer: PasswordAnswer,
+}
+
+/// What the answer to a changed password tells.
+#[derive(Debug, Default)]
+pub(super) struct PasswordAnswer {
+    /// The password that the server made.
+    generated: Option<String>,
+    /// Whether the client had to know the old one.
+    has_old: bool,
+}
+
+/// Whether a request is to modify a password.
+pub(super) fn is_password_modify(request: &Request<'_>) -> bool {
+    matches!(request, Request::Extended(request) if request.name == MODIFY_PASSWORD)
+}
+
+impl Session {
+    /// The change that a message asks for, if it asks for a password to be modified.
+    pub(super) fn password_change(
+        &self,
+        context: &mut Context,
+        message: &Message<'_>,
+    ) -> Option<Result<PasswordChange, Outcome>> {
+        match &message.request {
+            Request::Extended(request) if request.name == MODIFY_PASSWORD => {
+                Some(self.write_modify(context, message, request.value))
+            }
+            _ => None,
+        }
+    }
+
+    fn write_modify(
+        &self,
+        context: &mut Context,
+        message: &Message<'_>,
+        value: Option<&[u8]>,
+    ) -> Result<PasswordChange, Outcome> {
+        let refused = |code, text: &str| Err(Outcome::new(code, text));
+        let Some(asked) = PasswordModify::decode(value) else {
+            return refused(
+                ResultCode::PROTOCOL_ERROR,
+                "this is no value of Password Modify (RFC 3062 section 2)",
+            );
+        };
+        let object = whose(&self.requester, asked.user_identity)?;
+        if asked.new_password.is_some_and(<[u8]>::is_empty) {
+            return refused(ResultCode::CONSTRAINT_VIOLATION, "an empty password cannot be bound with");
+        }
+        let generated = match asked.new_password {
+            Some(_) => None,
+            None => Some(readable_password(&context.random.bytes().map_err(no_random_numbers)?)),
+        };
+        let new = generated.as_ref().map_or(asked.new_password.unwrap_or_default(), String::as_bytes);
+        let mut changes = ChangesBuf::new();
+        match asked.old_password {
+            Some(old) => {
+                changes.push(ChangeOperation::Delete, "userPassword", [old]);
+                changes.push(ChangeOperation::Add, "userPassword", [new]);
+            }
+            None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
+        }
+        let request = Request::Modify(ModifyRequest { object, changes: changes.as_changes() });
+        let mut bytes = Vec::new();
+        Message { id: message.id, request, controls: message.controls }.encode(&mut bytes);
+        let answer = PasswordAnswer { generated, has_old: asked.old_password.is_some() };
+        Ok(PasswordChange { message: bytes, answer })
+    }
+}
+
+/// The DN of the entry whose password is to change.
+fn whose<'a>(requester: &'a Arc<Requester>, identity: Option<&'a [u8]>) -> Result<&'a str, Outcome> {
+    let refused = |code, text: &str| Err(Outcome::new(code, text));
+    let identity = identity.map(std::str::from_utf8);
+    match (&**requester, identity) {
+        (Requester::Anonymous, _) => refused(
+            ResultCode::STRONGER_AUTH_REQUIRED,
+            "bind first: nobody's password is changed anonymously",
+        ),
+        (Requester::Administrator { .. }, None) => {
+            let text = "say whose password; the administrator's own is that of admin_password_file";
+            refused(ResultCode::UNWILLING_TO_PERFORM, text)
+        }
+        (Requester::User { dn, .. }, None) => Ok(dn),
+        (_, Some(Ok(identity))) => match identity.strip_prefix("dn:") {
+            Some(dn) => Ok(dn),
+            None if identity.starts_with("u:") => refused(
+                ResultCode::UNWILLING_TO_PERFORM,
+                "name the user by DN, not by an authorization identity u:",
+            ),
+            None => Ok(identity),
+        },
+        (_, Some(Err(_))) => refused(ResultCode::INVALID_DN_SYNTAX, "the user identity is not UTF-8"),
+    }
+}
+
+impl PasswordAnswer {
+    /// The answer where the writer came to `outcome`, and its value.
+    pub(super) fn finish(self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
+        let is_made = outcome.code == ResultCode::SUCCESS;
+        if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {
+            return (Outcome::new(ResultCode::INVALID_CREDENTIALS, "the old password is wrong"), None);
+        }
+        let generated = self.generated.filter(|_| is_made);
+        (outcome.clone(), generated.map(|password| encode_generated_password(password.as_bytes())))
+    }
+}
