@@ -25,7 +25,7 @@ use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
-    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key,
+    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
     value_counter,
 };
 
@@ -217,7 +217,7 @@ impl Builder {
             // Every entry there is has all rows of its indexes.
             for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
                 let index = def.index.made_anew();
-                put(&meta_key(META_INDEX, def.id.0), &IndexRow { index, ..IndexRow::default() }.encode());
+                put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
             }
         }
         put(META_GENERATION, &generation);
@@ -334,7 +334,7 @@ impl<'a> MapWriter<'a> {
                 self.begin(is_same, to, key)?;
                 self.count += i64::from_be_bytes(number()?);
             }
-            Destination::Map(map) if MAPS[map.index()].kind == MapKind::IdSet => {
+            Destination::Map(map) if map_spec(map).kind == MapKind::IdSet => {
                 self.begin(is_same, to, key)?;
                 let is_refused = |id| self.refused.contains(EntryId(id));
                 self.ids.take(value, is_refused).ok_or(ImportError::Damaged("rows"))?;

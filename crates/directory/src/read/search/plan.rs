@@ -26,7 +26,7 @@ use crate::model::limits::{
 };
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
-    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
+    AttrId, CLASSES, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
     dangling_key, link_key, subtree_counter, with_index_key,
 };
 use crate::tree::State;
@@ -402,10 +402,8 @@ impl Planner<'_> {
         has_class: impl Fn(&crate::catalog::ClassSet) -> bool,
     ) -> Result<Option<Narrowed>> {
         let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
-        for (number, _) in
-            self.state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_class(set))
-        {
-            self.add_posting(&mut all, CLASSES, &class_key(ClassSetId(number as u32)))?;
+        for (id, _) in self.state.catalog.numbered_class_sets().filter(|(_, set)| has_class(set)) {
+            self.add_posting(&mut all, CLASSES, &class_key(id))?;
             if all.count >= limit && all.count > 0 {
                 return Ok(None);
             }
