@@ -30,7 +30,6 @@ pub mod links;
 mod maintenance;
 mod model;
 pub mod password;
-#[allow(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used)]
 mod read;
 pub mod settings;
 mod snapshot;
