@@ -26,7 +26,6 @@ pub mod catalog;
 mod database;
 pub mod index;
 pub mod links;
-#[allow(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used)]
 mod maintenance;
 mod model;
 pub mod password;

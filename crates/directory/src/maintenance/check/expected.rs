@@ -190,11 +190,10 @@ impl<'s> Derivation<'s> {
         if self.chain.0 != Some(node.parent) {
             self.chain = (Some(node.parent), self.superiors(id, node.parent, report)?);
         }
-        for place in 0..self.chain.1.len() {
-            let superior = self.chain.1[place];
-            self.count(&subtree_counter(superior), 1)?;
-        }
-        Ok(())
+        let superiors = std::mem::take(&mut self.chain.1);
+        let counted = superiors.iter().try_for_each(|superior| self.count(&subtree_counter(*superior), 1));
+        self.chain.1 = superiors;
+        counted
     }
 
     fn superiors(&self, id: EntryId, parent: EntryId, report: &mut Report<'_>) -> Result<Vec<EntryId>> {

@@ -13,6 +13,12 @@
 //! ascending list of them again. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
 //! anywhere.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "masks, SPAN_MAX and the sizes of a place bound every number"
+)]
+
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;

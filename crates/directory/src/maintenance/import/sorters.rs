@@ -172,6 +172,7 @@ pub struct RowBlock {
 
 impl RowBlock {
     /// The rows as key and value.
+    #[expect(clippy::indexing_slicing, reason = "the ends are those of the bytes, in their order")]
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(key_end, end)| {
@@ -240,6 +241,7 @@ impl Names {
         let mut value = [ENTRY; 14];
         value[1..9].copy_from_slice(&id.0.to_be_bytes());
         value[9] = flags.0;
+        #[expect(clippy::cast_possible_truncation, reason = "a DN is far shorter than 4 GiB")]
         value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
         self.0.push(normal_dn, &value)
     }
