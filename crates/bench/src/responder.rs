@@ -50,7 +50,7 @@ pub struct Report {
     pub wrong: u64,
     /// Connections closed on purpose.
     pub closed: u64,
-    /// From reading each delayed request to writing its answer.
+    /// From reading each delayed request until its answer is written: never more than the peer waits.
     pub delays: Latency,
     /// When it stood still.
     pub stalls: Vec<(Instant, Instant)>,
@@ -360,7 +360,7 @@ impl Server {
             if peer.generation == pending.generation {
                 pending.request.answer(pending.reply, &mut peer.output);
                 self.flush(pending.peer);
-                self.report.delays.record(Duration::from_nanos(self.now() - pending.read));
+                self.report.delays.record(Duration::from_nanos(now - pending.read));
             }
         }
     }

@@ -244,8 +244,8 @@ pub fn is_link_type(attribute_type: &AttributeType) -> bool {
 impl Catalog {
     /// A catalogue of nothing.
     pub fn new(schema: Arc<Schema>) -> Catalog {
-        let facts =
-            (0..schema.attribute_types().len() as u32).map(|number| TypeFacts::of(&schema, TypeId(number)));
+        let type_ids = (0..).map(TypeId).take(schema.attribute_types().len());
+        let facts = type_ids.map(|type_id| TypeFacts::of(&schema, type_id));
         Catalog {
             type_facts: facts.collect(),
             by_type: vec![Vec::new(); schema.attribute_types().len()],
@@ -358,10 +358,14 @@ impl Catalog {
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);
-        self.by_type[type_id.0 as usize].push(allocation.id);
+        if let Some(numbers) = self.by_type.get_mut(type_id.0 as usize) {
+            numbers.push(allocation.id);
+        }
         let mut answers_to = Some(type_id);
         while let Some(type_id) = answers_to {
-            self.answering[type_id.0 as usize].push(allocation.id);
+            if let Some(numbers) = self.answering.get_mut(type_id.0 as usize) {
+                numbers.push(allocation.id);
+            }
             answers_to = self.schema.type_by_id(type_id).sup;
         }
         Ok(())
@@ -403,7 +407,7 @@ impl Catalog {
         for def in &self.attributes {
             let before = AttributeAllocation::of(def.id, &def.description, &self.schema);
             catalog.add_attribute(&before)?;
-            let known = &mut catalog.attributes[def.id.0 as usize];
+            let Some(known) = catalog.attributes.get_mut(def.id.0 as usize) else { continue };
             known.index = def.index;
             let now = AttributeAllocation::of(def.id, &known.description, &catalog.schema);
             if now != before {
@@ -513,6 +517,7 @@ impl Catalog {
     ///
     /// # Panics
     /// The number was never given: rows refer only to numbers of this catalogue.
+    #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn attribute(&self, id: AttrId) -> &AttributeDef {
         &self.attributes[id.0 as usize]
     }
@@ -532,10 +537,8 @@ impl Catalog {
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
             // Base attributes are looked up for every request: no allocation.
-            return self.attributes_of_type(type_id).iter().copied().find(|id| {
-                let def = &self.attributes[id.0 as usize];
-                def.description.options.is_empty()
-            });
+            let mut numbers = self.attributes_of_type(type_id).iter().copied();
+            return numbers.find(|id| self.attribute(*id).description.options.is_empty());
         }
         self.by_description.get(&(type_id, options.into())).copied()
     }
@@ -548,7 +551,9 @@ impl Catalog {
     /// The numbers of everything that answers to `requested`: the type and its subtypes, with at least the
     /// options asked for (RFC 4512 section 2.5).
     pub(crate) fn matching_attributes(&self, requested: &AttributeDescription) -> AttributeNumbers {
-        let all = &self.answering[requested.type_id.0 as usize];
+        let Some(all) = self.answering.get(requested.type_id.0 as usize) else {
+            return AttributeNumbers::default();
+        };
         if requested.options.is_empty() {
             return all.clone();
         }
@@ -558,6 +563,10 @@ impl Catalog {
 
     /// What filters and values want to know of a type of the schema.
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the type is of this catalogue's schema, and each type has facts"
+    )]
     pub(crate) fn type_facts(&self, type_id: TypeId) -> TypeFacts {
         self.type_facts[type_id.0 as usize]
     }
@@ -566,6 +575,7 @@ impl Catalog {
     ///
     /// # Panics
     /// The number was never given: rows refer only to numbers of this catalogue.
+    #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn class_set(&self, id: ClassSetId) -> &ClassSet {
         &self.class_sets[id.0 as usize]
     }
@@ -580,16 +590,19 @@ impl Catalog {
         &self.class_sets
     }
 
+    /// Every class set ever used, with its number.
+    pub(crate) fn numbered_class_sets(&self) -> impl Iterator<Item = (ClassSetId, &ClassSet)> {
+        (0..).map(ClassSetId).zip(&self.class_sets)
+    }
+
     /// What is recorded of the class sets from this number on.
     pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
         let oid = |class: &ClassId| self.schema.class_by_id(*class).oid.clone();
-        let class_sets = self.class_sets.iter().enumerate().skip(from);
-        class_sets
-            .map(|(number, class_set)| ClassSetAllocation {
-                id: ClassSetId(number as u32),
-                oids: class_set.classes.iter().map(oid).collect(),
-            })
-            .collect()
+        let allocation = |(id, class_set): (ClassSetId, &ClassSet)| ClassSetAllocation {
+            id,
+            oids: class_set.classes.iter().map(oid).collect(),
+        };
+        self.numbered_class_sets().skip(from).map(allocation).collect()
     }
 
     /// The number of a set of classes (ascending by OID), if any entry ever had it.
@@ -692,7 +705,8 @@ fn meta_rows(read: &Read, kind: u8) -> Result<Vec<(u32, &[u8])>, OpenError> {
     let mut rows = Vec::new();
     for row in read.scan(META, (Included(&low[..]), Included(&high[..])), store::Direction::Forward) {
         let (key, value) = row?;
-        let number = key[1..].try_into().map_err(|_| OpenError::damaged("catalogue key"))?;
+        let number = key.get(1..).and_then(|number| number.try_into().ok());
+        let number = number.ok_or_else(|| OpenError::damaged("catalogue key"))?;
         rows.push((u32::from_be_bytes(number), value));
     }
     Ok(rows)

@@ -14,31 +14,25 @@
 //! What this crate leaves out: it reads no clock and no random source (a [`Stamp`] brings both), opens no socket,
 //! starts no thread.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
 // So that `testing.rs` names this crate alike from within and from the integration tests.
 #[cfg(test)]
 extern crate self as directory;
 
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 pub mod access;
 pub mod catalog;
 mod database;
 pub mod index;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 pub mod links;
 mod maintenance;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod model;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 pub mod password;
 mod read;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 pub mod settings;
 mod snapshot;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 pub mod tree;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod write;
 // The integration tests use what the unit tests do not.
 #[cfg(test)]

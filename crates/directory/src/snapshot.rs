@@ -13,7 +13,7 @@ use store::{StoreError, View};
 use crate::catalog::{self, Catalog};
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{MAPS, META};
+use crate::model::rows::{META, map_spec};
 use crate::model::settings::Settings;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
@@ -131,7 +131,7 @@ impl Directory {
 
 /// The catalogue that speaks of the rows in `view`: the published one, unless indexes are in another state there.
 fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
-    let damaged = StoreError::DamagedRow { map: MAPS[META.index()].name };
+    let damaged = StoreError::DamagedRow { map: map_spec(META).name };
     let found = match catalog::index_version(view) {
         Ok(version) => version,
         Err(OperationError::Store(error)) => return Err(error),

@@ -20,29 +20,22 @@
 //! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS is not
 //! there yet, and of SASL only EXTERNAL, over sockets of the file system.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod admin;
 pub mod config;
 mod error;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod event_loop;
 pub mod limits;
 pub mod log;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod monitor;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod net;
 mod open;
 mod serve;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod session;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod stamp;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod telemetry;
-#[cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 mod workers;
 
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};

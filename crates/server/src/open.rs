@@ -219,9 +219,9 @@ impl Opened {
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue, &health))?);
         let online = Arc::new(server.handle.lock_config().online.clone());
         let mut acceptor = Some(acceptor);
-        for (index, (poll, counters)) in polls.into_iter().zip(counters.iter()).enumerate() {
+        for (index, (poll, counters)) in (0..).zip(polls.into_iter().zip(counters.iter())) {
             let (shared, counters) = (Arc::clone(&shared), Arc::clone(counters));
-            let context = Context::new(index as u16, shared, counters, Arc::clone(&online))?;
+            let context = Context::new(index, shared, counters, Arc::clone(&online))?;
             let event_loop = EventLoop::new(poll, Arc::clone(&mailboxes), context, acceptor.take())?;
             let stop = server.handle.clone();
             let name = format!("pando-loop-{index}");

@@ -3,7 +3,6 @@
 pub(crate) mod certificate_watch;
 pub(crate) mod hash_pool;
 pub(crate) mod index_upkeep;
-#[cfg_attr(not(test), allow(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 pub(crate) mod read_ahead;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;

@@ -126,14 +126,15 @@ fn a_slow_reader_stops_its_scan_and_nobody_else() {
     let (mut slow, mut admin) = (running.administrator(), running.administrator());
     let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
     wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
-    // Nothing is read of 130 MB. Whatever is looked at waits somewhere, so it cannot be everything.
-    for _ in 0..200 {
-        assert!(monitored(&mut admin, "Entries Examined") < (SEARCHES * PEOPLE) as u64);
-        assert!(monitored(&mut admin, "Running") > 0);
+    // Scans that pause do not hold up others. The pool serves its scans in turn, a range each: while it makes the
+    // pieces of two such searches, each of the twelve gets more turns than its own pieces need, unless it pauses.
+    for _ in 0..2 {
+        let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &[]).unwrap();
+        assert_eq!((found.outcome.code, found.entries.len()), (ResultCode::SUCCESS, PEOPLE));
     }
-    // Scans of others are not held up by those that pause.
-    let found = admin.search(SUFFIX, Scope::WholeSubtree, "(description=* 2999 *)", &["1.1"]).unwrap();
-    assert_eq!(found.entries.len(), 1);
+    // Nobody has read any of the 130 MB. Sockets and pieces that wait hold less than half of it.
+    assert!(monitored(&mut admin, "Entries Examined") < ((SEARCHES / 2 + 2) * PEOPLE) as u64);
+    assert_eq!(monitored(&mut admin, "Running"), SEARCHES as u64);
     for id in ids {
         let reply = slow.reply(id).unwrap();
         assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, PEOPLE));

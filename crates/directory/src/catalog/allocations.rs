@@ -37,7 +37,7 @@ impl<'a> Allocations<'a> {
             // Variants are indexed under their type, so that the type's own number comes first.
             self.attribute(&AttributeDescription::of(description.type_id));
         }
-        let id = AttrId((self.catalog.attributes().len() + self.attributes.len()) as u32);
+        let id = AttrId::after(self.catalog.attributes().len() + self.attributes.len());
         let allocation = AttributeAllocation::of(id, description, &self.catalog.schema);
         self.attributes.push((description.clone(), allocation));
         id
@@ -48,7 +48,7 @@ impl<'a> Allocations<'a> {
         if let Some(id) = self.catalog.class_set_id(classes) {
             return id;
         }
-        let id = ClassSetId((self.catalog.class_sets().len() + self.class_sets.len()) as u32);
+        let id = ClassSetId::after(self.catalog.class_sets().len() + self.class_sets.len());
         let oids = classes.iter().map(|class| self.catalog.schema.class_by_id(*class).oid.clone()).collect();
         self.class_sets.push(ClassSetAllocation { id, oids });
         id

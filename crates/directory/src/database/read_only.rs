@@ -13,7 +13,7 @@ use crate::index::maintenance::{self, IndexProgress};
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::rows::MAPS;
+use crate::model::rows::{MAPS, META, map_spec};
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::State;
 
@@ -32,7 +32,9 @@ impl ReadOnlyDirectory {
     /// See [`OpenError`]. There must be data.
     pub fn open(path: &Path) -> Result<ReadOnlyDirectory, OpenError> {
         let store = match Store::open_read_only(path, MAPS) {
-            Err(store::OpenError::Map { name, .. }) if name == MAPS[0].name => return Err(OpenError::Empty),
+            Err(store::OpenError::Map { name, .. }) if name == map_spec(META).name => {
+                return Err(OpenError::Empty);
+            }
             outcome => outcome?,
         };
         let view = store.view()?;

@@ -118,6 +118,7 @@ fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], ea
     }
     marked.push(END);
     // As numbers: there are as many as bytes, and comparing numbers costs next to nothing.
+    const { assert!(GRAM_SIZE + 1 == size_of::<u32>()) };
     let number = |gram: &[u8]| gram.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
     let mut grams: Vec<u32> = marked.windows(GRAM_SIZE).map(number).collect();
     grams.sort_unstable();
@@ -125,7 +126,8 @@ fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], ea
     let prefix_len = key.len();
     for gram in grams {
         key.truncate(prefix_len);
-        key.extend_from_slice(&gram.to_be_bytes()[size_of::<u32>() - GRAM_SIZE..]);
+        let [_, gram @ ..] = gram.to_be_bytes();
+        key.extend_from_slice(&gram);
         each(&key);
     }
 }

@@ -74,13 +74,7 @@ pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
             let phase = row.index.phase(part);
             if matches!(phase, Phase::Building | Phase::Clearing) {
                 let attribute = catalog.attribute(base).name.clone();
-                all.push(IndexProgress {
-                    attribute,
-                    part,
-                    phase,
-                    built_to: row.built_to[part as usize],
-                    last_entry,
-                });
+                all.push(IndexProgress { attribute, part, phase, built_to: row.built_to(part), last_entry });
             }
         }
     }
@@ -152,7 +146,7 @@ pub(crate) fn define(
         };
         row.index.set_phase(part, phase);
         if phase != Phase::Building {
-            row.built_to[part as usize] = 0;
+            row.set_built_to(part, 0);
         }
     }
     put_row(batch, catalog, base, &row)
@@ -222,7 +216,7 @@ fn clear(
         if part.is_of(row.index.kinds) {
             row.index.set_phase(part, first_phase(batch)?);
         }
-        row.built_to[part as usize] = 0;
+        row.set_built_to(part, 0);
         put_row(batch, catalog, base, &row)?;
     }
     Ok(())
@@ -263,11 +257,10 @@ fn build(
     for base in bases {
         rows.push((*base, row(batch, *base)?));
     }
-    let building =
-        |row: &IndexRow| in_phase(row, Phase::Building).map(|part| row.built_to[part as usize]).min();
+    let building = |row: &IndexRow| in_phase(row, Phase::Building).map(|part| row.built_to(part)).min();
     let Some(from) = rows.iter().filter_map(|(_, row)| building(row)).min() else { return Ok(()) };
     let at_hand = |row: &IndexRow| {
-        let behind = in_phase(row, Phase::Building).filter(|part| row.built_to[*part as usize] == from);
+        let behind = in_phase(row, Phase::Building).filter(|part| row.built_to(*part) == from);
         behind.fold(IndexParts::NONE, IndexParts::with)
     };
     let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
@@ -281,9 +274,9 @@ fn build(
     for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
         for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
             match made.last {
-                Some(last) => row.built_to[part as usize] = last,
+                Some(last) => row.set_built_to(part, last),
                 None => {
-                    row.built_to[part as usize] = 0;
+                    row.set_built_to(part, 0);
                     row.index.set_phase(part, Phase::Complete);
                 }
             }

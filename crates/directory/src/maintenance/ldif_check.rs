@@ -107,7 +107,9 @@ impl<'s> RecordCheck<'s> {
             if place == present.len() {
                 present.push(Present { description: Cow::Owned(description), value_count: 0 });
             }
-            present[place].value_count += 1;
+            if let Some(known) = present.get_mut(place) {
+                known.value_count += 1;
+            }
             let mut key = Vec::new();
             if attribute_type
                 .equality

@@ -408,12 +408,12 @@ pub struct StoredEntry {
     /// The heads and the contents of the row that it was made of.
     row: Vec<u8>,
     /// The attributes there are now, in the order in which the entry got them.
-    attributes: Vec<(AttrId, Place)>,
+    attributes: Vec<(AttrId, AttributePlace)>,
 }
 
 /// Where an attribute of a [`StoredEntry`] is.
 #[derive(Clone, Debug)]
-enum Place {
+enum AttributePlace {
     /// Where its head and its content are in the row, which is far smaller than 4 GiB.
     Row(Range<u32>, Range<u32>),
     /// Here.
@@ -471,7 +471,7 @@ impl StoredEntry {
         while let Some(attribute) = rest.next() {
             let head_end = as_u32(row.heads.len() - rest.heads.0.len());
             let content_end = as_u32(row.len() - rest.contents.len());
-            attributes.push((attribute.id, Place::Row(head..head_end, content..content_end)));
+            attributes.push((attribute.id, AttributePlace::Row(head..head_end, content..content_end)));
             (head, content) = (head_end, content_end);
         }
         StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
@@ -484,18 +484,20 @@ impl StoredEntry {
         let (mut heads, mut contents) = (0..0, 0..0);
         for (_, place) in &self.attributes {
             match place {
-                Place::Row(head, content) if head.start == heads.end && content.start == contents.end => {
+                AttributePlace::Row(head, content)
+                    if head.start == heads.end && content.start == contents.end =>
+                {
                     (heads.end, contents.end) = (head.end, content.end);
                     continue;
                 }
-                Place::Row(..) | Place::Here(_) => {}
+                AttributePlace::Row(..) | AttributePlace::Here(_) => {}
             }
             row.heads.extend_from_slice(self.of_row(&heads));
             row.out.extend_from_slice(self.of_row(&contents));
             (heads, contents) = (0..0, 0..0);
             match place {
-                Place::Row(head, content) => (heads, contents) = (head.clone(), content.clone()),
-                Place::Here(attribute) => {
+                AttributePlace::Row(head, content) => (heads, contents) = (head.clone(), content.clone()),
+                AttributePlace::Here(attribute) => {
                     let (head, content) = attribute.parts();
                     row.heads.extend_from_slice(head);
                     row.out.extend_from_slice(content);
@@ -522,7 +524,7 @@ impl StoredEntry {
     /// Sets or, with `None`, removes an attribute; a new one goes to the end.
     pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
-        match (place, content.map(Place::Here)) {
+        match (place, content.map(AttributePlace::Here)) {
             (Some(place), None) => drop(self.attributes.remove(place)),
             (Some(place), Some(content)) => {
                 if let Some((_, known)) = self.attributes.get_mut(place) {
@@ -535,10 +537,10 @@ impl StoredEntry {
     }
 
     /// Head and content of an attribute.
-    fn bytes<'s>(&'s self, place: &'s Place) -> (&'s [u8], &'s [u8]) {
+    fn bytes<'s>(&'s self, place: &'s AttributePlace) -> (&'s [u8], &'s [u8]) {
         match place {
-            Place::Row(head, content) => (self.of_row(head), self.of_row(content)),
-            Place::Here(attribute) => attribute.parts(),
+            AttributePlace::Row(head, content) => (self.of_row(head), self.of_row(content)),
+            AttributePlace::Here(attribute) => attribute.parts(),
         }
     }
 

@@ -272,8 +272,7 @@ impl AttributeIndex {
 pub struct IndexRow {
     /// Definition and phases.
     pub index: AttributeIndex,
-    /// For each part being built: the highest entry id that has its rows.
-    pub built_to: [u64; 4],
+    built_to: [u64; IndexPart::ALL.len()],
 }
 
 /// First byte of a row. A row of 1 and nothing more, as the first version of the program wrote it, is a complete index
@@ -281,24 +280,42 @@ pub struct IndexRow {
 const ROW_VERSION: u8 = 2;
 
 impl IndexRow {
+    /// The row of an index of which no part is being built.
+    pub fn of(index: AttributeIndex) -> IndexRow {
+        IndexRow { index, ..IndexRow::default() }
+    }
+
+    /// For a part being built: the highest entry id that has its rows.
+    #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
+    pub fn built_to(&self, part: IndexPart) -> u64 {
+        self.built_to[part as usize]
+    }
+
+    /// Sets what [`built_to`](IndexRow::built_to) tells.
+    #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
+    pub fn set_built_to(&mut self, part: IndexPart, id: u64) {
+        self.built_to[part as usize] = id;
+    }
+
     /// The row's bytes.
-    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![ROW_VERSION, self.index.kinds.bits()];
         for part in IndexPart::ALL {
             out.push(self.index.phase(part).number());
-            out.extend_from_slice(&self.built_to[part as usize].to_be_bytes());
+            out.extend_from_slice(&self.built_to(part).to_be_bytes());
         }
         put_bytes(&mut out, self.index.gram_rule.map_or("", MatchingRule::oid).as_bytes());
         out
     }
 
     /// Reads a row; `None` when it is damaged or of a version unknown here.
-    #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn decode(bytes: &[u8]) -> Option<IndexRow> {
         if bytes == [1] {
             let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
-            return Some(IndexRow { index: AttributeIndex::complete(kinds, None), built_to: [0; 4] });
+            return Some(IndexRow {
+                index: AttributeIndex::complete(kinds, None),
+                built_to: Default::default(),
+            });
         }
         let mut decoder = Decoder(bytes);
         if decoder.byte()? != ROW_VERSION {
@@ -308,7 +325,7 @@ impl IndexRow {
         row.index.kinds = IndexKinds::from_bits(decoder.byte()?)?;
         for part in IndexPart::ALL {
             row.index.set_phase(part, Phase::of(decoder.byte()?)?);
-            row.built_to[part as usize] = u64::from_be_bytes(decoder.take(8)?.try_into().ok()?);
+            row.set_built_to(part, u64::from_be_bytes(decoder.take(8)?.try_into().ok()?));
         }
         row.index.gram_rule = rule_of(decoder.str()?)?;
         decoder.is_empty().then_some(row)

@@ -22,9 +22,28 @@ impl EntryId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttrId(pub u32);
 
+impl AttrId {
+    /// The number that follows `count` others.
+    pub(crate) fn after(count: usize) -> AttrId {
+        AttrId(number(count))
+    }
+}
+
 /// A set of object classes that some entry has or had, numbered in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassSetId(pub u32);
+
+impl ClassSetId {
+    /// The number that follows `count` others.
+    pub(crate) fn after(count: usize) -> ClassSetId {
+        ClassSetId(number(count))
+    }
+}
+
+/// Each number has an entry in memory, so that there are never as many as 2^32.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
 
 /// The maps, in the order of the constants below.
 pub static MAPS: &[MapSpec] = &[
@@ -40,6 +59,19 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "classes", kind: MapKind::IdSet },
     MapSpec { name: "pieces", kind: MapKind::IdSet },
 ];
+
+/// The description of a map.
+#[expect(clippy::indexing_slicing, reason = "the map ids below index MAPS, and there are no others")]
+pub(crate) fn map_spec(map: MapId) -> &'static MapSpec {
+    &MAPS[map.index()]
+}
+
+/// The number of a map, where a byte tells maps apart.
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer maps than a byte has values")]
+pub(crate) fn map_number(map: MapId) -> u8 {
+    map.index() as u8
+}
+
 /// Catalogue, versions, positions: see [`crate::catalog`].
 pub const META: MapId = MapId::new(0);
 /// Entry id -> [`NodeRow`].

@@ -68,21 +68,21 @@ impl KnownNames {
     pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
         let line = match self.lines.len() {
             0 => Line([0; WAYS]),
-            count => self.lines[hash.0 as usize & (count - 1)],
+            count => self.lines.get(line_of(hash, count)).map_or(Line([0; WAYS]), |line| *line),
         };
         let tag = tag(hash);
         let found = line.0.into_iter().filter(move |word| word & !ID_MASK == tag && word & ID_MASK != 0);
         found.map(|word| EntryId(word & ID_MASK))
     }
 
-    /// Keeps a name that was found, or moves it to the front by one place if it is kept already.
+    /// Keeps a name that was found, or moves it one way to the front if it is kept already.
     pub(crate) fn keep(&mut self, hash: NameHash, id: EntryId) {
         if id.0 == 0 || id.0 > ID_MASK || self.line_count_max == 0 {
             return;
         }
         self.grow_if_full();
-        let place = hash.0 as usize & (self.lines.len() - 1);
-        let Line(words) = &mut self.lines[place];
+        let line = line_of(hash, self.lines.len());
+        let Some(Line(words)) = self.lines.get_mut(line) else { return };
         let word = tag(hash) | id.0;
         if let Some(way) = words.iter().position(|kept| *kept == word) {
             words.swap(way, way.saturating_sub(1));
@@ -91,7 +91,9 @@ impl KnownNames {
         let free = words.iter().position(|kept| *kept == 0);
         self.taken += usize::from(free.is_some());
         // Who comes last comes and goes: names that are asked for once do not push out those that are asked for often.
-        words[free.unwrap_or(WAYS - 1)] = word;
+        if let Some(way) = words.get_mut(free.unwrap_or(WAYS - 1)) {
+            *way = word;
+        }
     }
 
     /// Makes room, forgetting everything, when three quarters of the places are taken.
@@ -106,6 +108,13 @@ impl KnownNames {
 }
 
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
+
+/// Which of `line_count` lines has the names of a hash. The count is a power of two.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
+fn line_of(hash: NameHash, line_count: usize) -> usize {
+    hash.0 as usize & (line_count - 1)
+}
 
 /// The part of a hash that is kept: not the one that says which line.
 #[inline]

@@ -61,7 +61,7 @@ impl NameCache {
     /// The DN of a container (UTF-8), empty for the root. To be asked before the next container is.
     #[inline]
     pub(crate) fn dn(&self, container: Container) -> &[u8] {
-        &self.texts[container.start..container.end]
+        self.texts.get(container.start..container.end).unwrap_or_default()
     }
 
     /// What is to know of the container `id`.

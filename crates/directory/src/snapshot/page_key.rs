@@ -10,7 +10,9 @@ impl PageKey {
     /// The key of the data directory of this generation.
     pub(crate) fn new(generation: [u8; 16]) -> PageKey {
         let mut key = [0; 64];
-        key[..generation.len()].copy_from_slice(&generation);
+        if let Some(start) = key.first_chunk_mut() {
+            *start = generation;
+        }
         PageKey(Hmac::new((&key).into()))
     }
 }

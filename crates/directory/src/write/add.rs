@@ -172,13 +172,13 @@ pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError
 }
 
 /// Where a new entry goes.
-struct Place {
+struct NewEntryPlace {
     parent: EntryId,
     rdn: String,
     dn: String,
 }
 
-fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<Place> {
+fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<NewEntryPlace> {
     let Deciding { state, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let Some(suffix) = state.catalog.suffix_above(&name.key) else {
@@ -198,7 +198,7 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
     };
     if name.key == suffix.key {
         let dn = render_dn(schema, dn);
-        return Ok(Place { parent: EntryId::ROOT, rdn: dn.clone(), dn });
+        return Ok(NewEntryPlace { parent: EntryId::ROOT, rdn: dn.clone(), dn });
     }
     let parent_depth = name.depth() - 1;
     let Some((parent, _, _)) =
@@ -213,7 +213,7 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
         render_rdn(schema, &own, &mut rdn);
     }
     let dn = [rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat();
-    Ok(Place { parent, rdn, dn })
+    Ok(NewEntryPlace { parent, rdn, dn })
 }
 
 /// Checks that an entry may have others below it.

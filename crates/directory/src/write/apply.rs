@@ -140,7 +140,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     if add.id > last_entry_id(batch)? {
         batch.put_held(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
     }
-    let place = Place { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
+    let place = EntryNode { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
     let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
     put_node(batch, catalog, add.id, None, &place, &own_name)?;
     whole_entry::put(batch, catalog, position, add)?;
@@ -159,7 +159,7 @@ fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify:
     if row.class_set != modify.class_set || row.flags != modify.flags {
         let old = OldNode::of(modify.id, &row)?;
         let (parent, rdn) = (old.parent, old.rdn.clone());
-        let place = Place { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
+        let place = EntryNode { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
         let name = normal_rdn(catalog, parent, &rdn)?;
         put_node(batch, catalog, modify.id, Some(old), &place, &name)?;
     }
@@ -171,7 +171,7 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
     let row = node(batch, rename.id)?.ok_or_else(|| damaged_row("nodes", rename.id))?;
     let (class_set, flags) = (row.class_set, row.flags);
     let old = OldNode::of(rename.id, &row)?;
-    let place = Place { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
+    let place = EntryNode { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
     let name = normal_rdn(catalog, rename.parent, &rename.rdn)?;
     put_node(batch, catalog, rename.id, Some(old), &place, &name)?;
     change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
@@ -204,7 +204,7 @@ fn change_values(
 }
 
 /// Where an entry stands and what it is: its node row before it is encoded.
-struct Place<'a> {
+struct EntryNode<'a> {
     parent: EntryId,
     rdn: &'a str,
     class_set: ClassSetId,
@@ -232,7 +232,7 @@ fn put_node(
     catalog: &Catalog,
     id: EntryId,
     old: Option<OldNode>,
-    place: &Place<'_>,
+    place: &EntryNode<'_>,
     own_name: &[u8],
 ) -> Result<()> {
     if let Some(old) = &old {

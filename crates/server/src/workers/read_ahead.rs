@@ -71,13 +71,13 @@ pub(crate) struct ReadAheadPool {
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<JobQueue>,
     work_arrived: Condvar,
     figures: Arc<ReadAheadFigures>,
 }
 
 #[derive(Default)]
-struct State {
+struct JobQueue {
     jobs: VecDeque<PrefetchJob>,
     waiting_threads: usize,
     closed: bool,
@@ -201,7 +201,7 @@ pub(crate) fn look_ahead(
         let found = found.unwrap_or_default();
         if found.absent.is_walk && end == 0 {
             let whole = whole_requests(address, requester, input, limits.message_size_max);
-            awaited = whole.len() as u32;
+            awaited = u32::try_from(whole.len()).unwrap_or(u32::MAX);
             jobs.extend(whole);
             return Ahead { ready: 0, awaited, is_all: true };
         } else if found.absent.is_walk {
@@ -231,6 +231,7 @@ fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
 
 /// Cuts the whole messages at the front of `input` into jobs, a few messages each, so that several threads can go
 /// through what one connection sent at once. None where there is no whole message, or none that may be looked at.
+#[expect(clippy::indexing_slicing, reason = "begin and end count whole messages of the input")]
 fn whole_requests(
     address: Address,
     requester: &Arc<Requester>,
@@ -331,7 +332,7 @@ impl Drop for ReadAheadPool {
     }
 }
 
-impl State {
+impl JobQueue {
     /// Takes the job that waited longest, and with one of pages others of pages. False where there is none.
     fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
         let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
@@ -343,12 +344,12 @@ impl State {
 
 impl Queue {
     /// Jobs are pushed and popped whole, so a panic elsewhere leaves nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what there is to do, see [`State::take`]. False when the pool is closed. Before it waits, `snapshot` lets
-    /// go of its position.
+    /// Takes what there is to do, see [`JobQueue::take`]. False when the pool is closed. Before it waits, `snapshot`
+    /// lets go of its position.
     fn next(&self, snapshot: &mut Snapshot, jobs: &mut Vec<PrefetchJob>) -> bool {
         let mut state = self.lock();
         loop {
@@ -639,7 +640,7 @@ mod tests {
 
     #[test]
     fn pages_are_taken_together_and_requests_one_by_one() {
-        let mut state = State::default();
+        let mut state = JobQueue::default();
         let pages = || PrefetchJob { address: ADDRESS, work: Work::Pages(Vec::new()) };
         state.jobs.extend((0..READ_AHEAD_PAGES + 2).map(|_| pages()));
         state.jobs.extend(whole_requests(

@@ -9,7 +9,7 @@ use super::{Fix, Report, Result, hex};
 use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::{
-    AttrId, CLASSES, DANGLING, INDEX, LINKED, LINKS, MAPS, NAMES, PIECES, VALUES, decode_name_row,
+    AttrId, CLASSES, DANGLING, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES, decode_name_row, map_spec,
 };
 use crate::tree::State;
 
@@ -217,7 +217,7 @@ impl Comparison<'_, '_, '_> {
 
     /// Where a row is, for people.
     fn place(&self, map: MapId, key: &[u8]) -> String {
-        let name = MAPS[map.index()].name;
+        let name = map_spec(map).name;
         let (id, rest) = key.split_at_checked(8).unwrap_or((key, &[]));
         let id = id.first_chunk().copied().map_or(0, u64::from_be_bytes);
         match map {

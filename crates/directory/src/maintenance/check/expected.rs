@@ -19,8 +19,8 @@ use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::rows::{
     AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, META, NAMES, NODES, NodeRow, VALUES,
-    children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, name_key, subtree_counter,
-    value_counter, value_hash, value_key,
+    children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, map_number, name_key,
+    subtree_counter, value_counter, value_hash, value_key,
 };
 use crate::tree::stored_values::table_values;
 use crate::tree::{Found, State, node};
@@ -107,7 +107,7 @@ struct Derivation<'s> {
 impl<'s> Derivation<'s> {
     fn expect(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         self.row.clear();
-        self.row.push(map.index() as u8);
+        self.row.push(map_number(map));
         self.row.extend_from_slice(key);
         Ok(self.rows.push(&self.row, value)?)
     }
@@ -190,11 +190,10 @@ impl<'s> Derivation<'s> {
         if self.chain.0 != Some(node.parent) {
             self.chain = (Some(node.parent), self.superiors(id, node.parent, report)?);
         }
-        for place in 0..self.chain.1.len() {
-            let superior = self.chain.1[place];
-            self.count(&subtree_counter(superior), 1)?;
-        }
-        Ok(())
+        let superiors = std::mem::take(&mut self.chain.1);
+        let counted = superiors.iter().try_for_each(|superior| self.count(&subtree_counter(*superior), 1));
+        self.chain.1 = superiors;
+        counted
     }
 
     fn superiors(&self, id: EntryId, parent: EntryId, report: &mut Report<'_>) -> Result<Vec<EntryId>> {
@@ -341,8 +340,7 @@ impl<'s> Derivation<'s> {
         rows.clear();
         rows_of(&self.state.catalog.schema, def, parts, value, &mut rows);
         for (part, key) in &rows {
-            let is_early =
-                index.index.phase(*part) == Phase::Building && id.0 > index.built_to[*part as usize];
+            let is_early = index.index.phase(*part) == Phase::Building && id.0 > index.built_to(*part);
             self.expect_id(part.map(), key, id.0, if is_early { EARLY } else { REQUIRED })?;
         }
         self.index_rows = rows;

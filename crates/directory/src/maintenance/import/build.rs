@@ -25,7 +25,7 @@ use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
-    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key,
+    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
     value_counter,
 };
 
@@ -107,7 +107,8 @@ impl Builder {
     pub fn take(&mut self, prepared: &Prepared) -> Result<()> {
         let mut start = 0;
         for &(id, end) in &prepared.ends {
-            self.store.append(ENTRIES, &id_key(id), &prepared.rows[start..end])?;
+            let row = prepared.rows.get(start..end).ok_or(ImportError::Damaged("rows"))?;
+            self.store.append(ENTRIES, &id_key(id), row)?;
             start = end;
         }
         self.nodes.write_all(&prepared.nodes)?;
@@ -196,9 +197,10 @@ impl Builder {
     pub fn finish(mut self, job: &Job, generation: [u8; 16], now_micros: u64) -> Result<()> {
         let csn = Csn::after(self.latest_csn, now_micros, SERVER_NUMBER);
         let catalog = job.catalog();
-        let attributes = &catalog.attributes()[job.known_attributes..];
-        let attributes: Vec<_> = attributes
+        let attributes: Vec<_> = catalog
+            .attributes()
             .iter()
+            .skip(job.known_attributes)
             .map(|def| AttributeAllocation::of(def.id, &def.description, &catalog.schema))
             .collect();
         let class_sets = catalog.class_set_allocations(job.known_class_sets);
@@ -210,14 +212,14 @@ impl Builder {
         for allocation in &class_sets {
             put(&meta_key(META_CLASS_SET, allocation.id.0), &encoded(|out| allocation.encode(out)));
         }
-        for &target in &job.targets {
-            put(&meta_key(META_CONTEXT_CSN, job.suffixes[target].number), csn.to_string().as_bytes());
+        for suffix in job.target_list() {
+            put(&meta_key(META_CONTEXT_CSN, suffix.number), csn.to_string().as_bytes());
         }
         if !self.has_carried_over {
             // Every entry there is has all rows of its indexes.
             for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
                 let index = def.index.made_anew();
-                put(&meta_key(META_INDEX, def.id.0), &IndexRow { index, ..IndexRow::default() }.encode());
+                put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
             }
         }
         put(META_GENERATION, &generation);
@@ -334,7 +336,7 @@ impl<'a> MapWriter<'a> {
                 self.begin(is_same, to, key)?;
                 self.count += i64::from_be_bytes(number()?);
             }
-            Destination::Map(map) if MAPS[map.index()].kind == MapKind::IdSet => {
+            Destination::Map(map) if map_spec(map).kind == MapKind::IdSet => {
                 self.begin(is_same, to, key)?;
                 let is_refused = |id| self.refused.contains(EntryId(id));
                 self.ids.take(value, is_refused).ok_or(ImportError::Damaged("rows"))?;

@@ -2,6 +2,11 @@
 //!
 //! A draft is used again for the next entry, so that reading one allocates next to nothing.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "numbers and ranges are those that the draft gave out for the entry"
+)]
+
 use std::ops::Range;
 
 /// Values up to which each is compared with all others to find one that is given twice.

@@ -41,6 +41,7 @@ impl Preparer<'_> {
     }
 
     /// Makes the rows of one attribute, by its number within the draft.
+    #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
     fn emit_attribute(&mut self, id: EntryId, number: usize, row: &mut RowWriter) -> Result<()> {
         let attribute = &self.draft.attributes()[number];
         let known = self.known.at(attribute.known);
@@ -148,6 +149,7 @@ impl<'a> NodeItem<'a> {
         for number in [u64::from(self.place.source), self.place.offset, self.place.length, self.place.line] {
             put_varint(&mut item, number);
         }
+        #[expect(clippy::cast_possible_truncation, reason = "an RDN is far shorter than 4 GiB")]
         out.extend_from_slice(&(item.len() as u32).to_le_bytes());
         out.extend_from_slice(&item);
     }

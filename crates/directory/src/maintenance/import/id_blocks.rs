@@ -13,6 +13,12 @@
 //! ascending list of them again. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
 //! anywhere.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "masks, SPAN_MAX and the sizes of a place bound every number"
+)]
+
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
@@ -42,7 +48,7 @@ const STRENGTH_MAX: u8 = 32;
 
 /// A key and the ids gathered under it.
 #[derive(Clone)]
-struct Place {
+struct GatheredKey {
     first: u64,
     last: u64,
     key_len: u8,
@@ -52,8 +58,14 @@ struct Place {
     differences: [u8; DIFFERENCES_SIZE],
 }
 
-const EMPTY: Place =
-    Place { first: 0, last: 0, key_len: 0, used: 0, key: [0; KEY_MAX], differences: [0; DIFFERENCES_SIZE] };
+const EMPTY: GatheredKey = GatheredKey {
+    first: 0,
+    last: 0,
+    key_len: 0,
+    used: 0,
+    key: [0; KEY_MAX],
+    differences: [0; DIFFERENCES_SIZE],
+};
 
 /// What is to be known of all places of a set at once: keys that are not in the table, as most are that come once, cost
 /// no look at the places themselves.
@@ -69,14 +81,14 @@ struct Set {
 pub(super) struct Gatherer {
     sets: Vec<Set>,
     /// [`WAYS`] for each set.
-    places: Vec<Place>,
+    places: Vec<GatheredKey>,
     set_count_max: usize,
 }
 
 impl Gatherer {
     /// A table of up to `memory` bytes.
     pub(super) fn new(memory: usize) -> Gatherer {
-        let sets = memory / (WAYS * size_of::<Place>());
+        let sets = memory / (WAYS * size_of::<GatheredKey>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
         Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
@@ -131,7 +143,7 @@ impl Gatherer {
     }
 }
 
-impl Place {
+impl GatheredKey {
     fn begin(&mut self, key: &[u8], id: u64) {
         self.key[..key.len()].copy_from_slice(key);
         self.key_len = key.len() as u8;

@@ -16,8 +16,9 @@ impl IdBits {
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
-        let is_new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        let Some(word) = self.words.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
         self.count += u64::from(is_new);
         is_new
     }

@@ -113,8 +113,7 @@ impl Job {
         let catalog = Catalog::load(read)?;
         let targets = targets(&catalog, &options)?;
         if !options.replace {
-            for &target in &targets {
-                let suffix = &catalog.suffixes[target];
+            for suffix in targets.iter().filter_map(|target| catalog.suffixes.get(*target)) {
                 if child(read, EntryId::ROOT, &suffix.key)?.is_some() {
                     return Err(ImportError::NotEmpty { dn: suffix.dn.clone() });
                 }
@@ -147,7 +146,7 @@ impl Job {
     }
 
     pub(super) fn target_list(&self) -> impl Iterator<Item = &Suffix> {
-        self.targets.iter().map(|&target| &self.suffixes[target])
+        self.targets.iter().filter_map(|target| self.suffixes.get(*target))
     }
 
     /// The suffix that is loaded and at or above a normal DN.

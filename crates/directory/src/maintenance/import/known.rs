@@ -138,6 +138,7 @@ impl KnownAttributes {
     }
 
     /// The attribute at a place.
+    #[expect(clippy::indexing_slicing, reason = "the place is one that this table gave out")]
     pub(super) fn at(&self, place: usize) -> &KnownAttribute {
         &self.all[place]
     }

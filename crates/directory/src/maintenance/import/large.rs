@@ -80,7 +80,9 @@ impl Preparer<'_> {
         self.for_each_value(text, &mut |preparer, description, _| {
             if let Named::Stored(place) = preparer.known.find(preparer.job, description)? {
                 counts.resize(counts.len().max(place + 1), 0);
-                counts[place] += 1;
+                if let Some(count) = counts.get_mut(place) {
+                    *count += 1;
+                }
             }
             Ok(Ok(()))
         })?;
@@ -192,6 +194,7 @@ struct Parts<'t> {
 
 impl Parts<'_> {
     /// Appends the next part; `false` at the end. One longer than any line may be can be cut anywhere.
+    #[expect(clippy::indexing_slicing, reason = "begin and end lie within the part")]
     fn append_next(&mut self, part: &mut Vec<u8>) -> io::Result<bool> {
         let begin = part.len();
         part.append(&mut self.rest);

@@ -414,6 +414,7 @@ impl<'j> Preparer<'j> {
     }
 
     /// Adds the values of the name that the entry lacks.
+    #[expect(clippy::indexing_slicing, reason = "the draft has just given out the number")]
     fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
         for naming in naming_values(&self.job.schema, dn)? {
             let place = self.known.place(self.job, &naming.description)?;
@@ -461,7 +462,7 @@ impl<'j> Preparer<'j> {
         self.shape.push(class_set.0);
         for (number, attribute) in self.draft.attributes().iter().enumerate() {
             let has_several = self.draft.value_count(number) > 1;
-            self.shape.push((attribute.known as u32) << 1 | u32::from(has_several));
+            self.shape.push(u32::try_from(attribute.known).unwrap_or(u32::MAX) << 1 | u32::from(has_several));
         }
         if self.shapes.contains(&self.shape) {
             return Ok(());
@@ -479,6 +480,7 @@ impl<'j> Preparer<'j> {
     }
 
     /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
+    #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
         if self.job.keep_clear_passwords {
             return Ok(());
@@ -509,6 +511,7 @@ impl<'j> Preparer<'j> {
 }
 
 /// Makes the normal form that the attribute of this number of a draft may lack: from here on its values are compared.
+#[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,
     known: &KnownAttributes,

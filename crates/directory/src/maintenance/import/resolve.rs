@@ -56,7 +56,7 @@ impl Outcome {
             0 => Outcome::Parent(EntryId(number)),
             1 => Outcome::Duplicate(EntryId(number)),
             2 => Outcome::Orphan,
-            _ => Outcome::Leaf(NodeFlags(number as u8)),
+            _ => Outcome::Leaf(NodeFlags(u8::try_from(number).ok()?)),
         })
     }
 }
@@ -157,7 +157,8 @@ impl Walk<'_> {
             return Ok(());
         };
         self.at.owner = Some(id);
-        let rdn = if parent == EntryId::ROOT { &self.at.key } else { &self.at.key[rdn_start..] };
+        let rdn = if parent == EntryId::ROOT { Some(&*self.at.key) } else { self.at.key.get(rdn_start..) };
+        let rdn = rdn.unwrap_or_default();
         self.rows.plain(NAMES, &name_key(parent, rdn), &encode_name_row(id, flags))?;
         if let Some(superior) = self.open.last_mut() {
             superior.children += 1;

@@ -12,7 +12,7 @@ use std::path::Path;
 use store::{MapId, MapKind, Sorted, Sorter};
 
 use super::id_blocks::Gatherer;
-use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags};
+use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec};
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
@@ -84,8 +84,8 @@ impl Rows {
         id: EntryId,
         put_key: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
-        debug_assert_eq!(MAPS[map.index()].kind, MapKind::IdSet);
-        self.set_key(map.index() as u8, &[]);
+        debug_assert_eq!(map_spec(map).kind, MapKind::IdSet);
+        self.set_key(map_number(map), &[]);
         put_key(&mut self.key);
         let Rows { sorter, gatherer, key } = self;
         gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
@@ -93,8 +93,8 @@ impl Rows {
 
     /// A row of a plain map.
     pub(super) fn plain(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert_eq!(MAPS[map.index()].kind, MapKind::Plain);
-        self.push(map.index() as u8, key, value)
+        debug_assert_eq!(map_spec(map).kind, MapKind::Plain);
+        self.push(map_number(map), key, value)
     }
 
     /// A difference to a counter.
@@ -172,6 +172,7 @@ pub struct RowBlock {
 
 impl RowBlock {
     /// The rows as key and value.
+    #[expect(clippy::indexing_slicing, reason = "the ends are those of the bytes, in their order")]
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(key_end, end)| {
@@ -240,6 +241,7 @@ impl Names {
         let mut value = [ENTRY; 14];
         value[1..9].copy_from_slice(&id.0.to_be_bytes());
         value[9] = flags.0;
+        #[expect(clippy::cast_possible_truncation, reason = "a DN is far shorter than 4 GiB")]
         value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
         self.0.push(normal_dn, &value)
     }

@@ -113,7 +113,7 @@ impl<'s> Candidates<'s> {
                 })
             }
             Source::Indexed { ids, postings } => {
-                let ids = &ids[ids.partition_point(|id| *id < from)..];
+                let (_, ids) = ids.split_at(ids.partition_point(|id| *id < from));
                 let mut lanes = Vec::new();
                 for posting in postings {
                     let mut cursor = read.ids(posting.map, &posting.key)?;
@@ -185,6 +185,7 @@ impl<'s> RowScan<'s> {
     /// one: a row of each in turn, so that memory and processor both have something to do all the time. What tells
     /// where those values lie, the scan itself has had fetched.
     #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {
         for place in 0..ROWS_AHEAD {
             if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
@@ -222,8 +223,10 @@ impl Merged<'_> {
             };
         }
         let Some(lowest) = lowest else { return Ok(None) };
-        if self.ids.first() == Some(&lowest) {
-            self.ids = &self.ids[1..];
+        if let [first, others @ ..] = self.ids
+            && *first == lowest
+        {
+            self.ids = others;
         }
         for lane in &mut self.lanes {
             if lane.block.get(lane.passed) == Some(&lowest) {

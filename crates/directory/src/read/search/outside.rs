@@ -132,9 +132,10 @@ impl Results {
         let limit = if self.size_limit == 0 { usize::MAX } else { self.size_limit as usize };
         let left = self.ends.len() - self.passed_over;
         let count = left.min(limit);
-        let end_of = |count: usize| count.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let end_of =
+            |count: usize| count.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| *end);
         let (start, end) = (end_of(self.passed_over), end_of(self.passed_over + count));
-        out.extend_from_slice(&self.messages[start..end]);
+        out.extend_from_slice(self.messages.get(start..end).unwrap_or_default());
         self.entries_sent = count as u64;
         if count < left { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }
     }

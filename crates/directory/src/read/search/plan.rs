@@ -26,7 +26,7 @@ use crate::model::limits::{
 };
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
-    AttrId, CLASSES, ClassSetId, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
+    AttrId, CLASSES, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
     dangling_key, link_key, subtree_counter, with_index_key,
 };
 use crate::tree::State;
@@ -217,7 +217,9 @@ impl Plan {
     #[inline]
     pub(crate) fn first_few(&self) -> &[u64] {
         match &self.source {
-            Source::Indexed { ids, postings } if postings.is_empty() => &ids[..ids.len().min(FEW as usize)],
+            Source::Indexed { ids, postings } if postings.is_empty() => {
+                ids.get(..to_usize(FEW)).unwrap_or(ids)
+            }
             _ => &[],
         }
     }
@@ -347,7 +349,7 @@ impl Planner<'_> {
 
     /// All ids of some candidates, ascending; `None` if there are too many to read now.
     fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
-        let max = INTERSECTION_COUNT_MAX as usize;
+        let max = to_usize(INTERSECTION_COUNT_MAX);
         if narrowed.count > INTERSECTION_COUNT_MAX {
             return Ok(None);
         }
@@ -402,10 +404,8 @@ impl Planner<'_> {
         has_class: impl Fn(&crate::catalog::ClassSet) -> bool,
     ) -> Result<Option<Narrowed>> {
         let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
-        for (number, _) in
-            self.state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_class(set))
-        {
-            self.add_posting(&mut all, CLASSES, &class_key(ClassSetId(number as u32)))?;
+        for (id, _) in self.state.catalog.numbered_class_sets().filter(|(_, set)| has_class(set)) {
+            self.add_posting(&mut all, CLASSES, &class_key(id))?;
             if all.count >= limit && all.count > 0 {
                 return Ok(None);
             }
@@ -569,9 +569,9 @@ impl Planner<'_> {
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
         let before = all.ids.len();
         let ids = &mut all.ids;
-        let keys_max = SHORT_POSTING as usize;
+        let keys_max = to_usize(SHORT_POSTING);
         let ids_max = before + keys_max;
-        ids.reserve(FEW as usize);
+        ids.reserve(to_usize(FEW));
         let key_count = range.gather(self.state.read, keys_max, ids_max, ids)?;
         let is_short = key_count < keys_max && ids.len() <= ids_max;
         if is_short {
@@ -621,9 +621,9 @@ impl Planner<'_> {
             all.postings.push(Posting { map, key: key.to_vec() });
         } else if count > 0 {
             if all.ids.is_empty() {
-                all.ids = Vec::with_capacity(count as usize);
+                all.ids = Vec::with_capacity(to_usize(count));
             }
-            cursor.next_block(&mut all.ids, count as usize)?;
+            cursor.next_block(&mut all.ids, to_usize(count))?;
         }
         Ok(())
     }
@@ -680,7 +680,12 @@ const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
 
 /// The part of a normal value that sorts as it is.
 fn head(key: &[u8]) -> &[u8] {
-    &key[..key.len().min(WHOLE_HEAD)]
+    key.get(..WHOLE_HEAD).unwrap_or(key)
+}
+
+/// A count as one of something in memory, of which there are never more than a `usize` holds.
+fn to_usize(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// The bit of a term; none beyond 64.

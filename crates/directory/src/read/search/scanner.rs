@@ -93,7 +93,7 @@ impl Scanner {
         let catalog = snapshot.state().catalog;
         Scanner {
             access,
-            candidate_cost: (filter.test_count() / TESTS_PER_ENTRY).clamp(1, u32::MAX as usize) as u32,
+            candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
             by_rows: filter.is_told_by_rows(),
             key: Vec::new(),
             filter,

@@ -7,7 +7,7 @@ use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 use super::base::dereference;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{CLASSES, ClassSetId, EntryId, NodeFlags, NodeRow, class_key};
+use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
 use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
@@ -227,8 +227,8 @@ fn ids_with_flag(
         return Ok(Vec::new());
     }
     let mut ids = Vec::new();
-    for (number, _) in state.catalog.class_sets().iter().enumerate().filter(|(_, set)| has_flag(set.flags)) {
-        let key = class_key(ClassSetId(number as u32));
+    for (id, _) in state.catalog.numbered_class_sets().filter(|(_, set)| has_flag(set.flags)) {
+        let key = class_key(id);
         state.read.ids(CLASSES, &key)?.next_block(&mut ids, count_max + 1)?;
         if ids.len() > count_max {
             return Err(OperationError::refused(

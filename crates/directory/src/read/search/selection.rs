@@ -152,7 +152,9 @@ impl Selection {
         for named in &self.named {
             for id in catalog.matching_attributes(named).iter() {
                 let place = id.0 as usize;
-                self.numbers[place / 64] |= 1 << (place % 64);
+                if let Some(bits) = self.numbers.get_mut(place / 64) {
+                    *bits |= 1 << (place % 64);
+                }
             }
         }
     }

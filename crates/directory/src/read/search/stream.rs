@@ -156,8 +156,10 @@ impl EntryStream {
             }
             let (seen, measured) = self.go_on(attribute, left, out_end, out)?;
             left = left.saturating_sub(seen.max(1));
-            if !self.is_begun {
-                self.attributes[self.at].1 += measured;
+            if !self.is_begun
+                && let Some((_, size)) = self.attributes.get_mut(self.at)
+            {
+                *size += measured;
             }
             if self.walk == Walk::Done {
                 self.at += 1;

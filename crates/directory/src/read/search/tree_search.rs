@@ -286,12 +286,15 @@ impl TreeSearch {
         // The results before the first candidate that is one too many.
         let affordable = piece.marks.partition_point(|mark| mark.rejected_before <= rejected_room);
         let count = affordable.min(usize::try_from(room).unwrap_or(usize::MAX));
-        let end = count.checked_sub(1).map_or(0, |last| piece.marks[last].end);
-        out.extend_from_slice(&piece.results[..end]);
+        let (sent, unsent) = piece.marks.split_at(count);
+        let end = sent.last().map_or(0, |mark| mark.end);
+        out.extend_from_slice(piece.results.get(..end).unwrap_or_default());
         tally.entries_sent += count as u64;
-        if count < affordable {
-            self.next_id = piece.marks[count].id.0;
-            tally.examined_count += count as u64 + piece.marks[count].rejected_before + 1;
+        if count < affordable
+            && let Some(mark) = unsent.first()
+        {
+            self.next_id = mark.id.0;
+            tally.examined_count += count as u64 + mark.rejected_before + 1;
             return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
         }
         if piece.rejected_count > rejected_room {

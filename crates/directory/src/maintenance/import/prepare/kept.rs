@@ -3,6 +3,8 @@
 //! Of the six values four are the same for all entries of a second. They are made, checked and normalised once a
 //! second, not once an entry; of the other two, normal forms are made only if they are indexed.
 
+#![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
+
 use std::fmt::Write as _;
 
 use schema::AttributeDescription;

@@ -7,7 +7,7 @@ use schema::{MatchingRule, SubstringAssertion};
 
 use super::super::filter::Item;
 use super::ranges::KeyRange;
-use super::{FEW, Narrowed, Planner, Result};
+use super::{FEW, Narrowed, Planner, Result, to_usize};
 use crate::catalog::AttributeDef;
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::IndexPart;
@@ -104,7 +104,7 @@ impl Planner<'_> {
         if *count > COLLECTED_IDS_MAX as u64 {
             return self.add_posting(all, PIECES, shortest);
         }
-        let mut ids = Vec::with_capacity(*count as usize);
+        let mut ids = Vec::with_capacity(to_usize(*count));
         self.state.read.ids(PIECES, shortest)?.next_block(&mut ids, usize::MAX)?;
         for (_, key) in others.iter().take(POSTINGS_INTERSECTED_MAX) {
             if ids.len() as u64 <= FEW {

@@ -177,7 +177,7 @@ pub(crate) enum Gathered {
 impl Gathering {
     /// Will gather the ids of `ranges` besides those given. More than `ids_max` are too many.
     pub(crate) fn new(ranges: Vec<KeyRange>, ids: Vec<u64>, ids_max: u64) -> Gathering {
-        Gathering { ranges, ids, ids_max: (ids_max as usize).min(COLLECTED_IDS_MAX) }
+        Gathering { ranges, ids, ids_max: super::to_usize(ids_max).min(COLLECTED_IDS_MAX) }
     }
 
     /// Bytes of memory that it holds besides itself.
