@@ -360,8 +360,17 @@ impl Config {
     /// The names of the settings in which `new` differs, with whether a reload applies them.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log_changed = self.log != new.log || self.online.log_operations != new.online.log_operations;
-        let without_log =
-            |online: &OnlineSettings| OnlineSettings { log_operations: false, ..online.clone() };
+        let tls_of = |config: &Config| {
+            let online = &config.online;
+            (config.tls.clone(), online.clear_networks.clone(), online.tls_needed_for)
+        };
+        // What is compared by itself.
+        let others = |online: &OnlineSettings| OnlineSettings {
+            log_operations: false,
+            clear_networks: Vec::new(),
+            tls_needed_for: TlsNeed::default(),
+            ..online.clone()
+        };
         let compared = [
             ("data", self.data != new.data, false),
             ("listen", self.listen != new.listen, false),
@@ -376,13 +385,9 @@ impl Config {
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
-            (
-                "limits, idle_timeout_seconds or what needs TLS",
-                without_log(&self.online) != without_log(&new.online),
-                true,
-            ),
+            ("limits or idle_timeout_seconds", others(&self.online) != others(&new.online), true),
             ("log", log_changed, true),
-            ("tls", self.tls != new.tls, true),
+            ("tls", tls_of(self) != tls_of(new), true),
         ];
         compared
             .into_iter()

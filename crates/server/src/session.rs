@@ -13,6 +13,7 @@
 mod changes;
 pub(crate) mod context;
 mod outstanding;
+mod password_answer;
 mod password_modify;
 mod passwords;
 mod searches;

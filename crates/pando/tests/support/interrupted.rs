@@ -131,6 +131,10 @@ impl<'a> Interruption<'a> {
         fs::create_dir(&data).unwrap();
         for file in self.template.iter().flat_map(|template| fs::read_dir(template).unwrap()) {
             let file = file.unwrap();
+            // The folder with the server's certificate is nothing that commands look at.
+            if file.file_type().unwrap().is_dir() {
+                continue;
+            }
             fs::copy(file.path(), data.join(file.file_name())).unwrap();
         }
         let mut command = self.command(&data);

@@ -6,7 +6,7 @@ use directory::Requester;
 use directory::search::Search;
 use ldap::{MessageId, ResultCode};
 
-use super::password_modify::PasswordAnswer;
+use super::password_answer::PasswordAnswer;
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::telemetry::counters::Operation;

@@ -7,12 +7,10 @@ use std::sync::Arc;
 
 use directory::{Outcome, Requester};
 use ldap::oids::MODIFY_PASSWORD;
-use ldap::{
-    ChangeOperation, ChangesBuf, Message, ModifyRequest, PasswordModify, Request, ResultCode,
-    encode_generated_password,
-};
+use ldap::{ChangeOperation, ChangesBuf, Message, ModifyRequest, PasswordModify, Request, ResultCode};
 
 use super::Session;
+use super::password_answer::PasswordAnswer;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, readable_password};
 
@@ -22,15 +20,6 @@ pub(super) struct PasswordChange {
     pub(super) message: Vec<u8>,
     /// What the answer tells when the change is made.
     pub(super) answer: PasswordAnswer,
-}
-
-/// What the answer to a changed password tells.
-#[derive(Debug, Default)]
-pub(super) struct PasswordAnswer {
-    /// The password that the server made.
-    generated: Option<String>,
-    /// Whether the client had to know the old one.
-    has_old: bool,
 }
 
 /// Whether a request is to modify a password.
@@ -86,7 +75,7 @@ impl Session {
         let request = Request::Modify(ModifyRequest { object, changes: changes.as_changes() });
         let mut bytes = Vec::new();
         Message { id: message.id, request, controls: message.controls }.encode(&mut bytes);
-        let answer = PasswordAnswer { generated, has_old: asked.old_password.is_some() };
+        let answer = PasswordAnswer::new(generated, asked.old_password.is_some());
         Ok(PasswordChange { message: bytes, answer })
     }
 }
@@ -114,17 +103,5 @@ fn whose<'a>(requester: &'a Arc<Requester>, identity: Option<&'a [u8]>) -> Resul
             None => Ok(identity),
         },
         (_, Some(Err(_))) => refused(ResultCode::INVALID_DN_SYNTAX, "the user identity is not UTF-8"),
-    }
-}
-
-impl PasswordAnswer {
-    /// The answer where the writer came to `outcome`, and its value.
-    pub(super) fn finish(self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
-        let is_made = outcome.code == ResultCode::SUCCESS;
-        if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {
-            return (Outcome::new(ResultCode::INVALID_CREDENTIALS, "the old password is wrong"), None);
-        }
-        let generated = self.generated.filter(|_| is_made);
-        (outcome.clone(), generated.map(|password| encode_generated_password(password.as_bytes())))
     }
 }

@@ -1,0 +1,29 @@
+//! The answer to the Password Modify extended operation (RFC 3062 section 2).
+
+use directory::Outcome;
+use ldap::{ResultCode, encode_generated_password};
+
+/// What the answer to a changed password tells.
+#[derive(Debug)]
+pub(super) struct PasswordAnswer {
+    /// The password that the server made.
+    generated: Option<String>,
+    /// Whether the client had to know the old one.
+    has_old: bool,
+}
+
+impl PasswordAnswer {
+    pub(super) fn new(generated: Option<String>, has_old: bool) -> PasswordAnswer {
+        PasswordAnswer { generated, has_old }
+    }
+
+    /// The answer where the writer came to `outcome`, and its value.
+    pub(super) fn finish(self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
+        let is_made = outcome.code == ResultCode::SUCCESS;
+        if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {
+            return (Outcome::new(ResultCode::INVALID_CREDENTIALS, "the old password is wrong"), None);
+        }
+        let generated = self.generated.filter(|_| is_made);
+        (outcome.clone(), generated.map(|password| encode_generated_password(password.as_bytes())))
+    }
+}
