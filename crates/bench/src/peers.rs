@@ -24,6 +24,7 @@ mod pando;
 pub mod process;
 pub mod ratios;
 pub mod under_load;
+mod warmth;
 
 use std::fmt;
 use std::io;

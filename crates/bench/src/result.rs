@@ -24,7 +24,7 @@ pub use latency::{HISTOGRAM_DIGITS, HISTOGRAM_MAX_MICROS, Latency};
 pub use merge::MergeError;
 pub use workload::{
     AgentState, BulkLoad, DataSet, DocumentFigure, DocumentRow, Load, OperationKind, OperationTotals,
-    Parameters, Second, ServerCost, ServerDescription, Setting, SweepAxis, WorkloadResult, setting,
+    Parameters, Second, ServerCost, ServerDescription, Setting, SweepAxis, WarmUp, WorkloadResult, setting,
 };
 
 use serde::{Deserialize, Serialize};

@@ -181,9 +181,11 @@ impl Run<'_, '_> {
                 options: self.driven.options.clone(),
                 cores: self.driven.cores.clone(),
                 watch: &mut *self.driven.watch,
+                warm: std::mem::take(&mut self.driven.warm),
             };
             let target = Target { server: &server, description, setup, data: self.data };
             let mut step = driven.measure(0, 1, &target);
+            self.driven.warm = driven.warm;
             if let Some(connections) = connections {
                 step.parameters.connections = connections as u64;
             }

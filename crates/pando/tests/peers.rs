@@ -103,7 +103,7 @@ fn workloads_alternate_between_slapd_and_pando() {
     let files = ["--workload", search.to_str().unwrap(), "--workload", modify.to_str().unwrap()];
     let how = ["--peers", "openldap", "--entries", "300", "--rounds", "2"];
     // Long enough for a change on disk on a machine that has other things to do.
-    let times = ["--duration", "2s", "--warmup", "100ms", "--server-cpus", "0", "--load-cpus", "0"];
+    let times = ["--duration", "2s", "--warmup", "0s", "--server-cpus", "0", "--load-cpus", "0"];
     let (result, table) = compare(&scratch, &[&files[..], &how, &times].concat());
     check_loads(&result, &["Pando", "OpenLDAP"]);
     for workload in ["search", "modify"] {
@@ -222,7 +222,15 @@ fn one_server_goes_through_all_before_the_next() {
     let run = || {
         let mut command = Command::new(PROGRAM);
         command.args(["bench", "peers", "--peers", "openldap", "--entries", "100", "--rounds", "2"]);
-        command.args(["--one-at-a-time", "--resume", "--no-limit", "--duration", "200ms", "--warmup", "0s"]);
+        command.args([
+            "--one-at-a-time",
+            "--resume",
+            "--no-limit",
+            "--duration",
+            "200ms",
+            "--warmup",
+            "100ms",
+        ]);
         command.args(["--server-cpus", "0", "--load-cpus", "0"]).arg("--workload").arg(&search);
         let run = command.arg("--folder").arg(scratch.path()).arg("-o").arg(&output).output().unwrap();
         let said = String::from_utf8(run.stderr).unwrap();
@@ -240,6 +248,16 @@ fn one_server_goes_through_all_before_the_next() {
     let expected =
         [vec![load("Pando")], of("Pando").to_vec(), vec![load("OpenLDAP")], of("OpenLDAP").to_vec()];
     assert_eq!(places, expected.concat(), "{said}");
+    // A server is warmed up once for each start, and how that went is told.
+    for row in result.workloads.iter().filter(|row| row.workload == "search") {
+        assert_eq!(row.warm_up.is_some(), row.round == 1, "{row:?}");
+        let told =
+            row.notes.iter().any(|note| note.contains("warm after") || note.contains("NOT STEADY after"));
+        assert_eq!(told, row.round == 1, "{:?}", row.notes);
+        let windows = row.warm_up.as_ref().map_or(3, |warm_up| warm_up.cpu_micros.len());
+        assert!((3..=20).contains(&windows), "{:?}", row.warm_up);
+    }
+    assert!(said.contains("warm after") || said.contains("NOT STEADY after"), "{said}");
     check_loads(&result, &["Pando", "OpenLDAP"]);
 
     result.workloads.pop();

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::answers::{self, Answer, Question};
-use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading, process};
+use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading, process, warmth};
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
 
@@ -401,6 +401,9 @@ fn line(measured: &WorkloadResult) -> String {
     text.push_str(&format!("{:.0}/s", measured.per_second));
     if let Some(cost) = &measured.cost {
         text.push_str(&format!(", {:.1} us of CPU each", cost.cpu_micros_per_operation));
+    }
+    if let Some(warm_up) = &measured.warm_up {
+        text.push_str(&format!(", {}", warmth::sentence(warm_up)));
     }
     let latency = measured.latency();
     if let (Some(p50), Some(p99)) = (latency.percentile_micros(50.0), latency.percentile_micros(99.0)) {

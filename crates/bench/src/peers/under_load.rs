@@ -1,14 +1,14 @@
 //! Workloads on the servers of a comparison: sorted by what they need loaded, and driven.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
 use super::comparison::{Measure, Target};
 use super::fitted::{self, Fitted};
-use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process};
+use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process, warmth};
 use crate::driver::{self, Options, Progress, Targets};
-use crate::result::{DocumentRow, WorkloadResult, now_text};
+use crate::result::{DocumentRow, WarmUp, WorkloadResult, now_text};
 use crate::template::Parameters;
 use crate::workload::{Operation, OperationName, Scope, Workload};
 
@@ -210,6 +210,10 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
 
 /// How many times as long a run takes that is made again because nothing was finished.
 const LONGER: u32 = 10;
+/// How long a window of warming up is, at most.
+const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(3);
+/// How far the seeds of its windows lie from those of rounds.
+const WARM_UP_SEED: u64 = 1_000_000;
 /// Connections that warm a server up.
 const WARM_UP_CLIENTS: usize = 16;
 
@@ -223,6 +227,8 @@ pub struct Driven<'d> {
     pub cores: Vec<usize>,
     /// Is told how each run goes, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
+    /// What is warm: workloads by their place, and processes of servers.
+    pub warm: HashSet<(usize, u32)>,
 }
 
 impl Measure for Driven<'_> {
@@ -244,7 +250,13 @@ impl Measure for Driven<'_> {
                     row.document = workload.document.as_ref().map(DocumentRow::from);
                     row
                 }
-                Ok(fitted) => self.drive_fitted(&fitted, round, target),
+                Ok(fitted) => {
+                    let warm_up = self.warm_until_steady(number, &fitted, target);
+                    let mut result = self.drive_fitted(&fitted, round, target);
+                    result.notes.extend(warm_up.as_ref().map(warmth::sentence));
+                    result.warm_up = warm_up;
+                    result
+                }
             }
         };
         say_if_all_failed(&mut result);
@@ -275,6 +287,32 @@ impl Measure for Driven<'_> {
 }
 
 impl Driven<'_> {
+    /// Runs a workload in windows that are not measured, once for each start of a server, until what an operation costs
+    /// is steady. Not where that would use the workload up, or where the server is to be cold or nothing runs before.
+    fn warm_until_steady(&mut self, number: usize, fitted: &Fitted, target: &Target<'_>) -> Option<WarmUp> {
+        let Fitted { workload, options, .. } = fitted;
+        let wants_none = workload.needs.fresh_start
+            || workload.can_be_used_up()
+            || options.warm_up.is_some_and(|time| time.is_zero());
+        if wants_none || !self.warm.insert((number, target.server.id())) {
+            return None;
+        }
+        let duration = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
+        let window = Options {
+            duration: Some(duration.min(WARM_UP_WINDOW_MAX)),
+            warm_up: Some(Duration::ZERO),
+            pause: Some(Duration::ZERO),
+            ..options.clone()
+        };
+        warmth::warm_up(|number| {
+            // Other keys than those that are measured.
+            let seed = options.seed.wrapping_add(WARM_UP_SEED + number as u64);
+            let done = self.drive(workload, &Options { seed, ..window.clone() }, 1, target).ok()?;
+            let cost = done.cost.as_ref().filter(|_| done.operations_total() > 0)?;
+            Some((done.measured_seconds, cost.cpu_micros_per_operation))
+        })
+    }
+
     fn drive_fitted(&mut self, fitted: &Fitted, round: u32, target: &Target<'_>) -> WorkloadResult {
         let mut result = self.drive_once(&fitted.workload, &fitted.options, round, target);
         result.notes.extend(fitted.notes.iter().cloned());
@@ -470,7 +508,8 @@ mod tests {
             ..Options::default()
         };
         let mut watch = |_: &str, _: &Progress| {};
-        let mut driven = Driven { workloads: &workloads, options, cores: Vec::new(), watch: &mut watch };
+        let (cores, warm) = (Vec::new(), HashSet::new());
+        let mut driven = Driven { workloads: &workloads, options, cores, watch: &mut watch, warm };
         let result = fitted::tests::with_target("Pando 1", Some(responder.address()), |target| {
             driven.measure(0, 1, target)
         });

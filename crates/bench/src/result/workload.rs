@@ -35,6 +35,9 @@ pub struct WorkloadResult {
     /// How long answers were waited for after it. They are in no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<f64>,
+    /// How the server was warmed up until its operations' cost was steady, if this is the first round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
     /// What was done, by kind.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, OperationTotals>,
@@ -64,6 +67,17 @@ pub struct WorkloadResult {
     pub notes: Vec<String>,
     /// Whether it ran to its planned end with every load machine.
     pub complete: bool,
+}
+
+/// Windows of the same workload before it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// How long they took together.
+    pub seconds: f64,
+    /// The server's CPU time an operation in each of them, in microseconds.
+    pub cpu_micros: Vec<f64>,
+    /// Whether the last of them agree.
+    pub is_steady: bool,
 }
 
 fn first_round() -> u32 {

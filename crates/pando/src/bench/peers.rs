@@ -1,5 +1,6 @@
 //! `pando bench peers`: Pando beside other servers.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -288,6 +289,7 @@ fn measure_group(
         options: options(arguments, group.entries),
         cores: arguments.load_cpus.0.clone(),
         watch: &mut watch,
+        warm: HashSet::new(),
     };
     let mut unsaved = None;
     let mut keep = |result: &RunResult| {

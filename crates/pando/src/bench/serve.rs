@@ -1,6 +1,7 @@
 //! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary
 //! folder.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -93,6 +94,7 @@ fn measure_group(
         options: Options { entries: group.entries, ..serving.options.clone() },
         cores: cpus(serving.load_cpus),
         watch: &mut watch,
+        warm: HashSet::new(),
     };
     let before = run.workloads.len();
     // What was measured is printed below.

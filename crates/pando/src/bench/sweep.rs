@@ -1,5 +1,6 @@
 //! `pando bench sweep`: one workload over entries, memory or connections.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -128,6 +129,7 @@ fn measure(arguments: &SweepArguments) -> Result<bool, (String, bool)> {
         options: options(arguments),
         cores: arguments.load_cpus.0.clone(),
         watch: &mut watch,
+        warm: HashSet::new(),
     };
     let mut say = |text: &str| eprintln!("pando: {text}");
     let done = sweep::sweep(&plan, &workload, &mut driven, &mut result, &mut say);

@@ -1,0 +1,86 @@
+//! When a server is warm: when what an operation costs it does not change any more.
+
+use crate::result::WarmUp;
+
+/// Windows that have to agree. Two that do are not enough: a server that still gets faster stands still for a while.
+const WINDOWS: usize = 3;
+/// How far they may lie apart, the highest above the lowest.
+const SPREAD_MAX: f64 = 1.03;
+/// Windows after which a server is measured as it is.
+pub(super) const WINDOWS_MAX: usize = 20;
+
+/// Whether the last of these figures, CPU time an operation in successive windows, agree.
+pub(super) fn is_steady(windows: &[f64]) -> bool {
+    let Some(last) = windows.len().checked_sub(WINDOWS).and_then(|start| windows.get(start..)) else {
+        return false;
+    };
+    let lowest = last.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = last.iter().copied().fold(0.0, f64::max);
+    lowest > 0.0 && highest <= lowest * SPREAD_MAX
+}
+
+/// Lets `window` measure until its figures are steady; `None` where it cannot tell what operations cost.
+pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Option<WarmUp> {
+    let mut done = WarmUp::default();
+    for number in 0..WINDOWS_MAX {
+        let (seconds, cpu_micros) = window(number)?;
+        done.seconds += seconds;
+        done.cpu_micros.push(cpu_micros);
+        done.is_steady = is_steady(&done.cpu_micros);
+        if done.is_steady {
+            break;
+        }
+    }
+    Some(done)
+}
+
+/// For a person.
+pub(super) fn sentence(warm_up: &WarmUp) -> String {
+    let seconds = warm_up.seconds;
+    let from_to = match warm_up.cpu_micros.as_slice() {
+        [first, .., last] => format!(", from {first:.1} to {last:.1} us of CPU an operation"),
+        _ => String::new(),
+    };
+    match warm_up.is_steady {
+        true => format!("warm after {seconds:.0} s{from_to}"),
+        false => format!("NOT STEADY after {seconds:.0} s of warming up{from_to}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warmed(figures: &[f64]) -> WarmUp {
+        warm_up(|number| Some((3.0, figures[number.min(figures.len() - 1)]))).unwrap()
+    }
+
+    #[test]
+    fn a_server_that_still_gets_faster_is_not_warm() {
+        // As it was measured of a server that had just started.
+        let falling = [14.2, 10.6, 10.1, 9.9, 9.0, 8.1, 7.6, 7.5, 7.4];
+        let done = warmed(&falling);
+        assert!(done.is_steady);
+        assert_eq!(done.cpu_micros, falling);
+        assert_eq!(done.seconds, 27.0);
+        assert_eq!(sentence(&done), "warm after 27 s, from 14.2 to 7.4 us of CPU an operation");
+    }
+
+    #[test]
+    fn noise_is_told() {
+        let noisy: Vec<f64> =
+            (0..WINDOWS_MAX).map(|number| if number % 2 == 0 { 10.0 } else { 11.0 }).collect();
+        let done = warmed(&noisy);
+        assert!(!done.is_steady && done.cpu_micros.len() == WINDOWS_MAX);
+        assert!(sentence(&done).starts_with("NOT STEADY after 60 s"), "{}", sentence(&done));
+    }
+
+    #[test]
+    fn few_figures_and_none_are_no_agreement() {
+        assert!(!is_steady(&[]) && !is_steady(&[1.0, 1.0]) && !is_steady(&[0.0, 0.0, 0.0]));
+        assert!(
+            is_steady(&[1.0, 1.0, 1.03]) && !is_steady(&[1.0, 1.0, 1.04]) && is_steady(&[9.0, 1.0, 1.0, 1.0])
+        );
+        assert_eq!(warm_up(|_| None), None);
+    }
+}
