@@ -1,0 +1,100 @@
+//! What a generator says it measured, against what the server counted: for the second generator and for `pando bench`.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::process::Command;
+
+use bench::result::RunResult;
+use client::Connection;
+use support::pando::PROGRAM;
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+/// More than are in flight when a window ends, and less than a hundredth of what even a slow machine does.
+const IN_FLIGHT_MAX: u64 = 64;
+
+fn plant(connection: &mut Connection) {
+    let suffix =
+        [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    assert!(connection.add(SUFFIX, &suffix).unwrap().is_success());
+    let people = [("objectClass", "organizationalUnit"), ("ou", "people")];
+    assert!(connection.add(&format!("ou=people,{SUFFIX}"), &people).unwrap().is_success());
+    for number in 0..10 {
+        let uid = format!("user.{number}");
+        let person =
+            [("objectClass", "inetOrgPerson"), ("uid", &uid), ("cn", "Somebody"), ("sn", "Somebody")];
+        assert!(connection.add(&format!("uid={uid},ou=people,{SUFFIX}"), &person).unwrap().is_success());
+    }
+}
+
+/// Searches that the server has finished.
+fn searches(connection: &mut Connection) -> u64 {
+    let entry =
+        connection.entry("cn=search,cn=Operations,cn=monitor", &["monitorOpCompleted"]).unwrap().unwrap();
+    entry.text("monitorOpCompleted").unwrap().parse().unwrap()
+}
+
+fn yardstick(pando: &Pando, entries: &str, clients: &str, outstanding: &str) -> Result<(u64, u64), String> {
+    let address = pando.address().to_string();
+    let arguments =
+        [&address, ADMIN_DN, ADMIN_PASSWORD, SUFFIX, "uid", "user.", entries, clients, outstanding, "0", "1"];
+    let line = yardstick::run(&arguments.map(str::to_owned))?;
+    let number = |behind: &str, before: &str| {
+        let rest = line.split(behind).nth(1).unwrap();
+        rest.split(before).next().unwrap().trim().parse::<u64>().unwrap()
+    };
+    Ok((number("second,", " right"), number(" s,", " wrong")))
+}
+
+#[test]
+fn a_second_generator_counts_what_the_server_counts() {
+    let scratch = Scratch::new("yardstick");
+    let pando = Pando::start(&scratch);
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    for (clients, outstanding) in [("1", "1"), ("4", "16")] {
+        let before = searches(&mut administrator);
+        let (right, wrong) = yardstick(&pando, "10", clients, outstanding).unwrap();
+        let counted = searches(&mut administrator) - before - 1;
+        assert_eq!(wrong, 0);
+        assert!(right > 0 && right <= counted && counted - right <= IN_FLIGHT_MAX, "{right} of {counted}");
+    }
+    // Answers without an entry are wrong, and a refused bind ends it.
+    let (right, wrong) = yardstick(&pando, "1000000000", "1", "1").unwrap();
+    assert!(wrong > right, "{right} {wrong}");
+    assert!(pando.stop().success());
+}
+
+/// All that a run of `pando bench` asked, and nothing more, is what the server counted meanwhile.
+#[test]
+fn pando_bench_counts_what_the_server_counts() {
+    let scratch = Scratch::new("counted");
+    let pando = Pando::start(&scratch);
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let (target, output) = (format!("ldap://{}", pando.address()), scratch.join("result.json"));
+    let before = searches(&mut administrator);
+    let run = Command::new(PROGRAM)
+        .args(["bench", "run", "people-search", "--target", &target, "--entries", "10", "--clients", "4"])
+        .args([
+            "--outstanding",
+            "16",
+            "--duration",
+            "1s",
+            "--warmup",
+            "0",
+            "--pause",
+            "0",
+            "--no-limit",
+            "--no-check",
+        ])
+        .args(["-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o"])
+        .arg(&output)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let counted = searches(&mut administrator) - before - 1;
+    let said = RunResult::read(&output).unwrap().workloads[0].operations_total();
+    // What was in flight when the window ended is answered, and counted by the server alone.
+    assert!(said > 0 && said <= counted && counted - said <= IN_FLIGHT_MAX + 64, "{said} of {counted}");
+}
