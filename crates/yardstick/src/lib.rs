@@ -95,17 +95,21 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     // Another sequence of keys on each connection: a multiplicative generator with a full period.
     let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut id = 1;
-    let mut ask = |writer: &mut TcpStream| {
+    let mut ask = |requests: &mut Vec<u8>| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         id = if id == i32::MAX { 2 } else { id + 1 };
-        writer.write_all(&search(work, id, (random >> 33) % work.entries))
+        requests.extend(search(work, id, (random >> 33) % work.entries));
     };
-    for _ in 0..work.outstanding {
-        ask(&mut writer)?;
-    }
+    let mut requests = Vec::new();
+    (0..work.outstanding).for_each(|_| ask(&mut requests));
     let mut waiting = work.outstanding;
     let mut entries = 0;
     while waiting > 0 {
+        if reader.buffer().is_empty() {
+            // Requests leave together when everything that came is read.
+            writer.write_all(&requests)?;
+            requests.clear();
+        }
         let answer = read_answer(&mut reader)?;
         if !answer.is_end {
             entries += 1;
@@ -123,7 +127,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
         if phase == 2 {
             waiting -= 1;
         } else {
-            ask(&mut writer)?;
+            ask(&mut requests);
         }
     }
     Ok(())
