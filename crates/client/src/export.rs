@@ -54,8 +54,8 @@ pub struct LdifExported {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LdifExportError {
-    /// There is no such entry to begin at.
-    #[error("there is no entry {0:?} to begin at")]
+    /// The server shows no such entry to begin at.
+    #[error("there is no entry {0:?} to begin at, or none that this client may see")]
     NoBase(String),
     /// The server gave no answer.
     #[error(transparent)]
@@ -117,8 +117,12 @@ fn bases(connection: &mut Connection, base: Option<&str>) -> Result<Vec<String>,
     };
     let mut found = Vec::new();
     for dn in wanted {
-        match connection.search_managing(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"])?.entries.pop() {
+        let mut reply = connection.search_managing(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"])?;
+        match reply.entries.pop() {
             Some(entry) => found.push(entry.dn),
+            None if !matches!(reply.outcome.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT) => {
+                return Err(LdifExportError::Refused { outcome: Box::new(reply.outcome), entries: 0 });
+            }
             None if base.is_some() => return Err(LdifExportError::NoBase(dn)),
             // A naming context without an entry yet.
             None => {}

@@ -242,5 +242,6 @@ Examples:
 Exit codes:
   0  exported
   1  the export could not be written, or the server did not answer
-  2  the command line is wrong: a filter, an attribute, a base that is not there
+  2  the command line is wrong: a filter, an attribute, a base that is not there or
+     may not be seen
   4  there is no data, or it cannot be read";

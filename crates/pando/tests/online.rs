@@ -115,12 +115,18 @@ fn who_asks_over_the_network_binds() {
     assert_eq!(without_comments(&all), without_comments(&from_files));
     bound(&wrong, &[]).expect_code(1).expect_error("refuses the bind: invalidCredentials");
     bound(&scratch.join("none"), &[]).expect_code(1).expect_error("cannot read");
-    bound(&right, &["--base", "ou=nowhere,dc=example,dc=com"]).expect_code(2).expect_error("no entry");
+    bound(&right, &["--base", "ou=nowhere,dc=example,dc=com"])
+        .expect_code(2)
+        .expect_error("or none that this client may see");
     bound(&right, &["--attributes", "nonsense"]).expect_code(2).expect_error("is not in the schema");
     // Anonymous may not read the tree, and an export that ended early is none.
     let file = scratch.join("out.ldif");
     let refused = ["export", "--url", &url, "-o", file.to_str().unwrap()];
     command(&refused, None).expect_code(1).expect_error("insufficientAccessRights");
+    for base in ["ou=people,dc=example,dc=com", "ou=nowhere,dc=example,dc=com"] {
+        let refused = ["export", "--url", &url, "--base", base];
+        command(&refused, None).expect_code(1).expect_error("insufficientAccessRights");
+    }
     assert!(!file.exists());
     command(&["export", "--url", "ldap://127.0.0.1:1"], None).expect_code(1).expect_error("cannot connect");
     command(&["export", "--url", "nonsense"], None).expect_code(2).expect_error("write ldap://HOST:PORT");

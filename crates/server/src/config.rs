@@ -58,6 +58,9 @@ pub enum ConfigError {
         /// What is wrong there.
         what: String,
     },
+    /// Several of a file.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
+    Several(Vec<ConfigError>),
     /// Nothing says where the data is.
     #[error("no data directory: give --data DIR, or `data = \"DIR\"` in the node file")]
     NoDataDirectory,

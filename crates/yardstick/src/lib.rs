@@ -4,6 +4,7 @@
 //! octet by octet. It binds, searches for one entry by a number, reads every answer to its result code, and says how
 //! many right ones came within the window that it measured. Nothing else.
 
+use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone()?);
     let mut writer = stream;
     writer.write_all(&bind(&work.bind_dn, &work.password))?;
-    if (Answer { is_end: true, code: 0 }) != read_answer(&mut reader)? {
+    if (Answer { id: 1, is_end: true, code: 0 }) != read_answer(&mut reader)? {
         return Err(io::Error::other("the bind was refused"));
     }
     // Another sequence of keys on each connection: a multiplicative generator with a full period.
@@ -103,7 +104,8 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let mut requests = Vec::new();
     (0..work.outstanding).for_each(|_| ask(&mut requests));
     let mut waiting = work.outstanding;
-    let mut entries = 0;
+    // Entries that came, by message id: answers may be mixed.
+    let mut entries: HashMap<u32, u32> = HashMap::new();
     while waiting > 0 {
         if reader.buffer().is_empty() {
             // Requests leave together when everything that came is read.
@@ -112,13 +114,11 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
         }
         let answer = read_answer(&mut reader)?;
         if !answer.is_end {
-            entries += 1;
+            *entries.entry(answer.id).or_default() += 1;
             continue;
         }
         let phase = shared.phase.load(Ordering::Relaxed);
-        // With several outstanding, an entry belongs to one of them, and answers come one after the other.
-        let is_right = answer.code == 0 && entries == 1;
-        entries = 0;
+        let is_right = answer.code == 0 && entries.remove(&answer.id) == Some(1);
         match (phase, is_right) {
             (1, true) => _ = shared.right.fetch_add(1, Ordering::Relaxed),
             (_, false) => _ = shared.wrong.fetch_add(1, Ordering::Relaxed),
@@ -136,6 +136,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
 /// A message that came: an entry, or the end of an operation with its result code.
 #[derive(PartialEq)]
 struct Answer {
+    id: u32,
     is_end: bool,
     code: u8,
 }
@@ -157,14 +158,16 @@ fn read_answer(reader: &mut impl Read) -> io::Result<Answer> {
     let mut body = vec![0; size];
     reader.read_exact(&mut body)?;
     // An integer, then the operation, whose result begins with an enumerated of one octet.
-    let operation = body.get(2 + usize::from(body.get(1).copied().unwrap_or(0))..).unwrap_or_default();
+    let (_, behind) = body.split_at_checked(2).ok_or_else(|| io::Error::other("a message without an id"))?;
+    let (id, operation) = behind.split_at_checked(usize::from(body[1])).unwrap_or_default();
+    let id = id.iter().fold(0, |id, octet| id << 8 | u32::from(*octet));
     let tag = operation.first().copied().unwrap_or(0);
     let header = match operation.get(1) {
         Some(long) if *long >= 0x80 => 2 + usize::from(long & 0x7f),
         _ => 2,
     };
     let code = operation.get(header + 2).copied().unwrap_or(u8::MAX);
-    Ok(Answer { is_end: tag != 0x64, code })
+    Ok(Answer { id, is_end: tag != 0x64, code })
 }
 
 /// A tag, a length and a content.

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -118,11 +119,27 @@ impl NodeFile {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<NodeFile, ConfigError> {
         let error_at =
             |offset, what| ConfigError::File { file: path.to_owned(), line: line_of(text, offset), what };
-        check_moved(text, error_at)?;
-        let mut file: NodeFile = toml::from_str(text).map_err(|error| {
-            error_at(error.span().map_or(0, |span| span.start), error.message().to_owned())
-        })?;
-        file.listen = parse_list(file.listen_texts.as_deref(), error_at)?;
+        let mut problems = problems(text);
+        let parsed: Result<NodeFile, _> = toml::from_str(text);
+        let mut file = match parsed {
+            Ok(file) if problems.is_empty() => file,
+            Ok(_) => NodeFile::default(),
+            Err(error) => {
+                // What is no TOML has no keys to look at.
+                if problems.is_empty() {
+                    problems.push((error.span().map_or(0, |span| span.start), error.message().to_owned()));
+                }
+                NodeFile::default()
+            }
+        };
+        file.listen = parse_list(file.listen_texts.as_deref(), |_, _| {});
+        problems.sort();
+        let mut errors: Vec<_> = problems.into_iter().map(|(offset, what)| error_at(offset, what)).collect();
+        match errors.len() {
+            0 => {}
+            1 => return Err(errors.remove(0)),
+            _ => return Err(ConfigError::Several(errors)),
+        }
         let directory = path.parent().unwrap_or(Path::new(""));
         let tls = &mut file.tls;
         let own = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
@@ -134,48 +151,76 @@ impl NodeFile {
     }
 }
 
-/// Refuses keys that node files had once and that are the whole directory's now.
-fn check_moved(text: &str, error_at: impl Fn(usize, String) -> ConfigError) -> Result<(), ConfigError> {
-    // What is no TOML is told by who reads the file.
-    let Ok(document) = DeTable::parse(text) else { return Ok(()) };
-    let moved = |name: &str| {
-        matches!(name, "suffixes" | "schema_files") || GENERAL.iter().any(|setting| setting.key == name)
-    };
+/// All that is wrong with the keys of a file, each by itself, with the octet where it stands. Nothing where the text is
+/// no TOML at all: who reads the file tells that.
+fn problems(text: &str) -> Vec<(usize, String)> {
+    let Ok(document) = DeTable::parse(text) else { return Vec::new() };
+    let mut problems = Vec::new();
     for (key, value) in document.get_ref() {
-        let inner = match (key.get_ref().as_ref(), value.get_ref()) {
-            ("limits", DeValue::Table(limits)) => Some(limits),
-            _ => None,
-        };
-        let limits = inner.into_iter().flat_map(|limits| limits.keys());
-        let names = limits.map(|limit| (limit.span().start, format!("limits.{}", limit.get_ref())));
-        for (offset, name) in names.chain([(key.span().start, key.get_ref().to_string())]) {
-            if moved(&name) {
-                let what = format!(
-                    "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and \
-                     put that in force with `pando apply FILE` (docs/how-to/configure.md)"
-                );
-                return Err(error_at(offset, what));
+        let name = key.get_ref().as_ref();
+        match (name, value.get_ref()) {
+            ("limits" | "log" | "tls", DeValue::Table(inner)) => {
+                for (inner_key, value) in inner {
+                    let full = format!("{name}.{}", inner_key.get_ref());
+                    problems.extend(problem(
+                        text,
+                        &full,
+                        &format!("[{name}]\n"),
+                        inner_key.span(),
+                        value.span(),
+                    ));
+                }
             }
+            _ => problems.extend(problem(text, name, "", key.span(), value.span())),
         }
     }
-    Ok(())
+    problems
+}
+
+/// What is wrong with the value of one key, which is read as the only one of a file.
+fn problem(
+    text: &str,
+    name: &str,
+    table: &str,
+    key: Range<usize>,
+    value: Range<usize>,
+) -> Vec<(usize, String)> {
+    let is_general = GENERAL.iter().any(|setting| setting.key == name);
+    if is_general || matches!(name, "suffixes" | "schema_files") {
+        let what = format!(
+            "{name} is a setting of the directory, the same on all its nodes: say it in a settings file and put that \
+             in force with `pando apply FILE` (docs/how-to/configure.md)"
+        );
+        return vec![(key.start, what)];
+    }
+    let text = text.get(key.start..value.end.max(key.end)).unwrap_or_default();
+    let mut problems = Vec::new();
+    let mut report = |offset: usize, what| {
+        problems.push((key.start + offset.saturating_sub(table.len()), what));
+    };
+    match toml::from_str::<NodeFile>(&format!("{table}{text}")) {
+        Ok(file) => {
+            parse_list::<ServerUrl>(file.listen_texts.as_deref(), report);
+        }
+        Err(error) => report(error.span().map_or(0, |span| span.start), error.message().to_owned()),
+    }
+    problems
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// Reads the members of a list of texts. The place of a member in the file survives only this way: what a value's own
-/// deserialization refuses is reported at the beginning of the list.
+/// The values of a list that can be read; what is wrong with the others goes to `report`, with the octet where it stands.
 fn parse_list<T: FromStr<Err: Display>>(
     list: Option<&[Spanned<String>]>,
-    error_at: impl Fn(usize, String) -> ConfigError,
-) -> Result<Vec<T>, ConfigError> {
-    let parse = |member: &Spanned<String>| {
+    mut report: impl FnMut(usize, String),
+) -> Vec<T> {
+    let mut parse = |member: &Spanned<String>| {
         let parsed = member.as_ref().parse();
-        parsed.map_err(|error: T::Err| error_at(member.span().start, error.to_string()))
+        parsed.map_err(|error: T::Err| report(member.span().start, error.to_string())).ok()
     };
-    list.unwrap_or_default().iter().map(parse).collect()
+    list.unwrap_or_default().iter().filter_map(&mut parse).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +255,12 @@ mod tests {
         check("listen = [\n  \"ldap://localhost\",\n  \"nonsense\",\n]\n", 3, "nonsense");
         check("\nadmin_dn = \"x\"\n", 2, "\"x\" is no DN");
         check("[log]\nlevel = \"loud\"\n", 2, "loud");
+        // All at once.
+        let text = "lisen = []\nthreads = 0\nlisten = [\"nonsense\", \"http://x\"]\nsuffixes = []\n\
+                    [tls]\nneeded_for = \"nothing\"\nkey = 1\n[limits]\nsize_limit = 3\n";
+        let errors = NodeFile::parse(text, Path::new("node.toml")).unwrap_err().to_string();
+        let lines: Vec<_> = errors.split("\npando: ").map(|line| line.split(':').nth(1).unwrap()).collect();
+        assert_eq!(lines, ["1", "2", "3", "3", "4", "6", "7", "9"], "{errors}");
         // What was here once and is the directory's now.
         check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
         check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");

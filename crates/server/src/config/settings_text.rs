@@ -70,8 +70,8 @@ impl SettingsText {
 /// Reads the text of a settings file.
 ///
 /// # Errors
-/// Everything that is wrong with it by itself: no TOML, keys that are not known, values that do not fit. Whether the
-/// settings can be is for [`directory::settings::check()`].
+/// Everything that is wrong with it by itself: no TOML, or keys that are not known, values that do not fit, and of what
+/// could be read, settings that cannot be. Without such problems the latter is for [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -86,9 +86,11 @@ pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsTex
         text,
         read: SettingsText { settings: DirectorySettings::default(), lines: BTreeMap::new() },
         problems: Vec::new(),
+        has_schema: true,
         read_schema,
     };
     reading.document(document.get_ref());
+    reading.check_rest();
     let Reading { read, mut problems, .. } = reading;
     problems.sort_by_key(|problem| problem.line);
     if problems.is_empty() { Ok(read) } else { Err(problems) }
@@ -103,6 +105,8 @@ struct Reading<'t, 'r, 's> {
     text: &'t str,
     read: SettingsText,
     problems: Vec<TextProblem>,
+    /// Whether all schema texts were read.
+    has_schema: bool,
     read_schema: &'r mut ReadSchema<'s>,
 }
 
@@ -120,9 +124,15 @@ impl Reading<'_, '_, '_> {
                         self.read.settings.suffixes = dns;
                     }
                 }
-                "schema_files" => self.schema_files(value),
+                "schema_files" | "schema" => {
+                    let before = self.problems.len();
+                    match name {
+                        "schema" => self.schema_texts(value),
+                        _ => self.schema_files(value),
+                    }
+                    self.has_schema &= self.problems.len() == before;
+                }
                 "indexes" => self.indexes(value),
-                "schema" => self.schema_texts(value),
                 "limits" => self.limits(value),
                 _ => self.general(name, key, value),
             }
@@ -288,6 +298,22 @@ impl Reading<'_, '_, '_> {
             format!("unknown key {name}: there are {}", known.join(", "))
         };
         self.problem(key.span().start, what);
+    }
+
+    /// Where something is wrong already: tells what else cannot be, so that one run tells all. A value that could not be
+    /// read has its default here, which contradicts nothing; without all of the schema, names would be unknown that
+    /// are not.
+    fn check_rest(&mut self) {
+        if self.problems.is_empty() || !self.has_schema {
+            return;
+        }
+        let found = directory::settings::check(&self.read.settings).err().unwrap_or_default();
+        for problem in found {
+            let line = self.read.line(&problem.place);
+            if self.problems.iter().all(|known| known.line != line) {
+                self.problems.push(TextProblem { line, what: problem.what });
+            }
+        }
     }
 
     fn note(&mut self, place: Place, offset: usize) {

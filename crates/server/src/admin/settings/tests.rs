@@ -163,6 +163,21 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(some.indexes["sn"], IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING));
 }
 
+/// Keys that are not known, values that do not fit, and settings that contradict each other, in one run.
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let mut none = |_: &str, _: &str| Err("no such file".to_owned());
+    let text = "sufixes = []\nsuffixes = [\"o=a\", \"ou=b,o=a\"]\npassword_scheme = \"ROT13\"\n\
+                [indexes]\nnonsense = \"equality\"\ncn = \"sideways\"\n";
+    let problems = parse(text, &mut none).unwrap_err();
+    let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [1, 2, 3, 5, 6], "{problems:?}");
+    // Where the schema is not there, nothing is said of names that it might have.
+    let text = "schema_files = [\"gone.schema\"]\n[indexes]\nown = \"equality\"\n";
+    let problems = parse(text, &mut none).unwrap_err();
+    assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1], "{problems:?}");
+}
+
 #[test]
 fn errors_of_schema_files_name_the_file() {
     let folder = std::env::temp_dir().join(format!("pando-settings-{}", std::process::id()));
