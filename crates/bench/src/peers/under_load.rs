@@ -211,7 +211,7 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
 /// How many times as long a run takes that is made again because nothing was finished.
 const LONGER: u32 = 10;
 /// How long a window of warming up is, at most.
-const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(3);
+const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// How far the seeds of its windows lie from those of rounds.
 const WARM_UP_SEED: u64 = 1_000_000;
 /// Connections that warm a server up.

@@ -211,7 +211,8 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// The values of a list that can be read; what is wrong with the others goes to `report`, with the octet where it stands.
+/// The values of a list that can be read; what is wrong with the others goes to `report`, with the octet where it
+/// stands.
 fn parse_list<T: FromStr<Err: Display>>(
     list: Option<&[Spanned<String>]>,
     mut report: impl FnMut(usize, String),

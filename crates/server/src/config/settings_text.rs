@@ -300,8 +300,8 @@ impl Reading<'_, '_, '_> {
         self.problem(key.span().start, what);
     }
 
-    /// Where something is wrong already: tells what else cannot be, so that one run tells all. A value that could not be
-    /// read has its default here, which contradicts nothing; without all of the schema, names would be unknown that
+    /// Where something is wrong already: tells what else cannot be, so that one run tells all. A value that could not
+    /// be read has its default here, which contradicts nothing; without all of the schema, names would be unknown that
     /// are not.
     fn check_rest(&mut self) {
         if self.problems.is_empty() || !self.has_schema {
