@@ -226,6 +226,36 @@ fn start_tls_keeps_to_its_order() {
     }
 }
 
+/// A client that says goodbye right behind its request has its answer, and the connection ends.
+#[test]
+fn a_request_and_the_end_come_together() {
+    let scratch = Scratch::new("tls-end");
+    let pando = start(&scratch, "");
+    let tls = trusting(&own_certificate(&scratch));
+    let mut stream = TcpStream::connect(secure_address(&pando)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut session = tls.session("127.0.0.1").unwrap();
+    while session.is_handshaking() {
+        session.complete_io(&mut stream).unwrap();
+    }
+    session.writer().write_all(&search_message(1, "")).unwrap();
+    session.send_close_notify();
+    let mut packet = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut packet).unwrap();
+    }
+    stream.write_all(&packet).unwrap();
+    let (mut rest, mut answer) = (Vec::new(), Vec::new());
+    stream.read_to_end(&mut rest).unwrap();
+    let mut rest = rest.as_slice();
+    while session.read_tls(&mut rest).unwrap() > 0 {
+        session.process_new_packets().unwrap();
+        let _ = session.reader().read_to_end(&mut answer);
+    }
+    let ids = answer.windows(3).filter(|part| *part == [0x02, 0x01, 0x01]).count();
+    assert!(ids >= 2, "an entry and a result: {answer:02x?}");
+}
+
 /// CVE-2011-0411 and its kin: what somebody in the middle puts behind StartTLS must not count as said within TLS.
 #[test]
 fn nothing_counts_between_start_tls_and_its_handshake() {

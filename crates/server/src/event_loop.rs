@@ -392,6 +392,7 @@ impl EventLoop {
             return;
         }
         tracing::debug!("conn={number} opened by {peer}");
+        let has_tls = stream.tls().is_some();
         let session = Session::new(number, slot, Arc::clone(&self.context.anonymous), &peer);
         let connection = Connection::new(stream, session, self.context.now);
         if let Some(free) = self.slots.get_mut(slot) {
@@ -401,6 +402,9 @@ impl EventLoop {
             self.with_connection(slot, |connection, context, buffers| {
                 connection.drain(context, buffers, false)
             });
+        } else if has_tls {
+            // Its handshake has a deadline, even if it never sends an octet.
+            self.with_connection(slot, |_, _, _| Turn::Wait);
         }
     }
 

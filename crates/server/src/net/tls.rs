@@ -106,7 +106,8 @@ impl TlsSession {
             self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
         }
         if count > 0 || room == 0 {
-            return Ok(Incoming::Octets(count, self.plaintext > 0 || !is_drained));
+            // The end comes after the octets, and no event announces it.
+            return Ok(Incoming::Octets(count, self.plaintext > 0 || self.has_ended || !is_drained));
         }
         Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })
     }
