@@ -29,6 +29,7 @@ use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexRow};
 use crate::model::name::render_dn;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
+use crate::model::password_policy::PolicyTable;
 use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::model::schema_times::SchemaTimes;
 use crate::model::settings::{StoredSettings, SuffixNumber};
@@ -196,6 +197,8 @@ pub struct Catalog {
     pub(crate) schema_times: Option<SchemaTimes>,
     /// The subschema subentry, made when first asked for.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
+    /// The password policies.
+    pub(crate) policies: Arc<PolicyTable>,
     /// Stored form of the administrator's password, where one was ever set.
     pub administrator: Option<Vec<u8>>,
     /// Attributes without values whose definition is not the one in `meta` any more: to be written there.
@@ -260,6 +263,7 @@ impl Catalog {
             settings: StoredSettings::default(),
             schema_times: None,
             subschema: Arc::default(),
+            policies: Arc::default(),
             administrator: None,
             index_version: 0,
             schema_version: 0,

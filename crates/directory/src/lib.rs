@@ -22,6 +22,7 @@
 extern crate self as directory;
 
 pub mod access;
+mod accounts;
 pub mod catalog;
 mod database;
 pub mod index;
@@ -44,10 +45,10 @@ pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer};
 pub use maintenance::{check, export, import, ldif_check, ldif_diff, salvage};
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
-pub use model::stamp::Stamp;
+pub use model::stamp::{HistoryChecks, Stamp};
 pub use model::{csn, entry, index_definition, limits, name, outcome, record, rows, virtual_entries};
 pub use read::{bind, compare, controls, read_ahead, search};
 pub use settings::{DirectorySettings, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};
-pub use write::{apply, decide, passwords};
+pub use write::{account_update, apply, decide, passwords};

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod name;
 pub(crate) mod open_error;
 pub mod outcome;
+pub(crate) mod password_policy;
 pub(crate) mod quoted;
 pub mod record;
 pub mod rows;

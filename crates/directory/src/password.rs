@@ -25,6 +25,7 @@ mod argon2;
 mod crypt;
 mod digest;
 mod pbkdf2;
+pub mod policy;
 #[cfg(test)]
 mod tests;
 mod verification;
@@ -192,6 +193,14 @@ pub fn is_slow(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(scheme, _) if scheme.is_slow())
 }
 
+/// The password in a value that came in clear: without a {CLEARTEXT} in front of it.
+pub fn clear_of(value: &[u8]) -> &[u8] {
+    match parse(value) {
+        Stored::Clear(clear) => clear,
+        Stored::Hashed(..) | Stored::Unknown(_) => value,
+    }
+}
+
 /// Whether a value that arrives by add or modify is hashed already and is to be stored as it came: it announces a
 /// scheme other than clear text. An unknown scheme counts, so that hashes for other systems survive a round trip; so
 /// does a malformed hash (it will never match, as in slapd).
@@ -204,10 +213,7 @@ pub fn is_hashed(value: &[u8]) -> bool {
 /// `value` is what the client sent: a {CLEARTEXT} in front of it is not hashed with it. `salt` must come from a secure
 /// random source, new for every call. Argon2id takes about 20 ms and 19 MiB, PBKDF2 some 200 ms, the rest microseconds.
 pub fn hash(scheme: StorageScheme, value: &[u8], salt: &[u8; 16]) -> Vec<u8> {
-    let clear = match parse(value) {
-        Stored::Clear(clear) => clear,
-        Stored::Hashed(..) | Stored::Unknown(_) => value,
-    };
+    let clear = clear_of(value);
     match scheme {
         // Without 19 MiB to be had, the next best: never a weaker digest, and no way for a write to fail half-way.
         StorageScheme::Argon2id => argon2::hash(clear, salt).unwrap_or_else(|| pbkdf2::hash(clear, salt)),

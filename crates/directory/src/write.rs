@@ -1,5 +1,6 @@
 //! Changes: `decide` with one file an operation makes a record of a request, `apply` makes rows of a record.
 
+pub mod account_update;
 pub(crate) mod add;
 pub mod apply;
 pub mod decide;
@@ -9,6 +10,7 @@ pub(crate) mod given_values;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod new_entry;
+pub(crate) mod password_rules;
 pub mod passwords;
 pub(crate) mod schema_check;
 pub(crate) mod values;

@@ -29,6 +29,7 @@ mod message;
 pub mod oids;
 mod paged_results;
 mod password_modify;
+mod password_policy;
 mod request;
 mod request_encode;
 pub mod response;
@@ -53,6 +54,7 @@ pub use limits::*;
 pub use message::{Message, MessageId, operation_of};
 pub use paged_results::PagedResults;
 pub use password_modify::{PasswordModify, decode_generated_password, encode_generated_password};
+pub use password_policy::{PolicyError, PolicyResponse, PolicyWarning};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,

@@ -45,6 +45,7 @@ mod schema_file;
 mod sounds;
 mod structure;
 mod substring;
+mod subtree;
 mod syntax;
 mod syntax_guide;
 mod syntax_text;
@@ -65,7 +66,9 @@ pub use schema::Schema;
 pub use sounds::sound_codes;
 pub use structure::{ContentRule, NameForm, StructureRule};
 pub use substring::{SubstringAssertion, SubstringPiece};
+pub use subtree::SubtreeSpecification;
 pub use syntax::{Syntax, SyntaxId};
+pub use time::generalized_micros;
 
 /// Version of the keys that this crate makes. It is stored beside the data; a store whose keys carry another version
 /// must be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables

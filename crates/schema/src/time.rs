@@ -141,6 +141,15 @@ pub(crate) fn generalized_seconds(value: &[u8]) -> Result<i64, Fault> {
     generalized(value).map(|time| time.unix_seconds())
 }
 
+/// Microseconds since 1970 of a Generalized Time (RFC 4517 section 3.3.13); smaller fractions do not count. `None` for
+/// other texts.
+pub fn generalized_micros(value: &[u8]) -> Option<i64> {
+    let time = generalized(value).ok()?;
+    let digits = time.fraction.iter().copied().chain(std::iter::repeat(0)).take(6);
+    let micros = digits.fold(0, |micros, digit| 10 * micros + i64::from(digit));
+    Some(time.unix_seconds() * 1_000_000 + micros)
+}
+
 /// Seconds since 1970 of a UTC Time.
 pub(crate) fn utc_seconds(value: &[u8]) -> Result<i64, Fault> {
     utc(value).map(|time| time.unix_seconds())

@@ -192,6 +192,9 @@ pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 /// counts once for every password that the entry has.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;
 
+/// Accounts of which something waits to be recorded; more are not recorded until the writer has caught up.
+pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
+
 /// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 

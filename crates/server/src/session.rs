@@ -10,6 +10,7 @@
 //!
 //! Changes of one session reach the writer in the order received, even if one of them waits for a password hash first.
 
+mod attempts;
 mod changes;
 pub(crate) mod context;
 mod outstanding;
@@ -47,7 +48,7 @@ use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
-use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
+use outstanding::{Outstanding, OutstandingRequests, Proof, RequestHead, Work};
 use start_tls::{Protection, is_start_tls};
 use turn_budget::TurnBudget;
 
@@ -58,6 +59,8 @@ pub(crate) struct Session {
     /// The connection's slot in its event loop, for answers of other threads.
     slot: usize,
     requester: Arc<Requester>,
+    /// The password was reset: the user has to change it before anything else.
+    must_change: bool,
     source: Source,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
@@ -120,6 +123,7 @@ impl Session {
             number,
             slot,
             requester,
+            must_change: false,
             source: Source::from(peer),
             external: peer.external_identity(),
             protection: Protection::of(peer),
@@ -162,7 +166,7 @@ impl Session {
 
     /// Whether a bind is outstanding. It is the only outstanding operation then.
     pub(crate) fn is_binding(&self) -> bool {
-        matches!(self.outstanding.last(), Some(Outstanding { work: Work::Bind(_), .. }))
+        self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
@@ -331,7 +335,7 @@ impl Session {
         let line = begin_line(context, message);
         let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
-        let head = RequestHead { id: message.id, operation, line };
+        let head = RequestHead::of(message, operation, line);
         if !self.is_idle() && self.is_duplicate(message) {
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);
             self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
@@ -342,7 +346,7 @@ impl Session {
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());
         }
-        if let Some(outcome) = refused {
+        if let Some(outcome) = refused.or_else(|| self.refuse_until_changed(context, &message.request)) {
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());
         }
@@ -401,7 +405,7 @@ impl Session {
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
         let line = begin_line(context, message);
-        let head = RequestHead { id: message.id, operation, line };
+        let head = RequestHead::of(message, operation, line);
         self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         ControlFlow::Continue(())
     }
@@ -448,7 +452,8 @@ impl Session {
         let mut numbered = self.outstanding.iter_mut().enumerate();
         let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
         found.abandoned = true;
-        let (ticket, is_read) = (found.ticket, matches!(found.work, Work::Search { .. } | Work::Compare));
+        let is_read = matches!(found.work, Work::Search { .. } | Work::Verify(Proof { requester: None, .. }));
+        let ticket = found.ticket;
         if self.remove_held(ticket).is_some() {
             self.outstanding.remove(index);
             self.release_held(context);
@@ -477,6 +482,7 @@ impl Session {
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
+        self.must_change = false;
     }
 
     /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
@@ -529,12 +535,20 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let Some(response) = head.operation.response() else { return };
-        let Outcome { code, matched_dn, diagnostic, referrals, fault } = outcome;
+        let Outcome { code, matched_dn, diagnostic, referrals, fault, policy } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
+        let controls = head.policy_controls(policy);
         match value {
-            None => response::encode_result(out, head.id, response, &result, Controls::NONE),
+            None => response::encode_result(out, head.id, response, &result, controls.as_controls()),
             Some(_) => {
-                response::encode_extended_response(out, head.id, &result, None, value, Controls::NONE);
+                response::encode_extended_response(
+                    out,
+                    head.id,
+                    &result,
+                    None,
+                    value,
+                    controls.as_controls(),
+                );
             }
         }
         context.counters.completed(head.operation, *code);

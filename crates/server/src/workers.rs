@@ -1,5 +1,6 @@
 //! Threads that work for event loops: the writer, and pools for work that takes long.
 
+pub(crate) mod attempts;
 pub(crate) mod certificate_watch;
 pub(crate) mod hash_pool;
 pub(crate) mod index_upkeep;

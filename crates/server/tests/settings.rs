@@ -54,7 +54,11 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             SettingValue::Switch(_) => SettingValue::Switch(rng.bool()),
             SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..))),
             SettingValue::Word(_) => {
-                SettingValue::Word((*rng.choice(&["ssha", "clear", "argon2id"]).unwrap()).to_owned())
+                let words = match setting.key {
+                    "password_policy" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"],
+                    _ => ["ssha", "clear", "argon2id"],
+                };
+                SettingValue::Word((*rng.choice(&words).unwrap()).to_owned())
             }
             SettingValue::Words(_) => {
                 let words = match setting.key {

@@ -9,6 +9,7 @@ use schema::NORMALISATION_VERSION;
 use store::{Read, Store};
 
 use super::{SERVER_NUMBER, Writer};
+use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
 use crate::model::csn::Csn;
 use crate::model::open_error::OpenError;
@@ -54,7 +55,8 @@ impl Directory {
         let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
         let view = store.view()?;
         let is_new = check_versions(&view)?;
-        let loaded = Catalog::load(&view)?;
+        let mut loaded = Catalog::load(&view)?;
+        loaded.policies = Arc::new(read_policies(&view, &loaded)?);
         drop(view);
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);

@@ -19,12 +19,14 @@ use crate::model::index_definition::IndexKinds;
 use crate::model::limits::LOG_TRIM_SLICE;
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::record::{Change, Record};
+use crate::model::rows::EntryId;
 use crate::model::settings::{Settings, SettingsRecord};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
 use crate::snapshot::Directory;
 use crate::tree::State;
+use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 
@@ -218,6 +220,31 @@ impl WriteBatch<'_> {
         }
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
         match decide(self.state(), requester, request, controls, stamp, csn)? {
+            Some(record) => self.append(&record),
+            None => Ok(()),
+        }
+    }
+
+    /// Records what happened to the password of the entry `id`. As [`execute`](WriteBatch::execute) otherwise.
+    pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
+        match self.try_update_account(id, update, stamp) {
+            Ok(()) => Outcome::success(),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn try_update_account(
+        &mut self,
+        id: EntryId,
+        update: &AccountUpdate,
+        stamp: &Stamp,
+    ) -> Result<(), OperationError> {
+        self.check_failure()?;
+        if let Some(full) = &self.full {
+            return Err(full.clone().into());
+        }
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        match account_update::decide(self.state(), id, update, stamp, csn)? {
             Some(record) => self.append(&record),
             None => Ok(()),
         }

@@ -111,6 +111,15 @@ pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 /// Names in a setting that lists identities. Each is looked up when one of these settings decides.
 pub const IDENTITIES_MAX: usize = 64;
 
+/// Former passwords that a policy may keep: a new one is verified against each of them.
+pub const PASSWORD_HISTORY_MAX: u32 = 64;
+
+/// Failed attempts that are kept in an entry, whatever its policy says.
+pub const PASSWORD_FAILURES_MAX: usize = 100;
+
+/// Entries that are looked at as password policies.
+pub const PASSWORD_POLICIES_MAX: usize = 10_000;
+
 /// Letters in the name of a schema text.
 pub const SCHEMA_NAME_MAX: usize = 64;
 

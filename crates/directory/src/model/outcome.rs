@@ -3,7 +3,7 @@
 //! [`OperationError`] carries the cause as data; its mapping to result code, matched DN and diagnostic text
 //! (RFC 4511 section 4.1.9 and appendix A) is written here and nowhere else.
 
-use ldap::ResultCode;
+use ldap::{PolicyError, PolicyResponse, ResultCode};
 use store::StoreError;
 
 /// The result of an operation, ready to be encoded.
@@ -19,6 +19,8 @@ pub struct Outcome {
     pub referrals: Vec<String>,
     /// What is wrong with the server, where that is why: not for the client, but for the log.
     pub fault: Option<ServerFault>,
+    /// What a password policy says, for clients that ask.
+    pub policy: PolicyResponse,
 }
 
 /// What can be wrong with the server itself, so that an operation fails by no fault of the client. The diagnostic text
@@ -56,6 +58,7 @@ impl Outcome {
             diagnostic: String::new(),
             referrals: Vec::new(),
             fault: None,
+            policy: PolicyResponse::default(),
         }
     }
 
@@ -68,6 +71,11 @@ impl Outcome {
     pub fn by_fault(self, fault: ServerFault) -> Outcome {
         Outcome { fault: Some(fault), ..self }
     }
+
+    /// The same, with what a password policy says.
+    pub fn with_policy(self, policy: PolicyResponse) -> Outcome {
+        Outcome { policy, ..self }
+    }
 }
 
 /// Why an operation was refused.
@@ -79,6 +87,16 @@ pub enum OperationError {
     Refused {
         /// The result code.
         code: ResultCode,
+        /// For a person to read.
+        diagnostic: String,
+    },
+    /// A password policy refuses a password, or whoever has to change one first.
+    #[error("{diagnostic}")]
+    Policy {
+        /// The result code.
+        code: ResultCode,
+        /// What the policy has against it.
+        error: PolicyError,
         /// For a person to read.
         diagnostic: String,
     },
@@ -126,11 +144,50 @@ impl OperationError {
     }
 }
 
+impl From<PolicyError> for OperationError {
+    /// With the result code and a text for what the policy has against a password
+    /// (draft-behera-ldap-password-policy section 8.2).
+    fn from(error: PolicyError) -> OperationError {
+        let (code, text) = match error {
+            PolicyError::PasswordExpired => {
+                (ResultCode::INVALID_CREDENTIALS, "the password has expired; an administrator can reset it")
+            }
+            PolicyError::AccountLocked => (ResultCode::INVALID_CREDENTIALS, "the account is locked"),
+            PolicyError::ChangeAfterReset => (
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "the password was reset: change it before anything else",
+            ),
+            PolicyError::ModificationNotAllowed => (
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "the password policy lets no user change the password",
+            ),
+            PolicyError::MustSupplyOldPassword => (
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "the password policy wants the old password with the new one: delete the one and add the other",
+            ),
+            PolicyError::InsufficientQuality => (
+                ResultCode::CONSTRAINT_VIOLATION,
+                "the password is too easy to guess, or came hashed, so that nobody can tell",
+            ),
+            PolicyError::TooShort => (ResultCode::CONSTRAINT_VIOLATION, "the password is too short"),
+            PolicyError::TooYoung => {
+                (ResultCode::CONSTRAINT_VIOLATION, "the password was changed too short a time ago")
+            }
+            PolicyError::InHistory => (ResultCode::CONSTRAINT_VIOLATION, "the password was used before"),
+            PolicyError::TooLong => (ResultCode::CONSTRAINT_VIOLATION, "the password is too long"),
+        };
+        OperationError::Policy { code, error, diagnostic: text.to_owned() }
+    }
+}
+
 impl From<OperationError> for Outcome {
     fn from(error: OperationError) -> Outcome {
         let diagnostic = error.to_string();
         match error {
             OperationError::Refused { code, .. } => Outcome::new(code, diagnostic),
+            OperationError::Policy { code, error, .. } => {
+                Outcome::new(code, diagnostic).with_policy(PolicyResponse::error(error))
+            }
             OperationError::NoSuchObject { matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(ResultCode::NO_SUCH_OBJECT, diagnostic) }
             }

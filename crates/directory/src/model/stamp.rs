@@ -11,4 +11,18 @@ pub struct Stamp {
     pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
     /// Clear passwords that the request deletes, each with the stored form that it verifies against.
     pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What the new passwords were compared with.
+    pub history: HistoryChecks,
+    /// Clear passwords of the request that are on the server's lists of bad ones.
+    pub listed_passwords: Vec<Vec<u8>>,
+}
+
+/// The stored forms that the new passwords of a request were verified against, because no former password may be used
+/// again. It decides only where the entry has no other by then.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryChecks {
+    /// Stored forms that were verified.
+    pub forms: Vec<Vec<u8>>,
+    /// Those of them that one of the new passwords matches.
+    pub matching: Vec<Vec<u8>>,
 }

@@ -39,6 +39,16 @@ impl DigestAlgorithm {
         }
     }
 
+    /// How hard a salted value is to crack, beside other schemes: see [`super::Verification::has_weaker`].
+    pub(super) fn strength(self) -> u8 {
+        match self {
+            DigestAlgorithm::Md5 => 1,
+            DigestAlgorithm::Sha1 => 2,
+            DigestAlgorithm::Sha256 => 3,
+            DigestAlgorithm::Sha384 | DigestAlgorithm::Sha512 => 4,
+        }
+    }
+
     fn size(self) -> usize {
         match self {
             DigestAlgorithm::Md5 => 16,

@@ -42,6 +42,22 @@ impl Verification {
         Verification { stored, scheme }
     }
 
+    /// Forgets the stored values: no password is right, at the cost of any that is wrong.
+    pub fn verify_nothing(&mut self) {
+        self.stored.clear();
+    }
+
+    /// Whether a stored value is weaker than `scheme` makes them.
+    pub fn has_weaker(&self, scheme: StorageScheme) -> bool {
+        self.stored.iter().any(|stored| is_weaker(stored, scheme))
+    }
+
+    /// The stored value that is weaker than `scheme` makes them and that `asserted` matches.
+    pub fn weaker_match(&self, asserted: &[u8], scheme: StorageScheme) -> Option<&[u8]> {
+        let mut weaker = self.stored.iter().filter(|stored| is_weaker(stored, scheme));
+        weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)
+    }
+
     /// Bytes of the stored values.
     pub fn stored_bytes(&self) -> usize {
         self.stored.iter().map(Vec::len).sum()
@@ -88,6 +104,28 @@ impl Verification {
         }
         verified
     }
+}
+
+/// Whether a stored value is easier to crack than one of `scheme`. One of a scheme unknown here is not.
+fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
+    let strength = |scheme| match scheme {
+        StorageScheme::Clear => 0,
+        StorageScheme::Ssha => 2,
+        StorageScheme::Ssha256 => 3,
+        StorageScheme::Ssha512 => 4,
+        StorageScheme::Pbkdf2Sha256 => 6,
+        StorageScheme::Argon2id => 7,
+    };
+    let stored = match parse(stored) {
+        Stored::Clear(_) => 0,
+        Stored::Unknown(_) => return false,
+        Stored::Hashed(Scheme::Digest { salted: false, .. }, _) => 1,
+        Stored::Hashed(Scheme::Digest { algorithm, .. }, _) => algorithm.strength(),
+        Stored::Hashed(Scheme::Crypt, _) => 5,
+        Stored::Hashed(Scheme::Pbkdf2(_) | Scheme::Pbkdf2Binary, _) => 6,
+        Stored::Hashed(Scheme::Argon2, _) => 7,
+    };
+    stored < strength(scheme)
 }
 
 /// Whether verifying a stored value costs what verifying a value costs that is stored under `scheme`.

@@ -14,12 +14,14 @@ use ldap::{Authentication, BindRequest, ResultCode};
 
 pub use crate::access::ExternalIdentity;
 use crate::access::{EXTERNAL, Requester};
+use crate::accounts;
 use crate::catalog::USER_PASSWORD;
 use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, parse_dn, render_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::password::Verification;
+use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{Found, State, damaged_row};
@@ -35,6 +37,8 @@ pub enum BindOutcome {
         verification: Verification,
         /// Who it is then. Anonymous where nobody can be.
         requester: Requester,
+        /// What is on record of the password, where a policy governs it.
+        account: Option<Box<Account>>,
     },
 }
 
@@ -159,6 +163,18 @@ fn is_authorization_id_of_administrator(state: State<'_>, wanted: &[u8]) -> Resu
     }
 }
 
+/// What governs the password of an entry now, and what is on record of it; `None` without a policy.
+///
+/// # Errors
+/// The store failed.
+pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outcome> {
+    match snapshot.state().node(id) {
+        Ok(None) => Ok(None),
+        Ok(Some(_)) => accounts::account(snapshot.state(), id).map_err(Outcome::from),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The end of a bind that had to be verified.
 pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
     if verified && requester != Requester::Anonymous {
@@ -203,14 +219,14 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     if is_administrator(state, &name)? {
         let stored = state.settings.node.admin_password.as_ref().or(state.catalog.administrator.as_ref());
         let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
-        return Ok(to_verify(state, stored.cloned().into_iter().collect(), requester));
+        return Ok(to_verify(state, stored.cloned().into_iter().collect(), requester, None));
     }
     match state.find(&name)? {
         Found::Entry(id, flags) => {
             snapshot.keep_entry(&dn, id)?;
             verified_by(state, id, flags, || state.dn(id)?.ok_or_else(|| damaged_row("nodes", id)))
         }
-        Found::Missing { .. } => Ok(to_verify(state, Vec::new(), Requester::Anonymous)),
+        Found::Missing { .. } => Ok(to_verify(state, Vec::new(), Requester::Anonymous, None)),
     }
 }
 
@@ -222,16 +238,22 @@ fn verified_by(
     dn: impl FnOnce() -> Result<String, OperationError>,
 ) -> Result<BindOutcome, OperationError> {
     if flags.is_alias() || flags.is_referral() {
-        return Ok(to_verify(state, Vec::new(), Requester::Anonymous));
+        return Ok(to_verify(state, Vec::new(), Requester::Anonymous, None));
     }
-    Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }))
+    let account = accounts::account(state, id)?.map(Box::new);
+    Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
 /// One of `stored` has to verify; without any, nobody can be the requester.
-fn to_verify(state: State<'_>, stored: Vec<Vec<u8>>, requester: Requester) -> BindOutcome {
+fn to_verify(
+    state: State<'_>,
+    stored: Vec<Vec<u8>>,
+    requester: Requester,
+    account: Option<Box<Account>>,
+) -> BindOutcome {
     let requester = if stored.is_empty() { Requester::Anonymous } else { requester };
     let verification = Verification::new(stored, state.settings.general.password_scheme);
-    BindOutcome::Verify { verification, requester }
+    BindOutcome::Verify { verification, requester, account }
 }
 
 fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
@@ -348,7 +370,7 @@ mod tests {
             name,
             Authentication::Simple(b"secret"),
         ) {
-            BindOutcome::Verify { verification: found, requester } => {
+            BindOutcome::Verify { verification: found, requester, account: None } => {
                 let stored = stored.iter().map(|stored| stored.as_bytes().to_vec()).collect();
                 let verification = Verification::new(stored, StorageScheme::Argon2id);
                 assert!(found == verification, "{name:?}");

@@ -8,12 +8,14 @@ use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
 use crate::access::{Access, Requester};
+use crate::accounts;
 use crate::catalog::is_user_password;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
 use crate::model::virtual_entries::VirtualEntry;
 use crate::password::Verification;
+use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
 use crate::read::search::{Candidate, Compiler, InMemory, Matcher, Term, Truth, entries_outside, resolved};
@@ -30,6 +32,8 @@ pub enum CompareOutcome {
     Verify {
         /// Of the stored forms.
         verification: Verification,
+        /// What is on record of the password, where a policy governs it: asking is an attempt.
+        account: Option<Box<Account>>,
     },
 }
 
@@ -101,7 +105,8 @@ fn try_compare(
     if is_user_password(&state.catalog.schema, description.type_id) {
         let stored = stored_passwords(state, target)?;
         let verification = Verification::new(stored, state.settings.general.password_scheme);
-        return Ok(CompareOutcome::Verify { verification });
+        let account = accounts::account(state, target)?.map(Box::new);
+        return Ok(CompareOutcome::Verify { verification, account });
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
@@ -272,6 +277,7 @@ mod tests {
         let stored = vec![b"{SSHA}xyz".to_vec()];
         let verify = CompareOutcome::Verify {
             verification: Verification::new(stored, crate::password::StorageScheme::Argon2id),
+            account: None,
         };
         let code = |outcome| match outcome {
             CompareOutcome::Done(outcome) => outcome,

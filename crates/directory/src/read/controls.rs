@@ -99,6 +99,21 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_paged_results,
     },
     SupportedControl {
+        oid: oids::PASSWORD_POLICY,
+        name: "password policy",
+        contexts: &[
+            ControlContext::Bind,
+            ControlContext::Search,
+            ControlContext::Compare,
+            ControlContext::Add,
+            ControlContext::Delete,
+            ControlContext::Modify,
+            ControlContext::ModifyDn,
+            ControlContext::Extended,
+        ],
+        read: RequestControls::read_password_policy,
+    },
+    SupportedControl {
         oid: EXPLAIN,
         name: "explain",
         contexts: &[ControlContext::Search],
@@ -116,6 +131,8 @@ pub struct RequestControls {
     pub subentries: Option<bool>,
     /// The searchResDone says how the search was carried out.
     pub explain: bool,
+    /// The client understands what a password policy says (draft-behera-ldap-password-policy section 6.1).
+    pub password_policy: bool,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
     /// Whom SASL EXTERNAL finds at the other end of the connection. Set by the server: no control says this.
@@ -155,6 +172,11 @@ impl RequestControls {
     fn read_manage_dsa_it(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         self.manage_dsa_it = true;
         // RFC 3296 section 3: the value is absent. An empty one is what some clients send for that.
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_password_policy(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.password_policy = true;
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
     }
 

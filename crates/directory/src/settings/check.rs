@@ -43,6 +43,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
         check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
+    check_policy_name(&general.password_policy, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
 }
 
@@ -147,6 +148,19 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     canonical.sort_unstable();
     canonical.dedup();
     canonical
+}
+
+/// The name of the default password policy. There need be no such entry yet.
+fn check_policy_name(text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+    if text.is_empty() {
+        return;
+    }
+    let what = match parse_dn(text) {
+        Ok(dn) if !dn.is_empty() && NormalName::of(&dn, schema).failure.is_none() => return,
+        Ok(_) => format!("{} is not the name of an entry", Quoted(text)),
+        Err(error) => error.to_string(),
+    };
+    problems.push(SettingsProblem::key("password_policy", what));
 }
 
 /// DNs, in the spelling that the first of each was given in. There need be no entries yet.

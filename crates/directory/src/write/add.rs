@@ -26,6 +26,7 @@ use crate::tree::{Found, State};
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
+use crate::write::password_rules;
 use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -52,7 +53,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let class_set =
         read_classes(schema, entry.values(&AttributeDescription::of(object_class_type(schema)?)))?;
     check_attributes(schema, &class_set, &entry.present())?;
+    password_rules::check_policy_entry(state.catalog, &class_set, |description| {
+        Ok(entry.values(description).map(<[u8]>::to_vec).collect())
+    })?;
     let place = find_place(deciding, &dn, &name)?;
+    password_rules::added(&deciding, &mut entry, place.parent)?;
     for (description, value) in deciding.creation().chain(deciding.change()) {
         entry.set(description, value);
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use store::Batch;
 
+use crate::accounts::{has_policies, is_policy, read_policies};
 use crate::catalog::{
     Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
     META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
@@ -49,6 +50,7 @@ pub fn apply(
         apply_schema_times(batch, catalog, record.csn, settings)?;
     }
     allocate(batch, catalog, record)?;
+    let governs = changes_policies(catalog, &record.change);
     match &record.change {
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
@@ -61,7 +63,26 @@ pub fn apply(
             Arc::make_mut(catalog).administrator = Some(stored.clone());
         }
     }
+    if governs {
+        let policies = read_policies(batch, catalog)?;
+        if *catalog.policies != policies {
+            Arc::make_mut(catalog).policies = Arc::new(policies);
+        }
+    }
     stamp(batch, catalog, record)
+}
+
+/// Whether a change may change the password policies, or which entries they are of.
+fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
+    let is_policy = |class_set| is_policy(catalog, &catalog.class_set(class_set).closure);
+    match change {
+        Change::Add(add) => is_policy(add.class_set),
+        Change::Modify(modify) => is_policy(modify.class_set) || catalog.policies.of(modify.id).is_some(),
+        Change::Delete(delete) => catalog.policies.of(delete.id).is_some(),
+        Change::ModifyDn(_) => has_policies(catalog),
+        Change::Settings(settings) => settings.general.is_some() && has_policies(catalog),
+        Change::Suffix { .. } | Change::Administrator { .. } => false,
+    }
 }
 
 /// Numbers that the record gives out.

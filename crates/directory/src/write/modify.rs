@@ -24,6 +24,7 @@ use crate::tree::{State, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{read_value, read_values};
+use crate::write::password_rules;
 use crate::write::passwords::deleted_form;
 use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::write::working_entry::WorkingEntry;
@@ -56,12 +57,26 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
     access.check_modify(schema, target.id, changes.iter().map(|change| change.description.type_id))?;
     let mut entry = WorkingEntry::of(state, target.id)?;
+    let is_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
+    let passwords = if changes.iter().any(is_password) {
+        Some(password_rules::passwords(&mut entry, state.catalog)?)
+    } else {
+        None
+    };
     for change in &changes {
         carry_out(schema, &mut entry, change)?;
+    }
+    if let Some(before) = passwords {
+        let brings_old = |change: &ReadChange<'_>| {
+            is_password(change) && change.operation == ChangeOperation::Delete && change.values.len() > 0
+        };
+        let with_old = changes.iter().any(brings_old);
+        password_rules::changed(&deciding, &mut entry, target.id, &before, with_old)?;
     }
     check_naming(state, &mut entry, &dn, &target)?;
     let class_set = check_classes(state, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
+    password_rules::check_policy_entry(state.catalog, &class_set, |description| entry.values(description))?;
     if !entry.is_changed() {
         return Ok(None);
     }

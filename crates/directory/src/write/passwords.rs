@@ -9,13 +9,18 @@
 //! beforehand too ([`deleted_passwords`]); when another change comes in between, the value is not there any more and
 //! the modify is refused.
 
-use ldap::{ChangeOperation, PartialAttribute, Request, ResultCode};
+use std::sync::Arc;
+
+use ldap::{AddRequest, ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::Schema;
 
 use crate::access::{Access, Requester};
+use crate::accounts::{self, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
+use crate::model::password_policy::PasswordPolicy;
+use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, is_hashed};
 use crate::read::bind::stored_passwords;
@@ -25,7 +30,7 @@ use crate::tree::{Found, State};
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
-    clear_values(request, &state.catalog.schema, state.settings.general.password_scheme)
+    clear_values(request, &state.catalog.schema)
 }
 
 /// Whether a request carries a value of userPassword, clear or hashed: what a bind would need, or a step from it.
@@ -46,11 +51,66 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     }
 }
 
-fn clear_values<'a>(request: &Request<'a>, schema: &Schema, scheme: StorageScheme) -> Vec<&'a [u8]> {
-    let of = |attribute| clear_in(attribute, schema);
-    if scheme == StorageScheme::Clear {
-        return Vec::new();
+/// What holds for the new passwords of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPasswordRules {
+    /// How they are stored.
+    pub scheme: StorageScheme,
+    /// Stored forms that none of them may match: present and former passwords of the entry.
+    pub former: Vec<Vec<u8>>,
+    /// Whether they may not be on the server's lists of bad passwords.
+    pub checks_lists: bool,
+}
+
+/// What holds for the new passwords of an add or modify request, which is for the caller to find out about them before
+/// the request is decided. Where the request is going to be refused, that is what the settings say.
+///
+/// # Errors
+/// The store failed.
+pub fn new_password_rules(
+    request: &Request<'_>,
+    snapshot: &Snapshot,
+    requester: &Requester,
+) -> Result<NewPasswordRules, Outcome> {
+    let state = snapshot.state();
+    let scheme = state.settings.general.password_scheme;
+    let mut rules = NewPasswordRules { scheme, former: Vec::new(), checks_lists: false };
+    let policy = match request {
+        Request::Modify(modify) => match changed_entry(state, modify.object, requester)? {
+            Some(id) => accounts::account(state, id)?.map(|account| (account.policy, Some(id))),
+            None => None,
+        },
+        Request::Add(add) => policy_of_new(state, add)?.map(|policy| (policy, None)),
+        _ => None,
+    };
+    let Some((policy, id)) = policy else { return Ok(rules) };
+    rules.scheme = policy.scheme.unwrap_or(scheme);
+    rules.checks_lists = policy.check_lists;
+    if let Some(id) = id.filter(|_| policy.in_history > 0) {
+        rules.former = accounts::former_passwords(state, id)?;
+        rules.former.extend(stored_passwords(state, id)?);
     }
+    Ok(rules)
+}
+
+/// The policy that will govern the entry of an add.
+fn policy_of_new(
+    state: State<'_>,
+    add: &AddRequest<'_>,
+) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
+    let named = add.attributes.iter().find(|given| given.description.eq_ignore_ascii_case(POLICY_SUBENTRY));
+    let named = named.and_then(|given| given.values.iter().next());
+    let parent = parse_dn(add.entry).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema));
+    let parent = match parent.filter(|name| name.failure.is_none()).map(|name| state.find(&name)) {
+        Some(Ok(Found::Missing { nearest: Some((id, _, _)) })) => id,
+        Some(Err(error)) => return Err(error),
+        _ => EntryId::ROOT,
+    };
+    accounts::policy_of_new(state, parent, named)
+}
+
+fn clear_values<'a>(request: &Request<'a>, schema: &Schema) -> Vec<&'a [u8]> {
+    let of = |attribute| clear_in(attribute, schema);
     match request {
         Request::Add(add) => add.attributes.iter().flat_map(of).collect(),
         Request::Modify(modify) => {
@@ -100,27 +160,25 @@ pub fn deleted_passwords<'a>(
     if deleted.peek().is_none() {
         return Ok(Vec::new());
     }
-    let Some(stored) = stored_at(state, modify.object, requester)? else { return Ok(Vec::new()) };
+    let Some(id) = changed_entry(state, modify.object, requester)? else { return Ok(Vec::new()) };
+    let stored = stored_passwords(state, id)?;
     let unknown = deleted.filter(|clear| !stored.iter().any(|stored| stored == clear));
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
 }
 
-/// The stored passwords of an entry that the requester may change.
-fn stored_at(
+/// The entry of this name, if the requester may change its password.
+fn changed_entry(
     state: State<'_>,
     name: &str,
     requester: &Requester,
-) -> Result<Option<Vec<Vec<u8>>>, OperationError> {
+) -> Result<Option<EntryId>, OperationError> {
     let schema = &*state.catalog.schema;
     let (Ok(dn), Some(password)) = (parse_dn(name), schema.attribute_type(USER_PASSWORD)) else {
         return Ok(None);
     };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
     let access = Access::of(requester, state.settings);
-    match access.check_modify(schema, id, [password.id]) {
-        Ok(()) => stored_passwords(state, id).map(Some),
-        Err(_) => Ok(None),
-    }
+    Ok(access.check_modify(schema, id, [password.id]).is_ok().then_some(id))
 }
 
 /// The value that a modify request deletes: the stored form of a clear password where one was found beforehand.
@@ -134,11 +192,13 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// # Errors
 /// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
 pub(crate) fn stored_form(state: State<'_>, stamp: &Stamp, value: &[u8]) -> Result<Vec<u8>, OperationError> {
-    if is_hashed(value) || state.settings.general.password_scheme == StorageScheme::Clear {
+    if is_hashed(value) {
         return Ok(value.to_vec());
     }
     let hashed = stamp.hashed_passwords.iter().find(|(clear, _)| clear == value);
-    hashed.map(|(_, stored)| stored.clone()).ok_or_else(|| {
+    let hashed = hashed.map(|(_, stored)| stored.clone());
+    let in_clear = state.settings.general.password_scheme == StorageScheme::Clear;
+    hashed.or_else(|| in_clear.then(|| value.to_vec())).ok_or_else(|| {
         OperationError::refused(
             ResultCode::UNAVAILABLE,
             "the password was not hashed before it arrived here: the storage scheme has just changed, try again",
@@ -164,13 +224,12 @@ mod tests {
         changes.push(ChangeOperation::Add, "2.5.4.35", ["new"]);
         changes.push(ChangeOperation::Replace, "userPassword", ["newer"]);
         let modify = Request::Modify(ModifyRequest { object: "", changes: changes.as_changes() });
-        let check = |request: &Request<'_>, scheme, expected: &[&str]| {
-            let found = clear_values(request, &schema, scheme);
+        let check = |request: &Request<'_>, expected: &[&str]| {
+            let found = clear_values(request, &schema);
             let expected: Vec<_> = expected.iter().map(|value| value.as_bytes()).collect();
             assert_eq!(found, expected);
         };
-        check(&add, StorageScheme::Argon2id, &["secret1", "{CLEARTEXT}secret2"]);
-        check(&modify, StorageScheme::Ssha, &["new", "newer"]);
-        check(&add, StorageScheme::Clear, &[]);
+        check(&add, &["secret1", "{CLEARTEXT}secret2"]);
+        check(&modify, &["new", "newer"]);
     }
 }

@@ -106,6 +106,21 @@ impl<'a> WorkingEntry<'a> {
         Ok(())
     }
 
+    /// Gives an attribute that the server keeps these values and no others.
+    pub(crate) fn set_all_by_server(
+        &mut self,
+        description: &AttributeDescription,
+        values: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<()> {
+        let attribute_type = self.state.catalog.schema.type_by_id(description.type_id);
+        self.clear(description)?;
+        for bytes in values {
+            let key = self.stored_key(attribute_type, &bytes);
+            self.add(description, KeyedValue { key, value: Value::Bytes(bytes) })?;
+        }
+        Ok(())
+    }
+
     /// Sets what the server keeps about the last change of an entry.
     pub(crate) fn stamp_change(&mut self, deciding: &Deciding<'_>) -> Result<()> {
         deciding.change().try_for_each(|(description, value)| self.set_by_server(&description, value))

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use directory::{Outcome, ServerFault};
+use directory::{HistoryChecks, Outcome, ServerFault};
 use mio::Waker;
 use store::PageNumber;
 
@@ -44,12 +44,16 @@ pub(crate) struct PreparedPasswords {
     pub(crate) hashed: HashedPasswords,
     /// To be deleted.
     pub(crate) matched: HashedPasswords,
+    /// What the new ones were compared with.
+    pub(crate) history: HistoryChecks,
+    /// Those that are on a list of bad ones.
+    pub(crate) listed: Vec<Vec<u8>>,
 }
 
 /// The result of a job of the hash pool.
 pub(crate) enum HashResult {
-    /// Whether the password is right.
-    Verified(bool),
+    /// Whether the password is right, and the stored form that it matched with a stronger one in its place.
+    Verified(bool, Option<(Vec<u8>, Vec<u8>)>),
     /// The stored forms.
     Prepared(PreparedPasswords),
     /// The system gave no random salt, or the job met a defect.

@@ -13,7 +13,7 @@ use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
 use crate::session::context::Context;
 use crate::stamp::no_random_numbers;
 use crate::workers::hash_pool::{ChangedPasswords, HashClaim, HashWork};
-use crate::workers::writer::{Reservation, WriteRequest};
+use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
 /// A change that waits for the hash pool, or behind one that does.
 pub(super) struct HeldChange {
@@ -41,7 +41,7 @@ impl Session {
         let mut request = WriteRequest {
             address: self.address(context),
             requester: Arc::clone(&self.requester),
-            message: frame.to_vec(),
+            change: ToWrite::Message(frame.to_vec()),
             passwords: PreparedPasswords::default(),
             reservation,
         };
@@ -70,12 +70,17 @@ impl Session {
         message: &Message<'_>,
     ) -> Result<ChangedPasswords, Outcome> {
         let scheme = context.shared.directory.settings().general.password_scheme;
-        let mut passwords = ChangedPasswords { scheme, new: Vec::new(), old: Vec::new() };
+        let (new, old, former) = Default::default();
+        let mut passwords = ChangedPasswords { scheme, new, old, former };
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
             let new = directory::passwords::clear_passwords(request, snapshot);
             passwords.new = new.into_iter().map(<[u8]>::to_vec).collect();
+            if !passwords.new.is_empty() {
+                let rules = directory::passwords::new_password_rules(request, snapshot, &self.requester)?;
+                (passwords.scheme, passwords.former) = (rules.scheme, rules.former);
+            }
             let old = directory::passwords::deleted_passwords(request, snapshot, &self.requester)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
@@ -91,7 +96,17 @@ impl Session {
 
     /// The writer has finished a change.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        match self.take(answer.address.ticket) {
+        let taken = self.take(answer.address.ticket);
+        if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
+            && answer.outcome.code == ResultCode::SUCCESS
+        {
+            // Nothing else was let through.
+            self.must_change = false;
+        }
+        match taken {
+            Some((head, Work::Decided(decided))) => {
+                self.recorded(context, &head, *decided, &answer.outcome, out);
+            }
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);
                 self.answer_with(context, &head, &outcome, value.as_deref(), out);
@@ -129,7 +144,7 @@ impl Session {
                 }
             }
             HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
-            HashResult::Verified(_) => self.refuse_held(context, ticket, ServerFault::Defect, out),
+            HashResult::Verified(..) => self.refuse_held(context, ticket, ServerFault::Defect, out),
         }
         self.release_held(context);
     }

@@ -4,8 +4,12 @@ use std::time::Instant;
 
 use directory::Requester;
 use directory::search::Search;
-use ldap::{MessageId, ResultCode};
+use ldap::oids::{PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
+use ldap::{
+    Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
+};
 
+use super::attempts::{Attempt, DecidedAttempt};
 use super::password_answer::PasswordAnswer;
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
@@ -18,9 +22,47 @@ pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
     pub(super) line: Option<Box<OperationLine>>,
+    /// Whether the client asks what a password policy says.
+    wants_policy: bool,
 }
 
 impl RequestHead {
+    pub(super) fn of(
+        message: &Message<'_>,
+        operation: Operation,
+        line: Option<Box<OperationLine>>,
+    ) -> RequestHead {
+        let wants_policy = message.controls.iter().any(|control| control.oid == PASSWORD_POLICY);
+        RequestHead { id: message.id, operation, line, wants_policy }
+    }
+
+    /// The controls that tell what a password policy says: to whoever asks that of
+    /// draft-behera-ldap-password-policy, to every bind those of draft-vchu-ldap-pwd-policy.
+    pub(super) fn policy_controls(&self, policy: &PolicyResponse) -> ControlsBuf {
+        let mut controls = ControlsBuf::new();
+        if *policy == PolicyResponse::default() {
+            return controls;
+        }
+        let mut push =
+            |oid, value: &[u8]| controls.push(Control { oid, critical: false, value: Some(value) });
+        if self.wants_policy {
+            push(PASSWORD_POLICY, &policy.encode());
+        }
+        if self.operation == Operation::BIND {
+            match (policy.warning, policy.error) {
+                (Some(PolicyWarning::GraceLeft(_)), _)
+                | (_, Some(PolicyError::PasswordExpired | PolicyError::ChangeAfterReset)) => {
+                    push(PASSWORD_EXPIRED, b"0");
+                }
+                (Some(PolicyWarning::TimeBeforeExpiration(seconds)), _) => {
+                    push(PASSWORD_EXPIRING, seconds.to_string().as_bytes());
+                }
+                _ => {}
+            }
+        }
+        controls
+    }
+
     /// Writes the line of the operation log, if there is one. `entries` are those that a search sent.
     pub(super) fn log(&self, connection: u64, code: ResultCode, entries: Option<u64>) {
         if let Some(line) = &self.line {
@@ -51,9 +93,17 @@ pub(super) enum Work {
     /// The writer, which changes a password.
     PasswordModify(PasswordAnswer),
     /// The hash pool, which verifies a password.
-    Compare,
-    /// The hash pool. If the password is right, the session becomes this requester's.
-    Bind(Requester),
+    Verify(Proof),
+    /// The writer, which records an attempt to prove a password that is decided.
+    Decided(Box<DecidedAttempt>),
+}
+
+/// What a password is asserted for.
+pub(super) struct Proof {
+    /// Whose the session becomes if the password is right; `None` for a compare.
+    pub(super) requester: Option<Requester>,
+    /// The attempt under a policy.
+    pub(super) attempt: Option<Box<Attempt>>,
 }
 
 impl Outstanding {
@@ -70,6 +120,15 @@ impl Outstanding {
         new
     }
 
+    /// Whether it is a bind.
+    pub(super) fn is_bind(&self) -> bool {
+        match &self.work {
+            Work::Verify(proof) => proof.requester.is_some(),
+            Work::Decided(decided) => decided.requester.is_some(),
+            Work::Search { .. } | Work::Change | Work::PasswordModify(_) => false,
+        }
+    }
+
     /// Whether it has this message id and is not abandoned.
     pub(super) fn has_id(&self, id: MessageId) -> bool {
         self.head.id == id && !self.abandoned
@@ -82,7 +141,7 @@ impl Outstanding {
                 let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
                 search.memory_bytes() + parts
             }
-            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => 0,
+            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => 0,
         }
     }
 
@@ -95,7 +154,7 @@ impl Outstanding {
             Work::Search { search, rest, .. } => {
                 search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
             }
-            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => false,
+            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => false,
         }
     }
 
@@ -106,7 +165,7 @@ impl Outstanding {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.work {
             Work::Search { deadline, .. } => deadline,
-            Work::Change | Work::PasswordModify(_) | Work::Compare | Work::Bind(_) => None,
+            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => None,
         }
     }
 }

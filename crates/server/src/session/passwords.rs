@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use directory::controls::RequestControls;
 use directory::password::Verification;
-use directory::{Outcome, Requester, ServerFault};
-use ldap::ResultCode;
+use directory::password::policy::Account;
+use directory::{OperationError, Outcome, Requester, ServerFault};
+use ldap::{PolicyError, Request, ResultCode};
 
-use super::{RequestHead, Session, Work};
+use super::attempts::Attempt;
+use super::password_modify::is_password_modify;
+use super::start_tls::is_start_tls;
+use super::{Proof, RequestHead, Session, Work};
 use crate::net::mailbox::HashResult;
 use crate::session::context::Context;
 use crate::workers::hash_pool::HashWork;
-
-/// A password that was verified at once.
-struct Verified {
-    head: RequestHead,
-    work: Work,
-    is_right: bool,
-}
 
 impl Session {
     pub(super) fn compare(
@@ -31,11 +28,8 @@ impl Session {
         use directory::compare::{CompareOutcome, compare};
         match compare(&context.snapshot, &self.requester, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
-            CompareOutcome::Verify { verification } => {
-                let (asserted, work) = (request.value, Work::Compare);
-                if let Some(verified) = self.verify(context, head, verification, asserted, work, out) {
-                    self.answer(context, &verified.head, &compare_outcome(verified.is_right), out);
-                }
+            CompareOutcome::Verify { verification, account } => {
+                self.verify(context, head, (verification, account), request.value, None, out);
             }
         }
     }
@@ -47,7 +41,7 @@ impl Session {
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        use directory::bind::{BindOutcome, bind, bind_result, bind_without_password};
+        use directory::bind::{BindOutcome, bind, bind_without_password};
         self.set_requester(context, Arc::clone(&context.anonymous));
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
@@ -67,20 +61,14 @@ impl Session {
         };
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
-            BindOutcome::Verify { verification, requester } => {
-                let work = Work::Bind(requester);
-                if let Some(verified) = self.verify(context, head, verification, asserted, work, out)
-                    && let Work::Bind(requester) = verified.work
-                {
-                    let (outcome, requester) = bind_result(verified.is_right, requester);
-                    self.bound(context, &verified.head, &outcome, requester, out);
-                }
+            BindOutcome::Verify { verification, requester, account } => {
+                self.verify(context, head, (verification, account), asserted, Some(requester), out);
             }
         }
     }
 
     /// Ends a bind. The session becomes this requester's.
-    fn bound(
+    pub(super) fn bound(
         &mut self,
         context: &mut Context,
         head: &RequestHead,
@@ -96,29 +84,61 @@ impl Session {
         self.answer(context, head, outcome, out);
     }
 
-    /// Verifies a password at once if that is quick. Otherwise the result is `None`, and the hash pool verifies it, or
-    /// the request is answered busy. A wrong password goes to the pool whatever is stored, so neither the time nor the
-    /// answer busy tells whether a name exists (RFC 4513 section 6.3).
+    /// Verifies a password at once if that is quick, else on the hash pool; if that is full, the answer is busy. A
+    /// wrong password goes to the pool whatever is stored, so neither the time nor the answer busy tells whether a name
+    /// exists (RFC 4513 section 6.3). `requester` is whose the session becomes; `None` for a compare.
     fn verify(
         &mut self,
         context: &mut Context,
         head: RequestHead,
-        verification: Verification,
+        (mut verification, account): (Verification, Option<Box<Account>>),
         asserted: &[u8],
-        work: Work,
+        requester: Option<Requester>,
         out: &mut Vec<u8>,
-    ) -> Option<Verified> {
-        if let Some(is_right) = verification.run_quick(asserted) {
-            return Some(Verified { head, work, is_right });
+    ) {
+        let attempt = Attempt::begin(context, account, &mut verification);
+        let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
+        let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
+        let proof = Proof { requester, attempt };
+        if stronger.is_none()
+            && let Some(is_right) = verification.run_quick(asserted)
+        {
+            return self.verified(context, head, proof, (is_right, None), out);
         }
         let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
-        let job = HashWork::Verify { verification, asserted: asserted.to_vec() };
+        let job = HashWork::Verify { verification, asserted: asserted.to_vec(), stronger };
         match context.shared.hash_pool.submit(address, job) {
-            Some(claim) => self.keep(head, work, bytes, Some(claim)),
+            Some(claim) => self.keep(head, Work::Verify(proof), bytes, Some(claim)),
             None => self.answer(context, &head, &hash_pool_busy(), out),
         }
-        None
+    }
+
+    /// Answers a bind or compare whose password was verified.
+    fn verified(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        Proof { requester, attempt }: Proof,
+        verified: (bool, Option<(Vec<u8>, Vec<u8>)>),
+        out: &mut Vec<u8>,
+    ) {
+        let is_right = verified.0;
+        match (attempt, requester) {
+            (Some(attempt), requester) => {
+                let ended = self.end_attempt(context, head, *attempt, verified, requester);
+                if let Some((head, decided)) = ended {
+                    self.answer_attempt(context, &head, decided, out);
+                }
+            }
+            (None, Some(requester)) => {
+                let (outcome, requester) = directory::bind::bind_result(is_right, requester);
+                self.bound(context, &head, &outcome, requester, out);
+            }
+            (None, None) => {
+                self.answer(context, &head, &directory::compare::compare_result(is_right), out);
+            }
+        }
     }
 
     /// The hash pool has finished a job.
@@ -132,33 +152,36 @@ impl Session {
         if self.is_held(ticket) {
             return self.held_hashed(context, ticket, result, out);
         }
-        let Some((head, work)) = self.take(ticket) else { return };
-        let is_right = matches!(result, HashResult::Verified(true));
-        let failed = match result {
-            HashResult::Failed(fault) => Some(could_not_verify(fault)),
-            HashResult::Verified(_) | HashResult::Prepared(_) => None,
-        };
-        match (failed, work) {
+        let Some((head, Work::Verify(proof))) = self.take(ticket) else { return };
+        match result {
+            HashResult::Verified(is_right, rehashed) => {
+                self.verified(context, head, proof, (is_right, rehashed), out);
+            }
             // Not invalidCredentials: the password may be right.
-            (Some(outcome), Work::Bind(_)) => {
-                self.bound(context, &head, &outcome, Requester::Anonymous, out);
+            HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
+            HashResult::Prepared(_) => {
+                self.answer(context, &head, &could_not_verify(ServerFault::Defect), out);
             }
-            (Some(outcome), _) => self.answer(context, &head, &outcome, out),
-            (None, Work::Bind(requester)) => {
-                let (outcome, requester) = directory::bind::bind_result(is_right, requester);
-                self.bound(context, &head, &outcome, requester, out);
-            }
-            (None, _) => self.answer(context, &head, &compare_outcome(is_right), out),
+        }
+    }
+
+    /// Why a request is refused of a user who has to change the password first
+    /// (draft-behera-ldap-password-policy sections 8.1.2.2 and 8.3).
+    pub(super) fn refuse_until_changed(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        if !self.must_change {
+            return None;
+        }
+        match request {
+            Request::Bind(_) | Request::Unbind | Request::Abandon(_) => None,
+            Request::Modify(_) if directory::passwords::has_password(request, &context.snapshot) => None,
+            request if is_start_tls(request) || is_password_modify(request) => None,
+            _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }
     }
 }
 
 fn could_not_verify(fault: ServerFault) -> Outcome {
     Outcome::new(ResultCode::OTHER, "the password could not be verified").by_fault(fault)
-}
-
-fn compare_outcome(is_right: bool) -> Outcome {
-    Outcome::code(if is_right { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
 }
 
 pub(super) fn hash_pool_busy() -> Outcome {

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use directory::ServerFault;
 use directory::password::{self, StorageScheme, Verification};
+use directory::{HistoryChecks, ServerFault};
 
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
@@ -52,8 +52,8 @@ pub(crate) struct HashFigures {
 
 /// The work of a job.
 pub(crate) enum HashWork {
-    /// Verify that `asserted` is the password.
-    Verify { verification: Verification, asserted: Vec<u8> },
+    /// Verify that `asserted` is the password, and if a weaker form of it is stored than this scheme makes, make one.
+    Verify { verification: Verification, asserted: Vec<u8>, stronger: Option<StorageScheme> },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
 }
@@ -65,6 +65,8 @@ pub(crate) struct ChangedPasswords {
     pub(crate) new: Vec<Vec<u8>>,
     /// Passwords that the change deletes, each with the stored forms among which its own may be.
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+    /// Stored forms that no new password may match.
+    pub(crate) former: Vec<Vec<u8>>,
 }
 
 impl ChangedPasswords {
@@ -79,7 +81,9 @@ impl ChangedPasswords {
 
     /// Whether this belongs on the pool.
     pub(crate) fn is_slow(&self) -> bool {
-        let mut stored = self.old.iter().flat_map(|(_, stored)| stored);
+        let old = self.old.iter().flat_map(|(_, stored)| stored);
+        let former = self.former.iter().filter(|_| !self.new.is_empty());
+        let mut stored = old.chain(former);
         (!self.new.is_empty() && self.scheme.is_slow()) || stored.any(|stored| password::is_slow(stored))
     }
 
@@ -88,12 +92,17 @@ impl ChangedPasswords {
     /// # Errors
     /// The system gave no random salt.
     pub(crate) fn prepare(self, random: &mut Random) -> Result<PreparedPasswords, getrandom::Error> {
+        let is_used = |stored: &&Vec<u8>| {
+            self.new.iter().any(|clear| password::verify(stored, password::clear_of(clear)))
+        };
+        let matching = self.former.iter().filter(is_used).cloned().collect();
+        let history = HistoryChecks { matching, forms: self.former };
         let hashed = hash_all(self.scheme, self.new, random)?;
         let matching = self.old.into_iter().filter_map(|(clear, stored)| {
             let stored = stored.into_iter().find(|stored| password::verify(stored, &clear))?;
             Some((clear, stored))
         });
-        Ok(PreparedPasswords { hashed, matched: matching.collect() })
+        Ok(PreparedPasswords { hashed, matched: matching.collect(), history, listed: Vec::new() })
     }
 }
 
@@ -226,10 +235,18 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
 /// Does the work of a job.
 fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashResult {
     match work {
-        HashWork::Verify { verification, asserted } => {
-            let verified = verification.run(&asserted);
-            figures.verified.fetch_add(verified.hash_count.into(), Ordering::Relaxed);
-            HashResult::Verified(verified.is_right)
+        HashWork::Verify { verification, asserted, stronger } => {
+            let is_right = verification.run_quick(&asserted).unwrap_or_else(|| {
+                let verified = verification.run(&asserted);
+                figures.verified.fetch_add(verified.hash_count.into(), Ordering::Relaxed);
+                verified.is_right
+            });
+            let rehashed = stronger.filter(|_| is_right).and_then(|scheme| {
+                let old = verification.weaker_match(&asserted, scheme)?;
+                // Without random numbers the old form stays.
+                Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
+            });
+            HashResult::Verified(is_right, rehashed)
         }
         HashWork::Prepare(passwords) => {
             passwords.prepare(random).map_or(HashResult::Failed(ServerFault::Random), HashResult::Prepared)
@@ -300,7 +317,7 @@ mod tests {
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
         let verification = Verification::new(stored, StorageScheme::Argon2id);
-        HashWork::Verify { verification, asserted: asserted.to_vec() }
+        HashWork::Verify { verification, asserted: asserted.to_vec(), stronger: None }
     }
 
     #[test]
@@ -312,15 +329,19 @@ mod tests {
             (b"old".to_vec(), vec![b"{SSHA}AAAA".to_vec(), old_stored.clone()]),
             (b"wrong".to_vec(), vec![old_stored.clone()]),
         ];
-        let passwords = ChangedPasswords { scheme: StorageScheme::Ssha512, new: clear, old };
+        let former = vec![b"two".to_vec(), b"three".to_vec()];
+        let passwords = ChangedPasswords { scheme: StorageScheme::Ssha512, new: clear, old, former };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);
         let _prepares = sample.submit(1, HashWork::Prepare(passwords)).unwrap();
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
         for HashDone { address, result } in sample.take(2) {
             match result {
-                HashResult::Verified(right) => assert!(right && address.ticket == 2),
-                HashResult::Prepared(PreparedPasswords { hashed: pairs, matched }) => {
+                HashResult::Verified(right, None) => assert!(right && address.ticket == 2),
+                HashResult::Verified(..) => panic!("nothing was to be made stronger"),
+                HashResult::Prepared(PreparedPasswords { hashed: pairs, matched, history, listed }) => {
+                    assert!(history.forms.len() == 2 && listed.is_empty());
+                    assert_eq!(history.matching, [b"two"], "the former password that comes again");
                     assert_eq!(address.ticket, 1);
                     assert_eq!(matched, [(b"old".to_vec(), old_stored.clone())]);
                     assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));

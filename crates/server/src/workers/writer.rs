@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
+use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
 use ldap::{DecodeLimits, Message, Request, ResultCode};
@@ -25,6 +27,7 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
+use crate::workers::attempts::Attempts;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::settings_change;
 
@@ -33,12 +36,28 @@ pub(crate) struct WriteRequest {
     /// The operation that waits for the answer.
     pub(crate) address: Address,
     pub(crate) requester: Arc<Requester>,
-    /// The whole message, as received. The writer decodes it again, which is quick. An owned form of every request
-    /// would be code without another use.
-    pub(crate) message: Vec<u8>,
+    pub(crate) change: ToWrite,
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
+}
+
+/// What the writer is to do. No `Debug`: it may carry passwords.
+pub(crate) enum ToWrite {
+    /// The change of this message, which is here whole, as received. The writer decodes it again, which is quick. An
+    /// owned form of every request would be code without another use.
+    Message(Vec<u8>),
+    /// To record what [`Attempts`] has of an account, and the use of a grace login at this time.
+    Account { id: EntryId, grace: Option<i64> },
+}
+
+impl ToWrite {
+    fn bytes(&self) -> usize {
+        match self {
+            ToWrite::Message(message) => message.len(),
+            ToWrite::Account { .. } => size_of::<ToWrite>(),
+        }
+    }
 }
 
 /// Room in the queue for `count` changes, one until batches join them. Dropping it releases the room, however the
@@ -92,6 +111,8 @@ pub(crate) struct WriteQueue {
     /// request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
     mailboxes: Arc<[Mailbox]>,
+    /// What happened to passwords and is not recorded yet.
+    attempts: Attempts,
 }
 
 /// The reserved room. No thread holds both locks of the queue at once.
@@ -119,6 +140,7 @@ impl WriteQueue {
             reserved: Mutex::default(),
             commits: AtomicU64::new(0),
             mailboxes,
+            attempts: Attempts::default(),
         }
     }
 
@@ -163,6 +185,11 @@ impl WriteQueue {
         if was_empty {
             self.work_arrived.notify_one();
         }
+    }
+
+    /// What happened to passwords and is not recorded yet.
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
     }
 
     /// Number of commits since the start.
@@ -230,7 +257,12 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
     loop {
         let patience = if stopped { None } else { upkeep.patience(&writer) };
         match queue.fetch(&mut backlog, patience) {
-            Fetched::Closed => return,
+            Fetched::Closed => {
+                if !stopped {
+                    write_attempts(&mut writer, &queue.attempts, &mut random);
+                }
+                return;
+            }
             Fetched::Nothing => {
                 stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
                 continue;
@@ -242,14 +274,17 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
         let outcomes = if stopped {
             all_failed(count)
         } else {
-            catch_unwind(AssertUnwindSafe(|| write(&mut writer, batch, &mut random, &mut disk)))
-                .unwrap_or_else(|_| {
-                    health.stop_changes(DEFECT);
-                    stopped = true;
-                    all_failed(count)
-                })
+            catch_unwind(AssertUnwindSafe(|| {
+                write(&mut writer, batch, &queue.attempts, &mut random, &mut disk)
+            }))
+            .unwrap_or_else(|_| {
+                health.stop_changes(DEFECT);
+                stopped = true;
+                all_failed(count)
+            })
         };
         queue.commits.fetch_add(1, Ordering::Release);
+        settle_attempts(batch, &outcomes, &queue.attempts);
         release_room(batch);
         answer(batch, outcomes, &queue.mailboxes);
         backlog.drain(..count);
@@ -257,6 +292,51 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
             stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
         }
     }
+}
+
+/// What was noted of passwords is recorded now and counts no more, or was not and still does.
+fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attempts) {
+    for (request, answer) in batch.iter().zip(outcomes) {
+        if let ToWrite::Account { id, .. } = request.change {
+            // A grace login that was refused is no failure of the commit.
+            let code = answer.outcome.code;
+            attempts.settle(id, code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS);
+        }
+    }
+}
+
+/// Records at a stop what nobody asked the writer for.
+fn write_attempts(writer: &mut Writer, attempts: &Attempts, random: &mut Random) {
+    let ids = attempts.all();
+    let Ok(mut batch) = writer.begin().inspect_err(|error| {
+        tracing::error!(%error, accounts = ids.len(), "the last binds are not recorded");
+    }) else {
+        return;
+    };
+    for id in ids {
+        let outcome = record_account(&mut batch, attempts, id, None, random);
+        if outcome.code != ResultCode::SUCCESS {
+            tracing::error!(entry = id.0, "the last binds are not recorded: {}", outcome.diagnostic);
+        }
+    }
+    if let Err(error) = batch.commit() {
+        tracing::error!(%error, "the last binds are not recorded");
+    }
+}
+
+fn record_account(
+    batch: &mut directory::WriteBatch<'_>,
+    attempts: &Attempts,
+    id: EntryId,
+    grace: Option<i64>,
+    random: &mut Random,
+) -> Outcome {
+    let uuid = match random.uuid() {
+        Ok(uuid) => uuid,
+        Err(error) => return no_random_numbers(error),
+    };
+    let update = AccountUpdate { grace, ..attempts.take(id) };
+    batch.update_account(id, &update, &Stamp { now_micros: now_micros(), uuid, ..Stamp::default() })
 }
 
 const DEFECT: &str = "a defect was met while changing the directory";
@@ -277,7 +357,7 @@ fn batch_len(backlog: &[WriteRequest]) -> usize {
     let mut bytes = 0;
     let fitting = backlog.iter().take(BATCH_WRITES_MAX).take_while(|request| {
         let fits = bytes < BATCH_BYTES_MAX;
-        bytes += request.message.len();
+        bytes += request.change.bytes();
         fits
     });
     fitting.count()
@@ -295,6 +375,7 @@ fn release_room(batch: &mut [WriteRequest]) {
 fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
+    attempts: &Attempts,
     random: &mut Random,
     disk: &mut DiskWatch<'_>,
 ) -> Vec<Answer> {
@@ -305,7 +386,7 @@ fn write(
     let full = batch.disk_full().cloned();
     let mut outcomes = Vec::with_capacity(requests.len());
     for request in requests {
-        outcomes.push(execute(&mut batch, request, random));
+        outcomes.push(execute(&mut batch, request, attempts, random));
     }
     match batch.commit() {
         Ok(()) => {
@@ -341,10 +422,21 @@ impl DiskWatch<'_> {
     }
 }
 
-fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random: &mut Random) -> Answer {
+fn execute(
+    batch: &mut directory::WriteBatch<'_>,
+    request: &WriteRequest,
+    attempts: &Attempts,
+    random: &mut Random,
+) -> Answer {
+    let message = match &request.change {
+        ToWrite::Message(message) => message,
+        ToWrite::Account { id, grace } => {
+            return record_account(batch, attempts, *id, *grace, random).into();
+        }
+    };
     // The event loop decoded the same bytes within the limits of the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
-    let message = match Message::decode(&request.message, &limits) {
+    let message = match Message::decode(message, &limits) {
         Ok(message) => message,
         Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
@@ -356,9 +448,15 @@ fn execute(batch: &mut directory::WriteBatch<'_>, request: &WriteRequest, random
         Ok(uuid) => uuid,
         Err(error) => return no_random_numbers(error).into(),
     };
-    let PreparedPasswords { hashed, matched } = request.passwords.clone();
-    let stamp =
-        Stamp { now_micros: now_micros(), uuid, hashed_passwords: hashed, matched_passwords: matched };
+    let PreparedPasswords { hashed, matched, history, listed } = request.passwords.clone();
+    let stamp = Stamp {
+        now_micros: now_micros(),
+        uuid,
+        hashed_passwords: hashed,
+        matched_passwords: matched,
+        history,
+        listed_passwords: listed,
+    };
     match &message.request {
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
             let (outcome, value) =
@@ -413,7 +511,7 @@ mod tests {
         WriteRequest {
             address: Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 },
             requester: Arc::new(Requester::Anonymous),
-            message: vec![0; bytes],
+            change: ToWrite::Message(vec![0; bytes]),
             passwords: PreparedPasswords::default(),
             reservation: queue.reserve(bytes).unwrap(),
         }

@@ -15,6 +15,8 @@ pub struct GeneralSettings {
     pub anonymous_read: bool,
     /// How passwords that arrive in clear are stored.
     pub password_scheme: StorageScheme,
+    /// DN of the password policy of entries that have no other; empty for none.
+    pub password_policy: String,
     /// Most entries a search returns to others than the administrator; 0 = no limit.
     pub size_limit: u32,
     /// Most seconds a search of others than the administrator takes; 0 = no limit.
@@ -36,6 +38,7 @@ impl Default for GeneralSettings {
         GeneralSettings {
             anonymous_read: false,
             password_scheme: StorageScheme::default(),
+            password_policy: String::new(),
             size_limit: 1_000,
             time_limit_seconds: 60,
             unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
@@ -85,7 +88,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 9] = [
+pub const GENERAL: [GeneralSetting; 10] = [
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
@@ -104,6 +107,19 @@ pub const GENERAL: [GeneralSetting; 9] = [
             };
             of.password_scheme =
                 word.parse().map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
+            Ok(())
+        },
+    },
+    GeneralSetting {
+        key: "password_policy",
+        attribute: "pandoPasswordPolicy",
+        help: "the entry whose password policy holds where no other does; \"\" for none",
+        read: |of| SettingValue::Word(of.password_policy.clone()),
+        write: |of, value| {
+            let SettingValue::Word(word) = value else {
+                return Err(wanted("a DN such as \"cn=default,ou=policies,dc=example,dc=com\"", &value));
+            };
+            of.password_policy = word;
             Ok(())
         },
     },
@@ -221,6 +237,7 @@ impl GeneralSetting {
         match self.value(settings) {
             SettingValue::Switch(on) => vec![if on { "TRUE" } else { "FALSE" }.to_owned()],
             SettingValue::Number(number) => vec![number.to_string()],
+            SettingValue::Word(word) if word.is_empty() => Vec::new(),
             SettingValue::Word(word) => vec![word],
             SettingValue::Words(words) => words,
         }

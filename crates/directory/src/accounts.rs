@@ -1,0 +1,272 @@
+//! Password policies and whom they govern, and what entries have on record of their passwords
+//! (draft-behera-ldap-password-policy sections 5.3 and 10).
+//!
+//! The policy of an entry is the one that its pwdPolicySubentry names; else that of the nearest subentry in whose
+//! subtree it lies; else the one of the setting `password_policy`. The administrator has no entry and no policy.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use schema::{AttributeDescription, SubtreeSpecification};
+use store::Read;
+
+use crate::catalog::Catalog;
+use crate::model::csn::generalized_time;
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::limits::{PASSWORD_POLICIES_MAX, TREE_DEPTH_MAX};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
+use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
+use crate::password::policy::{Account, Lock};
+use crate::tree::stored_values::for_each_value;
+use crate::tree::{Found, State, damaged_row, find, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Name of the class of policies.
+const PASSWORD_POLICY: &str = "pwdPolicy";
+
+/// Attributes of the state of a password.
+pub(crate) const CHANGED_TIME: &str = "pwdChangedTime";
+pub(crate) const LOCKED_TIME: &str = "pwdAccountLockedTime";
+pub(crate) const FAILURE_TIME: &str = "pwdFailureTime";
+pub(crate) const HISTORY: &str = "pwdHistory";
+pub(crate) const GRACE_USE_TIME: &str = "pwdGraceUseTime";
+pub(crate) const RESET: &str = "pwdReset";
+pub(crate) const POLICY_SUBENTRY: &str = "pwdPolicySubentry";
+pub(crate) const START_TIME: &str = "pwdStartTime";
+pub(crate) const END_TIME: &str = "pwdEndTime";
+pub(crate) const LAST_SUCCESS: &str = "pwdLastSuccess";
+
+/// The description of one of these attributes.
+pub(crate) fn description(catalog: &Catalog, name: &str) -> Result<AttributeDescription> {
+    let known = catalog.schema.attribute_type(name).map(|known| AttributeDescription::of(known.id));
+    known.ok_or_else(|| OperationError::Damaged(format!("the schema does not define {name}")))
+}
+
+/// The text of a time in microseconds, to the second or to the microsecond.
+pub(crate) fn time_text(micros: i64, is_exact: bool) -> String {
+    let micros = u64::try_from(micros).unwrap_or(0);
+    let text = generalized_time(micros / 1_000_000);
+    if is_exact { text.replace('Z', &format!(".{:06}Z", micros % 1_000_000)) } else { text }
+}
+
+/// Whether a set of classes makes an entry a policy.
+pub(crate) fn is_policy(catalog: &Catalog, closure: &[schema::ClassId]) -> bool {
+    catalog.schema.object_class(PASSWORD_POLICY).is_some_and(|class| closure.contains(&class.id))
+}
+
+/// Whether any entry is, or was, a policy.
+pub(crate) fn has_policies(catalog: &Catalog) -> bool {
+    catalog.class_sets().iter().any(|class_set| is_policy(catalog, &class_set.closure))
+}
+
+/// Reads all policies. One that cannot be is left out: whoever changes such an entry is told, but an import may bring
+/// any.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTable> {
+    let mut table = PolicyTable::default();
+    let class_sets = catalog.numbered_class_sets();
+    for (number, _) in class_sets.filter(|(_, class_set)| is_policy(catalog, &class_set.closure)) {
+        let mut ids = read.ids(CLASSES, &class_key(number))?;
+        let mut block = Vec::new();
+        while table.entries.len() < PASSWORD_POLICIES_MAX && ids.next_block(&mut block, 256)? > 0 {
+            for id in block.drain(..).map(EntryId) {
+                if let Some(policy) = read_policy(read, catalog, id)? {
+                    let area = read_area(read, catalog, id)?;
+                    table.entries.push(PolicyEntry { id, area, policy: Arc::new(policy) });
+                }
+            }
+        }
+    }
+    let name = &catalog.settings.general.password_policy;
+    if !name.is_empty()
+        && let Found::Entry(id, _) = find(read, catalog, &NormalName::of(&parse_dn(name)?, &catalog.schema))?
+    {
+        table.default = Some(id);
+    }
+    Ok(table)
+}
+
+fn row(read: &Read, id: EntryId) -> Result<EntryRow<'_>> {
+    let bytes = read.get(ENTRIES, &id_key(id))?;
+    bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))
+}
+
+fn read_policy(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<PasswordPolicy>> {
+    let row = row(read, id)?;
+    let mut policy = PasswordPolicy::default();
+    for name in PasswordPolicy::attributes() {
+        for value in small_values(catalog, &row, name) {
+            if policy.set(name, value).is_err() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(policy.check().is_ok().then_some(policy))
+}
+
+/// Where a policy holds by itself: it has to be a subentry.
+fn read_area(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<PolicyArea>> {
+    let Some(node) = node(read, id)?.filter(|node| node.flags.is_subentry()) else { return Ok(None) };
+    let row = row(read, id)?;
+    let specification = small_values(catalog, &row, "subtreeSpecification").next();
+    let Some(specification) = specification.and_then(SubtreeSpecification::parse) else { return Ok(None) };
+    let mut base = node.parent;
+    let relative = parse_dn(&specification.base)?;
+    if !relative.is_empty() {
+        let name = NormalName::of(&relative, &catalog.schema);
+        for place in 0..name.depth() {
+            match crate::tree::child(read, base, name.rdn(place))? {
+                Some((child, _)) => base = child,
+                None => return Ok(None),
+            }
+        }
+    }
+    let SubtreeSpecification { minimum, maximum, .. } = specification;
+    Ok(Some(PolicyArea { base, minimum, maximum }))
+}
+
+/// The values of an attribute that are kept in the row itself, as all small ones are.
+fn small_values<'r>(
+    catalog: &Catalog,
+    row: &EntryRow<'r>,
+    name: &str,
+) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+    let values = attribute_row(catalog, row, name).and_then(|row| match row.content {
+        Content::Inline(values) => Some(values),
+        Content::Table | Content::Links => None,
+    });
+    values.into_iter().flat_map(|values| values.iter()).filter_map(|value| match value {
+        InlineValue::Here(bytes) => Some(bytes),
+        InlineValue::Elsewhere(_) => None,
+    })
+}
+
+fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Option<AttributeRow<'r>> {
+    let id = catalog.attribute_id(catalog.schema.attribute_type(name)?.id, "")?;
+    row.find(id)
+}
+
+/// What governs the password of an entry, and what is on record of it; `None` without a policy.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn account(state: State<'_>, id: EntryId) -> Result<Option<Account>> {
+    if state.catalog.policies.entries.is_empty() {
+        return Ok(None);
+    }
+    let row = row(state.read, id)?;
+    let Some(policy) = policy_of(state, id, &row)? else { return Ok(None) };
+    Ok(Some(read_account(state.catalog, id, &row, policy)))
+}
+
+/// The policy of an entry that is to be: its place is below `parent`.
+pub(crate) fn policy_of_new(
+    state: State<'_>,
+    parent: EntryId,
+    named: Option<&[u8]>,
+) -> Result<Option<Arc<PasswordPolicy>>> {
+    if state.catalog.policies.entries.is_empty() {
+        return Ok(None);
+    }
+    governing(state, parent, 1, named)
+}
+
+fn policy_of(state: State<'_>, id: EntryId, row: &EntryRow<'_>) -> Result<Option<Arc<PasswordPolicy>>> {
+    let named = small_values(state.catalog, row, POLICY_SUBENTRY).next();
+    governing(state, id, 0, named)
+}
+
+/// The policy that governs what lies `below` levels below the entry `at`.
+fn governing(
+    state: State<'_>,
+    at: EntryId,
+    below: usize,
+    named: Option<&[u8]>,
+) -> Result<Option<Arc<PasswordPolicy>>> {
+    let table = &state.catalog.policies;
+    if let Some(text) = named.and_then(|name| std::str::from_utf8(name).ok())
+        && let Ok(dn) = parse_dn(text)
+        && let Found::Entry(policy, _) = state.find(&NormalName::of(&dn, &state.catalog.schema))?
+        && let Some(policy) = table.of(policy)
+    {
+        return Ok(Some(Arc::clone(policy)));
+    }
+    if table.has_areas() {
+        let mut at = at;
+        for level in below..below + TREE_DEPTH_MAX {
+            let holds = |area: PolicyArea| {
+                area.base == at
+                    && level >= area.minimum
+                    && area.maximum.is_none_or(|maximum| level <= maximum)
+            };
+            if let Some(entry) = table.entries.iter().find(|entry| entry.area.is_some_and(holds)) {
+                return Ok(Some(Arc::clone(&entry.policy)));
+            }
+            let Some(node) = state.node(at)? else { break };
+            at = node.parent;
+        }
+    }
+    Ok(table.default.and_then(|id| table.of(id)).map(Arc::clone))
+}
+
+fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<PasswordPolicy>) -> Account {
+    let times = |name| small_values(catalog, row, name).filter_map(schema::generalized_micros);
+    let time = |name| times(name).next();
+    let locked = small_values(catalog, row, LOCKED_TIME).next().and_then(|value| {
+        if value.starts_with(b"0000") {
+            Some(Lock::Permanent)
+        } else {
+            schema::generalized_micros(value).map(Lock::Since)
+        }
+    });
+    let is_reset = small_values(catalog, row, RESET).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
+    Account {
+        id,
+        policy,
+        changed: time(CHANGED_TIME),
+        locked,
+        failures: times(FAILURE_TIME).collect(),
+        grace_uses: u32::try_from(times(GRACE_USE_TIME).count()).unwrap_or(u32::MAX),
+        is_reset,
+        start: time(START_TIME),
+        end: time(END_TIME),
+        last_success: time(LAST_SUCCESS),
+    }
+}
+
+/// The stored forms of an entry's former passwords.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn former_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>> {
+    let mut former = Vec::new();
+    let row = row(state.read, id)?;
+    if let Some(history) = attribute_row(state.catalog, &row, HISTORY) {
+        for_each_value(state, id, &history, &mut |value| {
+            former.extend(stored_in_history(value).map(<[u8]>::to_vec));
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(former)
+}
+
+/// A value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`.
+pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
+    const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
+    let mut value = format!("{}#{OCTET_STRING}#{}#", time_text(time, false), stored.len()).into_bytes();
+    value.extend_from_slice(stored);
+    value
+}
+
+/// The stored form in a value of pwdHistory.
+pub(crate) fn stored_in_history(value: &[u8]) -> Option<&[u8]> {
+    let mut parts = value.splitn(4, |byte| *byte == b'#');
+    let (_, _, length, data) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+    (length == data.len()).then_some(data)
+}

@@ -1,0 +1,372 @@
+//! The rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): what a bind comes to, what a new
+//! password has to be, and what is recorded of both. They read no store and no clock.
+//!
+//! Times are microseconds since 1970.
+
+use std::sync::Arc;
+
+use ldap::{PolicyError, PolicyResponse, PolicyWarning};
+
+pub use crate::model::password_policy::{PasswordPolicy, SCRAM_ITERATIONS};
+use crate::model::rows::EntryId;
+
+/// Microseconds of a second.
+const SECOND: i64 = 1_000_000;
+
+/// An entry with a password under a policy: what was recorded of it (draft section 5.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The entry.
+    pub id: EntryId,
+    /// What holds for it.
+    pub policy: Arc<PasswordPolicy>,
+    /// pwdChangedTime.
+    pub changed: Option<i64>,
+    /// pwdAccountLockedTime.
+    pub locked: Option<Lock>,
+    /// pwdFailureTime.
+    pub failures: Vec<i64>,
+    /// How many values pwdGraceUseTime has.
+    pub grace_uses: u32,
+    /// pwdReset.
+    pub is_reset: bool,
+    /// pwdStartTime.
+    pub start: Option<i64>,
+    /// pwdEndTime.
+    pub end: Option<i64>,
+    /// pwdLastSuccess.
+    pub last_success: Option<i64>,
+}
+
+/// What pwdAccountLockedTime says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Since then.
+    Since(i64),
+    /// Until an administrator unlocks the account: `000001010000Z`.
+    Permanent,
+}
+
+/// What is to be recorded of a bind or compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Failures and a lock that has passed are forgotten.
+    pub clears_failures: bool,
+    /// The time is that of the last success.
+    pub success: bool,
+    /// One of the binds with an expired password is used. The answer waits until that is durable.
+    pub grace: bool,
+}
+
+/// What the policy makes of a verified password.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Whether the bind succeeds.
+    pub succeeds: bool,
+    /// What the client is told besides.
+    pub response: PolicyResponse,
+    /// Whether the user has to change the password before anything else.
+    pub must_change: bool,
+    /// What is to be recorded.
+    pub recorded: Recorded,
+}
+
+fn seconds(number: u32) -> i64 {
+    i64::from(number) * SECOND
+}
+
+impl Account {
+    /// Whether no password is good now (draft section 7.1).
+    pub fn is_locked(&self, now: i64) -> bool {
+        let policy = &self.policy;
+        let by_failures = match self.locked {
+            None => false,
+            Some(Lock::Permanent) => true,
+            Some(Lock::Since(_)) if policy.lockout_duration == 0 => true,
+            Some(Lock::Since(since)) => now < since.saturating_add(seconds(policy.lockout_duration)),
+        };
+        let last = self.last_success.or(self.changed);
+        let is_idle = policy.max_idle > 0
+            && last.is_some_and(|last| now >= last.saturating_add(seconds(policy.max_idle)));
+        by_failures
+            || is_idle
+            || self.start.is_some_and(|start| now < start)
+            || self.end.is_some_and(|end| now >= end)
+    }
+
+    /// Failures that still count (draft section 7.6): younger than the interval, and than a lock that has passed.
+    pub fn failure_count(&self, now: i64) -> usize {
+        self.counting_failures(now).count()
+    }
+
+    /// Times of the failures that still count.
+    pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
+        let interval = seconds(self.policy.failure_interval);
+        let passed = match self.locked {
+            Some(Lock::Since(since)) if !self.is_locked(now) => since,
+            _ => i64::MIN,
+        };
+        let counts =
+            move |time: &i64| *time > passed && (interval == 0 || now < time.saturating_add(interval));
+        self.failures.iter().copied().filter(counts)
+    }
+
+    /// Whether so many failures lock the account.
+    pub fn locks_at(&self, failures: usize) -> bool {
+        let max = usize::try_from(self.policy.max_failure).unwrap_or(usize::MAX);
+        self.policy.lockout && max > 0 && failures >= max
+    }
+
+    /// What a failing attempt is told where the account is locked.
+    pub fn refused(&self) -> Judgement {
+        let error = self.policy.tells_lock.then_some(PolicyError::AccountLocked);
+        Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
+    }
+
+    /// What a right password of an account that is not locked comes to (draft section 8.1.2).
+    pub fn verified(&self, now: i64) -> Judgement {
+        let policy = &self.policy;
+        let precision = seconds(policy.last_success_precision);
+        let is_new = self.last_success.is_none_or(|last| now >= last.saturating_add(precision));
+        let recorded = Recorded {
+            clears_failures: !self.failures.is_empty() || self.locked.is_some(),
+            success: policy.records_success() && is_new,
+            grace: false,
+        };
+        let good = Judgement { succeeds: true, recorded, ..Judgement::default() };
+        if policy.must_change && self.is_reset {
+            let response = PolicyResponse::error(PolicyError::ChangeAfterReset);
+            return Judgement { response, must_change: true, ..good };
+        }
+        let (Some(age), true) = (self.changed.map(|changed| now.saturating_sub(changed)), policy.max_age > 0)
+        else {
+            return good;
+        };
+        let left = seconds(policy.max_age) - age;
+        if left < 0 {
+            let in_time = policy.grace_expiry == 0 || -left <= seconds(policy.grace_expiry);
+            return match policy.grace_limit.checked_sub(self.grace_uses + 1).filter(|_| in_time) {
+                Some(rest) => {
+                    let warning = Some(PolicyWarning::GraceLeft(rest));
+                    let recorded = Recorded { grace: true, ..recorded };
+                    Judgement { response: PolicyResponse { warning, error: None }, recorded, ..good }
+                }
+                // A success that is refused is none, and its failures stay.
+                None => Judgement {
+                    response: PolicyResponse::error(PolicyError::PasswordExpired),
+                    ..Judgement::default()
+                },
+            };
+        }
+        let warns = policy.expire_warning > 0 && left <= seconds(policy.expire_warning);
+        let rest = u32::try_from(left / SECOND).unwrap_or(u32::MAX);
+        let warning = warns.then_some(PolicyWarning::TimeBeforeExpiration(rest));
+        Judgement { response: PolicyResponse { warning, error: None }, ..good }
+    }
+
+    /// Why the user may not change the password now (draft section 8.2); `with_old` says whether the old one came.
+    pub fn change_refused(&self, now: i64, has_password: bool, with_old: bool) -> Option<PolicyError> {
+        let policy = &self.policy;
+        let is_young = || {
+            let young =
+                self.changed.is_some_and(|changed| now < changed.saturating_add(seconds(policy.min_age)));
+            policy.min_age > 0 && young && !(policy.must_change && self.is_reset)
+        };
+        if policy.safe_modify && has_password && !with_old {
+            Some(PolicyError::MustSupplyOldPassword)
+        } else if policy.forbids_user_change {
+            Some(PolicyError::ModificationNotAllowed)
+        } else if is_young() {
+            Some(PolicyError::TooYoung)
+        } else {
+            None
+        }
+    }
+
+    /// How long the answer to a failure waits, in seconds, after so many failures (draft section 7.7).
+    pub fn delay(&self, failures: usize) -> u32 {
+        let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
+        self.policy.min_delay.saturating_mul(1 << doublings).min(self.policy.max_delay)
+    }
+}
+
+impl PasswordPolicy {
+    /// What a new password lacks (draft section 8.2.5). `None` in place of it: it came hashed.
+    pub fn quality(&self, clear: Option<&[u8]>) -> Option<PolicyError> {
+        if self.check_quality == 0 {
+            return None;
+        }
+        let Some(clear) = clear else {
+            return (self.check_quality == 2).then_some(PolicyError::InsufficientQuality);
+        };
+        // Characters; octets where it is no UTF-8.
+        let length = std::str::from_utf8(clear).map_or(clear.len(), |text| text.chars().count());
+        let is = |limit: u32, holds: fn(usize, usize) -> bool| {
+            limit > 0 && holds(length, usize::try_from(limit).unwrap_or(usize::MAX))
+        };
+        if is(self.min_length, |length, limit| length < limit) {
+            Some(PolicyError::TooShort)
+        } else if is(self.max_length, |length, limit| length > limit) {
+            Some(PolicyError::TooLong)
+        } else if character_classes(clear) < self.min_classes {
+            Some(PolicyError::InsufficientQuality)
+        } else {
+            None
+        }
+    }
+}
+
+/// How many of small letters, capital letters, digits and others a password has.
+fn character_classes(clear: &[u8]) -> u32 {
+    let text = String::from_utf8_lossy(clear);
+    let has = |is: fn(char) -> bool| u32::from(text.chars().any(is));
+    has(char::is_lowercase)
+        + has(char::is_uppercase)
+        + has(|letter| letter.is_numeric())
+        + has(|letter| !letter.is_lowercase() && !letter.is_uppercase() && !letter.is_numeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(policy: PasswordPolicy) -> Account {
+        Account {
+            id: EntryId(7),
+            policy: Arc::new(policy),
+            changed: None,
+            locked: None,
+            failures: Vec::new(),
+            grace_uses: 0,
+            is_reset: false,
+            start: None,
+            end: None,
+            last_success: None,
+        }
+    }
+
+    #[test]
+    fn accounts_are_locked_by_time_failures_and_idleness() {
+        let policy = PasswordPolicy { lockout_duration: 60, max_idle: 100, ..PasswordPolicy::default() };
+        let check = |change: fn(&mut Account), now: i64, locked: bool| {
+            let mut account = account(policy.clone());
+            change(&mut account);
+            assert_eq!(account.is_locked(now * SECOND), locked, "{account:?} at {now}");
+        };
+        check(|_| {}, 1_000_000, false);
+        check(|of| of.locked = Some(Lock::Permanent), 1_000_000, true);
+        check(|of| of.locked = Some(Lock::Since(100 * SECOND)), 159, true);
+        check(|of| of.locked = Some(Lock::Since(100 * SECOND)), 160, false);
+        check(|of| of.start = Some(50 * SECOND), 49, true);
+        check(|of| of.start = Some(50 * SECOND), 50, false);
+        check(|of| of.end = Some(50 * SECOND), 49, false);
+        check(|of| of.end = Some(50 * SECOND), 50, true);
+        check(|of| of.last_success = Some(50 * SECOND), 149, false);
+        check(|of| of.last_success = Some(50 * SECOND), 150, true);
+        check(|of| of.changed = Some(50 * SECOND), 150, true);
+        let for_ever = PasswordPolicy::default();
+        let locked = Account { locked: Some(Lock::Since(0)), ..account(for_ever) };
+        assert!(locked.is_locked(i64::MAX), "without a duration");
+    }
+
+    #[test]
+    fn failures_are_forgotten_with_time_and_with_a_lock_that_has_passed() {
+        let policy = PasswordPolicy {
+            lockout: true,
+            max_failure: 3,
+            failure_interval: 10,
+            lockout_duration: 5,
+            ..PasswordPolicy::default()
+        };
+        let failures = [1, 2, 3].map(|second| second * SECOND).to_vec();
+        let mut account = Account { failures, ..account(policy) };
+        assert_eq!(account.failure_count(3 * SECOND), 3);
+        assert!(account.locks_at(3) && !account.locks_at(2));
+        assert_eq!(account.failure_count(12 * SECOND), 1);
+        account.locked = Some(Lock::Since(3 * SECOND));
+        assert_eq!(account.failure_count(4 * SECOND), 3);
+        assert_eq!(account.failure_count(8 * SECOND), 0);
+    }
+
+    #[test]
+    fn passwords_expire_with_warning_and_grace() {
+        let policy = PasswordPolicy {
+            max_age: 100,
+            expire_warning: 20,
+            grace_limit: 2,
+            grace_expiry: 50,
+            ..PasswordPolicy::default()
+        };
+        let base = Account { changed: Some(0), ..account(policy) };
+        let judge = |uses, second: i64| {
+            let judged = Account { grace_uses: uses, ..base.clone() }.verified(second * SECOND);
+            (judged.succeeds, judged.response.warning, judged.response.error, judged.recorded.grace)
+        };
+        let left = |seconds| Some(PolicyWarning::TimeBeforeExpiration(seconds));
+        assert_eq!(judge(0, 79), (true, None, None, false));
+        assert_eq!(judge(0, 80), (true, left(20), None, false));
+        assert_eq!(judge(0, 100), (true, left(0), None, false));
+        assert_eq!(judge(0, 101), (true, Some(PolicyWarning::GraceLeft(1)), None, true));
+        assert_eq!(judge(1, 150), (true, Some(PolicyWarning::GraceLeft(0)), None, true));
+        let expired = (false, None, Some(PolicyError::PasswordExpired), false);
+        assert_eq!(judge(2, 101), expired);
+        assert_eq!(judge(0, 151), expired, "after pwdGraceExpire");
+        let never = Account { changed: None, ..base };
+        assert!(never.verified(i64::MAX / 2).succeeds, "without pwdChangedTime");
+    }
+
+    #[test]
+    fn a_reset_password_has_to_be_changed() {
+        let policy = PasswordPolicy { must_change: true, min_age: 100, ..PasswordPolicy::default() };
+        let reset = Account { is_reset: true, changed: Some(0), ..account(policy) };
+        let judged = reset.verified(SECOND);
+        assert!(judged.succeeds && judged.must_change);
+        assert_eq!(judged.response.error, Some(PolicyError::ChangeAfterReset));
+        assert_eq!(reset.change_refused(SECOND, true, false), None, "however young");
+        let changed = Account { is_reset: false, ..reset };
+        assert!(!changed.verified(SECOND).must_change);
+        assert_eq!(changed.change_refused(SECOND, true, false), Some(PolicyError::TooYoung));
+        assert_eq!(changed.change_refused(100 * SECOND, true, false), None);
+    }
+
+    #[test]
+    fn the_last_success_is_recorded_as_often_as_wanted() {
+        let policy =
+            PasswordPolicy { last_success: true, last_success_precision: 60, ..PasswordPolicy::default() };
+        let mut account = account(policy);
+        assert!(account.verified(0).recorded.success);
+        account.last_success = Some(0);
+        assert!(!account.verified(59 * SECOND).recorded.success);
+        assert!(account.verified(60 * SECOND).recorded.success);
+    }
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let account = account(PasswordPolicy { min_delay: 2, max_delay: 9, ..PasswordPolicy::default() });
+        let delays = [0, 1, 2, 3, 4, 1_000].map(|failures| account.delay(failures));
+        assert_eq!(delays, [2, 2, 4, 8, 9, 9]);
+    }
+
+    #[test]
+    fn quality_is_length_and_kinds_of_characters() {
+        let policy = PasswordPolicy {
+            check_quality: 1,
+            min_length: 4,
+            max_length: 6,
+            min_classes: 3,
+            ..PasswordPolicy::default()
+        };
+        let check = |clear: Option<&str>, expected| {
+            assert_eq!(policy.quality(clear.map(str::as_bytes)), expected, "{clear:?}");
+        };
+        check(Some("aB1"), Some(PolicyError::TooShort));
+        check(Some("aB1aB1aB1"), Some(PolicyError::TooLong));
+        check(Some("abcd1"), Some(PolicyError::InsufficientQuality));
+        check(Some("aBc1"), None);
+        check(Some("äÖ1."), None);
+        check(None, None);
+        let strict = PasswordPolicy { check_quality: 2, ..policy.clone() };
+        assert_eq!(strict.quality(None), Some(PolicyError::InsufficientQuality));
+        assert_eq!(PasswordPolicy { check_quality: 0, ..policy.clone() }.quality(Some(b"a")), None);
+    }
+}

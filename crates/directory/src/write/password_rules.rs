@@ -1,0 +1,187 @@
+//! New passwords held against the policy of their entry, and what is recorded of the change
+//! (draft-behera-ldap-password-policy section 8.2).
+//!
+//! Quality and history bind everybody, the administrator too: whoever asks for a policy wants it to hold for passwords
+//! that a help desk or an identity manager sets. Age, the old password and the right to change bind the user alone.
+//!
+//! Former passwords are verified beforehand, on the pool, because that is slow. The result holds only against exactly
+//! the stored forms that were verified: where another change came between, the request is refused busy.
+
+use ldap::{PolicyError, ResultCode};
+use schema::AttributeDescription;
+
+use crate::access::Requester;
+use crate::accounts::{
+    self, CHANGED_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, POLICY_SUBENTRY,
+    RESET, description, history_value, stored_in_history, time_text,
+};
+use crate::catalog::{Catalog, ClassSet, USER_PASSWORD};
+use crate::model::outcome::OperationError;
+use crate::model::password_policy::PasswordPolicy;
+use crate::model::rows::EntryId;
+use crate::password::is_hashed;
+use crate::write::deciding::Deciding;
+use crate::write::new_entry::NewEntry;
+use crate::write::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Checks and records a new password of an entry that exists. `before` are its passwords before the change, and
+/// `with_old` says whether the request brought one of them.
+pub(crate) fn changed(
+    deciding: &Deciding<'_>,
+    entry: &mut WorkingEntry<'_>,
+    id: EntryId,
+    before: &[Vec<u8>],
+    with_old: bool,
+) -> Result<()> {
+    let Deciding { state, requester, stamp, csn, .. } = *deciding;
+    let catalog = state.catalog;
+    let Some(account) = accounts::account(state, id)? else { return Ok(()) };
+    let policy = &*account.policy;
+    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    let is_own = matches!(requester, Requester::User { id: own, .. } if *own == id);
+    if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old) {
+        return Err(error.into());
+    }
+    let passwords = passwords_of(catalog, |description| entry.values(description))?;
+    let new: Vec<&Vec<u8>> = passwords.iter().filter(|value| !before.contains(value)).collect();
+    if !new.is_empty() {
+        check_new(deciding, policy, &passwords, &new)?;
+    }
+    let mut history = entry.values(&description(catalog, HISTORY)?)?;
+    if policy.in_history > 0 && !new.is_empty() {
+        let former = history.iter().filter_map(|value| stored_in_history(value));
+        let forms: Vec<&[u8]> = former.chain(before.iter().map(Vec::as_slice)).collect();
+        if forms.iter().any(|form| !stamp.history.forms.iter().any(|verified| verified == form)) {
+            let text = "the password was changed by somebody else at the same time: try again";
+            return Err(OperationError::refused(ResultCode::BUSY, text));
+        }
+        if forms.iter().any(|form| stamp.history.matching.iter().any(|matching| matching == form)) {
+            return Err(PolicyError::InHistory.into());
+        }
+    }
+    let gone = before.iter().filter(|value| !passwords.contains(value));
+    history.extend(gone.map(|stored| history_value(now, stored)));
+    let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
+    let from = history.len().saturating_sub(kept);
+    entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;
+    entry.set_by_server(&description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes())?;
+    let reset = description(catalog, RESET)?;
+    // A request that says something of it itself is followed.
+    if !entry.has_touched(reset.type_id) {
+        let is_reset = policy.must_change && !is_own && !passwords.is_empty();
+        entry.set_all_by_server(&reset, is_reset.then(|| b"TRUE".to_vec()))?;
+    }
+    for name in [FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME] {
+        let known = description(catalog, name)?;
+        if !(name == LOCKED_TIME && (is_own || entry.has_touched(known.type_id))) {
+            entry.clear(&known)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks and records the password that an add brings. `parent` is the new entry's superior.
+pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
+    let Deciding { state, csn, .. } = *deciding;
+    let catalog = state.catalog;
+    let passwords = passwords_of(catalog, |description| {
+        Ok(entry.values(description).map(<[u8]>::to_vec).collect::<Vec<_>>())
+    })?;
+    if passwords.is_empty() {
+        return Ok(());
+    }
+    let named = description(catalog, POLICY_SUBENTRY)?;
+    let named = entry.values(&named).next().map(<[u8]>::to_vec);
+    let policy = accounts::policy_of_new(state, parent, named.as_deref())?;
+    let Some(policy) = policy else { return Ok(()) };
+    check_new(deciding, &policy, &passwords, &passwords.iter().collect::<Vec<_>>())?;
+    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    entry.set(description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes());
+    let reset = description(catalog, RESET)?;
+    if policy.must_change && !entry.has(&reset) {
+        entry.set(reset, b"TRUE".to_vec());
+    }
+    Ok(())
+}
+
+/// The values of userPassword with any options.
+fn passwords_of(
+    catalog: &Catalog,
+    mut values: impl FnMut(&AttributeDescription) -> Result<Vec<Vec<u8>>>,
+) -> Result<Vec<Vec<u8>>> {
+    let mut passwords = values(&description(catalog, USER_PASSWORD)?)?;
+    let type_id = description(catalog, USER_PASSWORD)?.type_id;
+    for attribute in catalog.attributes_of_type(type_id) {
+        let known = &catalog.attribute(*attribute).description;
+        if !known.options.is_empty() {
+            passwords.extend(values(known)?);
+        }
+    }
+    Ok(passwords)
+}
+
+/// The passwords that an entry has.
+pub(crate) fn passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<Vec<Vec<u8>>> {
+    passwords_of(catalog, |description| entry.values(description))
+}
+
+/// Quality of new passwords, and that there is one alone (draft section 8).
+fn check_new(
+    deciding: &Deciding<'_>,
+    policy: &PasswordPolicy,
+    all: &[Vec<u8>],
+    new: &[&Vec<u8>],
+) -> Result<()> {
+    if all.len() > 1 {
+        let text = "a password policy allows one password: replace the one that is there";
+        return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+    }
+    for stored in new {
+        let hashed = deciding.stamp.hashed_passwords.iter().find(|(_, form)| form == *stored);
+        let clear = match hashed {
+            Some((clear, _)) => Some(clear.as_slice()),
+            None if is_hashed(stored) => None,
+            None => Some(stored.as_slice()),
+        };
+        if let Some(error) = policy.quality(clear) {
+            return Err(error.into());
+        }
+        let is_listed = |clear: &[u8]| deciding.stamp.listed_passwords.iter().any(|listed| listed == clear);
+        if policy.check_lists && clear.is_some_and(is_listed) {
+            let (code, error) = (ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
+            let diagnostic = "the password is on a list of passwords that attackers try first".to_owned();
+            return Err(OperationError::Policy { code, error, diagnostic });
+        }
+    }
+    Ok(())
+}
+
+/// Checks an entry that is to be a policy: its rules have to fit each other.
+pub(crate) fn check_policy_entry(
+    catalog: &Catalog,
+    class_set: &ClassSet,
+    mut values: impl FnMut(&AttributeDescription) -> Result<Vec<Vec<u8>>>,
+) -> Result<()> {
+    if !accounts::is_policy(catalog, &class_set.closure) {
+        return Ok(());
+    }
+    let wrong = |text: String| OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text);
+    let mut policy = PasswordPolicy::default();
+    for name in PasswordPolicy::attributes() {
+        for value in values(&description(catalog, name)?)? {
+            policy.set(name, &value).map_err(wrong)?;
+        }
+    }
+    policy.check().map_err(wrong)?;
+    let specification = values(&description(catalog, "subtreeSpecification")?)?;
+    if class_set.flags.is_subentry()
+        && let Some(value) = specification.first()
+        && schema::SubtreeSpecification::parse(value).is_none()
+    {
+        let text = "subtreeSpecification of a password policy has base, minimum and maximum, nothing else";
+        return Err(wrong(text.to_owned()));
+    }
+    Ok(())
+}

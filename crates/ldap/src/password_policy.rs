@@ -1,0 +1,147 @@
+//! The value of the password policy response control (draft-behera-ldap-password-policy section 6.2).
+
+use ber::{Reader, Tag, Writer};
+
+const WARNING: Tag = Tag::context_constructed(0);
+const ERROR: Tag = Tag::context(1);
+const TIME_BEFORE_EXPIRATION: Tag = Tag::context(0);
+const GRACE_LEFT: Tag = Tag::context(1);
+
+/// What a server tells about a password besides the result code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyResponse {
+    /// What the user should know.
+    pub warning: Option<PolicyWarning>,
+    /// What stands against the password, or against everything but changing it.
+    pub error: Option<PolicyError>,
+}
+
+/// What the user of a password should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyWarning {
+    /// The password expires in this many seconds.
+    TimeBeforeExpiration(u32),
+    /// The password has expired and can be used this many times more.
+    GraceLeft(u32),
+}
+
+/// What a password policy has against a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// It has expired.
+    PasswordExpired,
+    /// The account is locked.
+    AccountLocked,
+    /// It was reset and has to be changed before anything else is done.
+    ChangeAfterReset,
+    /// The user may not change it.
+    ModificationNotAllowed,
+    /// The old password has to come with the new one.
+    MustSupplyOldPassword,
+    /// It is too easy to guess.
+    InsufficientQuality,
+    /// It is too short.
+    TooShort,
+    /// The old one was changed too short a time ago.
+    TooYoung,
+    /// It was used before.
+    InHistory,
+    /// It is too long.
+    TooLong,
+}
+
+impl PolicyError {
+    /// All, in the order of their numbers.
+    const ALL: [PolicyError; 10] = [
+        PolicyError::PasswordExpired,
+        PolicyError::AccountLocked,
+        PolicyError::ChangeAfterReset,
+        PolicyError::ModificationNotAllowed,
+        PolicyError::MustSupplyOldPassword,
+        PolicyError::InsufficientQuality,
+        PolicyError::TooShort,
+        PolicyError::TooYoung,
+        PolicyError::InHistory,
+        PolicyError::TooLong,
+    ];
+}
+
+impl PolicyResponse {
+    /// This error, and nothing to warn of.
+    pub fn error(error: PolicyError) -> PolicyResponse {
+        PolicyResponse { warning: None, error: Some(error) }
+    }
+
+    /// The control's value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        if let Some(warning) = self.warning {
+            let (tag, number) = match warning {
+                PolicyWarning::TimeBeforeExpiration(seconds) => (TIME_BEFORE_EXPIRATION, seconds),
+                PolicyWarning::GraceLeft(count) => (GRACE_LEFT, count),
+            };
+            let mut content = Vec::new();
+            // maxInt of RFC 4511 section 4.1.1.
+            ber::put_integer_content(&mut content, i64::from(number.min(i32::MAX.unsigned_abs())));
+            let choice = writer.begin(WARNING);
+            writer.element(tag, &content);
+            writer.end(choice);
+        }
+        if let Some(place) = PolicyError::ALL.iter().position(|known| Some(*known) == self.error) {
+            writer.element(ERROR, &[u8::try_from(place).unwrap_or(0)]);
+        }
+        writer.end(fields);
+        value
+    }
+
+    /// Takes the control's value apart; `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<PolicyResponse> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let mut response = PolicyResponse::default();
+        if fields.peek_tag() == Some(WARNING) {
+            let mut choice = fields.sequence(WARNING).ok()?;
+            let (tag, content) = choice.any().ok()?;
+            let number = u32::try_from(ber::integer_content(content).ok()?).ok()?;
+            response.warning = Some(match tag {
+                TIME_BEFORE_EXPIRATION => PolicyWarning::TimeBeforeExpiration(number),
+                GRACE_LEFT => PolicyWarning::GraceLeft(number),
+                _ => return None,
+            });
+        }
+        if let Some(content) = fields.optional(ERROR).ok()? {
+            let number = usize::try_from(ber::integer_content(content).ok()?).ok()?;
+            response.error = Some(*PolicyError::ALL.get(number)?);
+        }
+        (reader.is_empty() && fields.is_empty()).then_some(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_go_both_ways() {
+        let check = |warning, error, bytes: &[u8]| {
+            let response = PolicyResponse { warning, error };
+            assert_eq!(response.encode(), bytes, "{response:?}");
+            assert_eq!(PolicyResponse::decode(bytes), Some(response));
+        };
+        check(None, None, &[0x30, 0]);
+        check(None, Some(PolicyError::PasswordExpired), &[0x30, 3, 0x81, 1, 0]);
+        check(None, Some(PolicyError::TooLong), &[0x30, 3, 0x81, 1, 9]);
+        check(Some(PolicyWarning::GraceLeft(3)), None, &[0x30, 5, 0xa0, 3, 0x81, 1, 3]);
+        let both = [0x30, 9, 0xa0, 4, 0x80, 2, 0x0e, 0x10, 0x81, 1, 2];
+        check(Some(PolicyWarning::TimeBeforeExpiration(3_600)), Some(PolicyError::ChangeAfterReset), &both);
+    }
+
+    #[test]
+    fn other_bytes_are_no_value() {
+        for bytes in [&b""[..], &[0x30], &[0x30, 3, 0x81, 1, 10], &[0x30, 0, 0], &[0x30, 2, 0xa0, 0]] {
+            assert_eq!(PolicyResponse::decode(bytes), None, "{bytes:02x?}");
+        }
+    }
+}

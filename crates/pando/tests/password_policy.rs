@@ -1,0 +1,443 @@
+//! Password policies (draft-behera-ldap-password-policy), seen from outside.
+//!
+//! The clock is not touched: what lies in the past is imported with its times.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use client::{Connection, Entry};
+use ldap::oids::{MODIFY_PASSWORD, PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
+use ldap::{
+    Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf,
+    ModifyRequest, PasswordModify, PolicyError, PolicyResponse, PolicyWarning, Request, ResultCode, Scope,
+};
+use support::clients::{run, unboundid_jar_tool};
+use support::pando::{Start, command};
+use support::tree::person_dn;
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+const POLICY: &str = "cn=default,ou=policies,dc=example,dc=com";
+const LONG_AGO: &str = "20200101000000Z";
+
+/// The tree with this default policy and these people, each with the password `NAME-secret` and more attributes.
+fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
+    let mut text = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
+         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n\
+         dn: ou=policies,{SUFFIX}\nobjectClass: organizationalUnit\nou: policies\n\n\
+         dn: {POLICY}\nobjectClass: device\nobjectClass: pandoPwdPolicy\ncn: default\npwdAttribute: userPassword\n\
+         {policy}\n\n"
+    );
+    for (name, more) in people {
+        text += &format!(
+            "dn: {}\nobjectClass: inetOrgPerson\nuid: {name}\ncn: {name}\nsn: {name}\n\
+             userPassword: {name}-secret\n{more}\n\n",
+            person_dn(name)
+        );
+    }
+    text
+}
+
+/// A server with that tree, on which the policy is the default and stored passwords are quick to verify.
+fn start(scratch: &Scratch, policy: &str, people: &[(&str, &str)]) -> Pando {
+    let settings =
+        format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{POLICY}\"\n");
+    let settings = scratch.write("settings.toml", settings);
+    let file = scratch.write("tree.ldif", ldif(policy, people));
+    let data = Pando::data(scratch);
+    command(&["apply", settings.to_str().unwrap()], Some(&data)).expect_code(0);
+    command(&["import", file.to_str().unwrap()], Some(&data)).expect_code(0);
+    restart(scratch)
+}
+
+fn restart(scratch: &Scratch) -> Pando {
+    Start::bare(scratch, "data").arguments(&["--admin-dn", ADMIN_DN]).ready()
+}
+
+fn policy_control() -> ControlsBuf {
+    [Control { oid: PASSWORD_POLICY, critical: false, value: None }].into_iter().collect()
+}
+
+/// What a request that asks for the policy's word comes to.
+fn ask(connection: &mut Connection, request: Request<'_>) -> (ResultCode, PolicyResponse) {
+    let reply = connection.request(request, policy_control().as_controls()).unwrap();
+    let message = reply.last.as_ref().unwrap().message();
+    let control = message.controls.find(PASSWORD_POLICY);
+    let response = control.map(|control| PolicyResponse::decode(control.value.unwrap()).unwrap());
+    (reply.outcome.code, response.unwrap_or_default())
+}
+
+fn bind_request<'a>(dn: &'a str, password: &'a str) -> Request<'a> {
+    let authentication = Authentication::Simple(password.as_bytes());
+    Request::Bind(BindRequest { version: 3, name: dn, authentication })
+}
+
+fn bind(pando: &Pando, name: &str, password: &str) -> (ResultCode, PolicyResponse) {
+    ask(&mut pando.connect(), bind_request(&person_dn(name), password))
+}
+
+fn nothing(code: ResultCode) -> (ResultCode, PolicyResponse) {
+    (code, PolicyResponse::default())
+}
+
+fn warned(warning: PolicyWarning) -> (ResultCode, PolicyResponse) {
+    (ResultCode::SUCCESS, PolicyResponse { warning: Some(warning), error: None })
+}
+
+fn refused(code: ResultCode, error: PolicyError) -> (ResultCode, PolicyResponse) {
+    (code, PolicyResponse::error(error))
+}
+
+fn state(pando: &Pando, name: &str) -> Entry {
+    pando.administrator().entry(&person_dn(name), &["*", "+"]).unwrap().unwrap()
+}
+
+/// Sets a password by replacing it.
+fn replace(connection: &mut Connection, name: &str, new: &str) -> (ResultCode, PolicyResponse) {
+    let mut changes = ChangesBuf::new();
+    changes.push(ChangeOperation::Replace, "userPassword", [new]);
+    let dn = person_dn(name);
+    ask(connection, Request::Modify(ModifyRequest { object: &dn, changes: changes.as_changes() }))
+}
+
+const OK: ResultCode = ResultCode::SUCCESS;
+const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
+
+#[test]
+fn passwords_expire_with_warnings_and_grace_logins() {
+    let scratch = Scratch::new("policy-age");
+    let policy = "pwdMaxAge: 2000000000\npwdExpireWarning: 1999999999\npwdGraceAuthNLimit: 2";
+    let old = "pwdChangedTime: 19000101000000Z";
+    let recent = format!("pwdChangedTime: {LONG_AGO}");
+    let people = [("anna", old), ("bert", recent.as_str()), ("cora", "")];
+    let pando = start(&scratch, policy, &people);
+    // Never changed under a policy: it never expires (section 5.3.2).
+    assert_eq!(bind(&pando, "cora", "cora-secret"), nothing(OK));
+    let (code, response) = bind(&pando, "bert", "bert-secret");
+    let Some(PolicyWarning::TimeBeforeExpiration(seconds)) = response.warning else { panic!("{response:?}") };
+    assert!(code == OK && seconds > 1_000_000_000, "{seconds}");
+    // Two grace logins, the second after a kill: it was durable before it was answered.
+    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(1)));
+    pando.kill();
+    let pando = restart(&scratch);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(0)));
+    let expired = refused(WRONG, PolicyError::PasswordExpired);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), expired);
+    assert_eq!(state(&pando, "anna").values("pwdGraceUseTime").len(), 2);
+    // Who does not ask gets the controls of draft-vchu-ldap-pwd-policy alone.
+    let mut plain = pando.connect();
+    let reply = plain.request(bind_request(&person_dn("anna"), "anna-secret"), ldap::Controls::NONE).unwrap();
+    let message = reply.last.as_ref().unwrap().message();
+    assert!(message.controls.find(PASSWORD_POLICY).is_none());
+    assert_eq!(message.controls.find(PASSWORD_EXPIRED).unwrap().value, Some(&b"0"[..]));
+    let reply = plain.request(bind_request(&person_dn("bert"), "bert-secret"), ldap::Controls::NONE).unwrap();
+    let expiring = reply.last.as_ref().unwrap().message().controls.find(PASSWORD_EXPIRING);
+    assert!(expiring.unwrap().value.unwrap().iter().all(u8::is_ascii_digit));
+    // A reset makes it new.
+    assert_eq!(replace(&mut pando.administrator(), "anna", "another"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "another"), nothing(OK));
+    assert!(state(&pando, "anna").values("pwdGraceUseTime").is_empty());
+}
+
+#[test]
+fn failures_lock_the_account_durably() {
+    let scratch = Scratch::new("policy-lock");
+    let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdTellLock: TRUE";
+    let permanent = "pwdAccountLockedTime: 000001010000Z";
+    let ended = format!("pwdEndTime: {LONG_AGO}");
+    let people = [("anna", ""), ("bert", ""), ("cora", permanent), ("dora", ended.as_str())];
+    let pando = start(&scratch, policy, &people);
+    let locked = refused(WRONG, PolicyError::AccountLocked);
+    // A success in between forgets the failures.
+    for _ in 0..2 {
+        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+        assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    }
+    // A compare is an attempt as well (section 8.1).
+    let mut administrator = pando.administrator();
+    let dn = person_dn("anna");
+    for _ in 0..3 {
+        let compare = CompareRequest { entry: &dn, description: "userPassword", value: b"wrong" };
+        let (code, _) = ask(&mut administrator, Request::Compare(compare));
+        assert_eq!(code, ResultCode::COMPARE_FALSE);
+    }
+    assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
+    let compare = CompareRequest { entry: &dn, description: "userPassword", value: b"anna-secret" };
+    let told = ask(&mut administrator, Request::Compare(compare));
+    assert_eq!(told, refused(ResultCode::COMPARE_FALSE, PolicyError::AccountLocked));
+    // The lock was durable before the third answer.
+    pando.kill();
+    let pando = restart(&scratch);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
+    assert!(state(&pando, "anna").text("pwdAccountLockedTime").unwrap().ends_with('Z'));
+    // Unlocked as with OpenLDAP, by hand, and by a new password.
+    let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
+    assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
+    let forget = bind(&pando, "anna", "anna-secret");
+    assert_eq!(forget, locked, "as many failures are still on record");
+    assert_eq!(replace(&mut pando.administrator(), "anna", "new"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "new"), nothing(OK));
+    assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
+    // Locked for good, and out of time.
+    assert_eq!(bind(&pando, "cora", "cora-secret"), locked);
+    assert_eq!(bind(&pando, "dora", "dora-secret"), locked);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK), "others are not touched");
+    assert!(pando.log().contains("is locked"), "{}", pando.log());
+}
+
+/// Of passwords tried at the same time no more count than the policy allows.
+#[test]
+fn guesses_at_the_same_time_are_no_way_around_the_lock() {
+    let scratch = Scratch::new("policy-parallel");
+    // Slow hashes, so that the guesses are verified at the same time.
+    let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
+    let pando = start(&scratch, policy, &[("anna", "")]);
+    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), nothing(OK));
+    let dn = person_dn("anna");
+    let mut guessers: Vec<(Connection, ldap::MessageId)> = Vec::new();
+    for guess in (0..12).map(|number| format!("guess{number}")).chain(["right".to_owned()]) {
+        let mut connection = pando.connect();
+        let id = connection.send(bind_request(&dn, &guess), ldap::Controls::NONE).unwrap();
+        guessers.push((connection, id));
+    }
+    for (mut connection, id) in guessers {
+        assert_eq!(connection.reply(id).unwrap().outcome.code, WRONG);
+    }
+    assert_eq!(bind(&pando, "anna", "right"), nothing(WRONG));
+    assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
+}
+
+#[test]
+fn a_reset_password_is_changed_before_anything_else() {
+    let scratch = Scratch::new("policy-reset");
+    let pando = start(&scratch, "pwdMustChange: TRUE\npwdMinAge: 3600", &[("anna", "")]);
+    assert_eq!(replace(&mut pando.administrator(), "anna", "given"), nothing(OK));
+    assert_eq!(state(&pando, "anna").text("pwdReset").as_deref(), Some("TRUE"));
+    let mut own = pando.connect();
+    let must_change = refused(OK, PolicyError::ChangeAfterReset);
+    assert_eq!(ask(&mut own, bind_request(&person_dn("anna"), "given")), must_change);
+    let stopped = refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::ChangeAfterReset);
+    let dn = person_dn("anna");
+    let compare = CompareRequest { entry: &dn, description: "cn", value: b"anna" };
+    assert_eq!(ask(&mut own, Request::Compare(compare)), stopped);
+    let search = own.search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &[]).unwrap();
+    assert_eq!(search.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(own.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().outcome.code, stopped.0);
+    // However young the password is.
+    let change = PasswordModify {
+        old_password: Some(b"given"),
+        new_password: Some(b"chosen"),
+        ..PasswordModify::default()
+    };
+    assert!(own.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.is_success());
+    assert!(own.compare(&dn, "cn", "anna").unwrap().code == ResultCode::COMPARE_TRUE);
+    assert_eq!(state(&pando, "anna").text("pwdReset"), None);
+    assert_eq!(bind(&pando, "anna", "chosen"), nothing(OK));
+    // Now its age counts.
+    let young = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooYoung);
+    assert_eq!(replace(&mut own, "anna", "again"), young);
+}
+
+#[test]
+fn new_passwords_are_held_against_the_policy() {
+    let scratch = Scratch::new("policy-quality");
+    let policy = "pwdCheckQuality: 2\npwdMinLength: 5\npwdMaxLength: 12\npandoPwdMinClasses: 2\n\
+                  pwdInHistory: 2\npwdSafeModify: TRUE";
+    let pando = start(&scratch, policy, &[("anna", "")]);
+    let mut administrator = pando.administrator();
+    let mut check = |new: &str, error| {
+        assert_eq!(
+            replace(&mut administrator, "anna", new),
+            refused(ResultCode::CONSTRAINT_VIOLATION, error),
+            "{new}"
+        );
+    };
+    check("ab1", PolicyError::TooShort);
+    check("ab1ab1ab1ab1ab1", PolicyError::TooLong);
+    check("abcdefg", PolicyError::InsufficientQuality);
+    check("{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", PolicyError::InsufficientQuality);
+    check("anna-secret", PolicyError::InHistory);
+    for new in ["first1", "second2", "third3"] {
+        assert_eq!(replace(&mut administrator, "anna", new), nothing(OK));
+    }
+    let mut check = |new: &str, error| {
+        let found = replace(&mut administrator, "anna", new);
+        assert_eq!(found, refused(ResultCode::CONSTRAINT_VIOLATION, error), "{new}");
+    };
+    check("third3", PolicyError::InHistory);
+    check("first1", PolicyError::InHistory);
+    assert_eq!(replace(&mut administrator, "anna", "anna-secret"), nothing(OK), "only two are kept");
+    let entry = state(&pando, "anna");
+    assert_eq!(entry.values("pwdHistory").len(), 2);
+    assert!(!entry.texts("pwdHistory").iter().any(|value| value.contains("third3")), "hashed");
+    // An add as well.
+    let mut add = |password: &str| {
+        let attributes =
+            [("objectClass", "person"), ("cn", "new"), ("sn", "new"), ("userPassword", password)];
+        administrator.add(&format!("cn=new,{SUFFIX}"), &attributes).unwrap().code
+    };
+    assert_eq!(add("x"), ResultCode::CONSTRAINT_VIOLATION);
+    assert_eq!(add("good1"), OK);
+    // The user has to bring the old one.
+    let mut own = pando.connect();
+    assert!(own.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
+    let without = refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::MustSupplyOldPassword);
+    assert_eq!(replace(&mut own, "anna", "fourth4"), without);
+    let with: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Delete, "userPassword", &["anna-secret"]),
+        (ChangeOperation::Add, "userPassword", &["fourth4"]),
+    ];
+    assert!(own.modify(&person_dn("anna"), with).unwrap().is_success());
+    // One password under a policy.
+    let second: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword", &["fifth5"])];
+    let outcome = administrator.modify(&person_dn("anna"), second).unwrap();
+    assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
+}
+
+#[test]
+fn the_nearest_policy_governs() {
+    let scratch = Scratch::new("policy-which");
+    let pando = start(&scratch, "pwdMinLength: 3\npwdCheckQuality: 1", &[("anna", ""), ("bert", "")]);
+    let mut administrator = pando.administrator();
+    let too_short = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooShort);
+    assert_eq!(replace(&mut administrator, "anna", "ab"), too_short);
+    assert_eq!(replace(&mut administrator, "anna", "abc"), nothing(OK));
+    // A subentry of the tree of people.
+    let subentry = [
+        ("objectClass", "subentry"),
+        ("objectClass", "pwdPolicy"),
+        ("cn", "people"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdCheckQuality", "1"),
+        ("pwdMinLength", "6"),
+        ("subtreeSpecification", "{ minimum 1 }"),
+    ];
+    let dn = format!("cn=people,ou=people,{SUFFIX}");
+    assert!(administrator.add(&dn, &subentry).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "anna", "abcd"), too_short);
+    assert_eq!(replace(&mut administrator, "anna", "abcdef"), nothing(OK));
+    // One that an entry names.
+    let named = [
+        ("objectClass", "device"),
+        ("objectClass", "pwdPolicy"),
+        ("cn", "strict"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdCheckQuality", "1"),
+        ("pwdMinLength", "9"),
+    ];
+    let strict = format!("cn=strict,ou=policies,{SUFFIX}");
+    assert!(administrator.add(&strict, &named).unwrap().is_success());
+    let name: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdPolicySubentry", &[&strict])];
+    assert!(administrator.modify(&person_dn("bert"), name).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "bert", "abcdefg"), too_short);
+    assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), nothing(OK));
+    // A changed policy holds at once, and one that is gone no more.
+    let shorter: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMinLength", &["8"])];
+    assert!(administrator.modify(&strict, shorter).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), nothing(OK));
+    assert!(administrator.delete(&strict).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "bert", "abcdeg"), nothing(OK));
+    assert!(administrator.delete(&dn).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "bert", "abc"), nothing(OK));
+    // A policy that contradicts itself is refused.
+    let wrong: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "pwdMaxLength", &["1"])];
+    let outcome = administrator.modify(POLICY, wrong).unwrap();
+    assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
+    assert!(outcome.diagnostic.contains("pwdMaxLength is less than pwdMinLength"), "{outcome:?}");
+    // After a restart they are known as before.
+    pando.stop();
+    let pando = restart(&scratch);
+    assert_eq!(replace(&mut pando.administrator(), "anna", "ab"), too_short);
+}
+
+#[test]
+fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
+    let scratch = Scratch::new("policy-last");
+    let idle = format!("pwdLastSuccess: {LONG_AGO}");
+    let people = [("anna", ""), ("bert", idle.as_str())];
+    let pando = start(&scratch, "pandoPwdLastSuccess: TRUE\npandoPwdLastSuccessPrecision: 3600", &people);
+    let before = state(&pando, "anna");
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK));
+    pando.stop();
+    let pando = restart(&scratch);
+    let after = state(&pando, "anna");
+    let last = after.text("pwdLastSuccess").unwrap();
+    assert!(last.as_str() > LONG_AGO && state(&pando, "bert").text("pwdLastSuccess").unwrap() >= last);
+    for kept in ["modifyTimestamp", "entryCSN", "modifiersName"] {
+        assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
+    }
+    // Once for the time that was set.
+    for _ in 0..5 {
+        assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    }
+    pando.stop();
+    let pando = restart(&scratch);
+    assert_eq!(state(&pando, "anna").text("pwdLastSuccess").unwrap(), last);
+    let idle: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
+    assert!(pando.administrator().modify(POLICY, idle).unwrap().is_success());
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    // By hand into the past, which only an import can.
+    drop(pando);
+    let scratch = Scratch::new("policy-idle");
+    let pando = start(&scratch, "pwdMaxIdle: 1000000", &[("anna", &format!("pwdLastSuccess: {LONG_AGO}"))]);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(WRONG));
+}
+
+#[test]
+fn a_good_bind_makes_a_weak_hash_strong() {
+    let scratch = Scratch::new("policy-rehash");
+    let pando = start(&scratch, "pandoPwdScheme: pbkdf2-sha256", &[("anna", "")]);
+    let before = state(&pando, "anna");
+    assert!(before.text("userPassword").unwrap().starts_with("{SSHA512}"), "as it was imported: {before:?}");
+    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    pando.stop();
+    let pando = restart(&scratch);
+    let after = state(&pando, "anna");
+    assert!(after.text("userPassword").unwrap().starts_with("{PBKDF2-SHA256}"), "{after:?}");
+    for kept in ["modifyTimestamp", "entryCSN", "pwdChangedTime"] {
+        assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
+    }
+    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+}
+
+#[test]
+fn clients_of_others_understand() {
+    let scratch = Scratch::new("policy-clients");
+    let policy = "pwdMaxAge: 100\npwdGraceAuthNLimit: 5";
+    let old = format!("pwdChangedTime: {LONG_AGO}");
+    let pando = start(&scratch, policy, &[("anna", &old)]);
+    let url = format!("ldap://{}", pando.address());
+    let anna = person_dn("anna");
+    let arguments = ["-x", "-H", &url, "-D", &anna, "-w", "anna-secret", "-e", "ppolicy"];
+    let who = run("ldapwhoami", &arguments, "").expect_code(0);
+    assert!(who.stderr.contains("Password expired, 4 grace logins remain"), "{who}");
+    let port = pando.address().port().to_string();
+    let arguments = [
+        "--hostname",
+        "127.0.0.1",
+        "--port",
+        &port,
+        "--bindDN",
+        &anna,
+        "--bindPassword",
+        "anna-secret",
+        "--usePasswordPolicyControl",
+        "--baseDN",
+        &anna,
+        "--scope",
+        "base",
+        "(objectClass=*)",
+        "cn",
+    ];
+    let tool = unboundid_jar_tool("unboundidds.tools.LDAPSearch", &arguments, "").expect_code(0);
+    assert!(format!("{tool}").to_lowercase().contains("grace"), "{tool}");
+    let arguments = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-s", "fresh", &anna];
+    run("ldappasswd", &arguments, "").expect_code(0);
+    let arguments = ["-x", "-H", &url, "-D", &anna, "-w", "fresh", "-e", "ppolicy"];
+    run("ldapwhoami", &arguments, "").expect_code(0);
+}

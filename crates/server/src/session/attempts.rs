@@ -1,0 +1,241 @@
+//! Attempts to prove a password under a policy: a bind, or a compare that asks for one.
+//!
+//! An account is looked at when the verification starts and again when it ends. So of many passwords that are tried at
+//! the same time no more are answered than the policy allows failures, and the right one among those behind is refused
+//! with the others. Many good binds at the same time are no failures.
+//!
+//! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login.
+
+use directory::account_update::AccountUpdate;
+use directory::password::policy::{Account, Judgement, Recorded};
+use directory::password::{StorageScheme, Verification};
+use directory::{Outcome, Requester};
+use ldap::ResultCode;
+
+use super::{RequestHead, Session, Work};
+use crate::net::mailbox::PreparedPasswords;
+use crate::session::context::Context;
+use crate::stamp::now_micros;
+use crate::workers::writer::{ToWrite, WriteRequest};
+
+/// An attempt whose password is being verified.
+pub(super) struct Attempt {
+    pub(super) account: Box<Account>,
+    /// The account is locked: the verification is for its time alone.
+    is_refused: bool,
+}
+
+/// An attempt that is decided, while its answer waits for the disk.
+pub(super) struct DecidedAttempt {
+    pub(super) outcome: Outcome,
+    /// Whose the session becomes; `None` for a compare.
+    pub(super) requester: Option<Requester>,
+    pub(super) must_change: bool,
+}
+
+/// Bytes that a request to record an attempt takes in the writer's queue.
+const UPDATE_BYTES: usize = 256;
+
+fn now() -> i64 {
+    i64::try_from(now_micros()).unwrap_or(i64::MAX)
+}
+
+/// Whether no password of the account is good now, with what is not recorded yet.
+fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
+    let unrecorded = context.shared.writes.attempts().failures(account.id);
+    account.is_locked(now) || account.locks_at(account.failure_count(now) + unrecorded)
+}
+
+impl Attempt {
+    /// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
+    pub(super) fn begin(
+        context: &Context,
+        account: Option<Box<Account>>,
+        verification: &mut Verification,
+    ) -> Option<Box<Attempt>> {
+        let account = account?;
+        let is_refused = is_locked(context, &account, now());
+        if is_refused {
+            verification.verify_nothing();
+        }
+        Some(Box::new(Attempt { account, is_refused }))
+    }
+
+    /// How the password is to be stored anew if it is right, where the policy wants it stronger.
+    pub(super) fn rehash(&self) -> Option<StorageScheme> {
+        self.account.policy.scheme.filter(|_| !self.is_refused)
+    }
+}
+
+impl Session {
+    /// Ends an attempt: what the answer is, or `None` where it waits for the disk. `requester` is whose the session
+    /// becomes, `None` for a compare.
+    pub(super) fn end_attempt(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        attempt: Attempt,
+        (is_right, rehashed): (bool, Option<(Vec<u8>, Vec<u8>)>),
+        requester: Option<Requester>,
+    ) -> Option<(RequestHead, DecidedAttempt)> {
+        let (id, now) = (attempt.account.id, now());
+        // It may have changed while the password was verified. Without a policy by now, the old one decides.
+        let current = directory::bind::account(&context.snapshot, id).ok().flatten();
+        let account = current.unwrap_or_else(|| *attempt.account);
+        let is_refused = attempt.is_refused || is_locked(context, &account, now);
+        let judged = match (is_refused, is_right) {
+            (true, _) => account.refused(),
+            (false, true) => account.verified(now),
+            (false, false) => Judgement::default(),
+        };
+        let fails = !is_refused && !is_right;
+        let mut locks = false;
+        if fails {
+            let asks = self.note(context, id, |update| update.failures.push(now), &account);
+            let failures = account.failure_count(now) + context.shared.writes.attempts().failures(id);
+            locks = account.locks_at(failures) && asks.is_some();
+            if locks {
+                tracing::warn!(
+                    conn = self.number(),
+                    "the account of entry {} is locked: {failures} wrong passwords, the last from {:?}",
+                    id.0,
+                    self.source
+                );
+            }
+        }
+        let Recorded { clears_failures, success, grace } = judged.recorded;
+        let unrecorded = judged.succeeds && context.shared.writes.attempts().failures(id) > 0;
+        if clears_failures || success || unrecorded || rehashed.is_some() {
+            let rehashed = rehashed.filter(|_| judged.succeeds);
+            let _ = self.note(
+                context,
+                id,
+                |update| {
+                    if clears_failures || unrecorded {
+                        update.failures.clear();
+                        update.clears_failures = true;
+                    }
+                    update.success = success.then_some(now).or(update.success);
+                    update.rehashed = rehashed.or_else(|| update.rehashed.take());
+                },
+                &account,
+            );
+        }
+        let decided = decide(&judged, requester);
+        if (grace || locks) && !self.record(context, id, grace.then_some(now)) {
+            let text = "the directory takes no more changes now, and this bind needs one; try again later";
+            let requester = decided.requester.map(|_| Requester::Anonymous);
+            let outcome = Outcome::new(ResultCode::BUSY, text).with_policy(judged.response);
+            return Some((head, DecidedAttempt { outcome, requester, must_change: false }));
+        }
+        if grace || locks {
+            self.keep(head, Work::Decided(Box::new(decided)), UPDATE_BYTES, None);
+            return None;
+        }
+        Some((head, decided))
+    }
+
+    /// Notes something for the writer and asks it to record that. `None` where the policy keeps nothing of it.
+    fn note(
+        &mut self,
+        context: &mut Context,
+        id: directory::rows::EntryId,
+        note: impl FnOnce(&mut AccountUpdate),
+        account: &Account,
+    ) -> Option<()> {
+        if account.policy.failures_kept() == 0
+            && !account.policy.records_success()
+            && !account.policy.rehashes()
+        {
+            return None;
+        }
+        if context.shared.writes.attempts().note(id, note) {
+            match context.shared.writes.reserve(UPDATE_BYTES) {
+                Some(reservation) => {
+                    let address =
+                        crate::net::mailbox::Address { event_loop: u16::MAX, ..self.address(context) };
+                    context.outbox.push(WriteRequest {
+                        address,
+                        requester: std::sync::Arc::clone(&context.anonymous),
+                        change: ToWrite::Account { id, grace: None },
+                        passwords: PreparedPasswords::default(),
+                        reservation,
+                    });
+                }
+                None => context.shared.writes.attempts().not_queued(id),
+            }
+        }
+        Some(())
+    }
+
+    /// Asks the writer to record an account and to answer the operation that is kept next. False: its queue is full.
+    fn record(&mut self, context: &mut Context, id: directory::rows::EntryId, grace: Option<i64>) -> bool {
+        let Some(reservation) = context.shared.writes.reserve(UPDATE_BYTES) else { return false };
+        context.outbox.push(WriteRequest {
+            address: self.address(context),
+            requester: std::sync::Arc::clone(&context.anonymous),
+            change: ToWrite::Account { id, grace },
+            passwords: PreparedPasswords::default(),
+            reservation,
+        });
+        true
+    }
+
+    /// The writer has recorded what an attempt waited for.
+    pub(super) fn recorded(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        decided: DecidedAttempt,
+        written: &Outcome,
+        out: &mut Vec<u8>,
+    ) {
+        let DecidedAttempt { outcome, requester, must_change } = decided;
+        let is_bind = requester.is_some();
+        if written.code == ResultCode::SUCCESS || outcome.code == ResultCode::INVALID_CREDENTIALS {
+            return self.answer_attempt(
+                context,
+                head,
+                DecidedAttempt { outcome, requester, must_change },
+                out,
+            );
+        }
+        // The grace login was used by another bind, or nothing could be recorded.
+        let requester = is_bind.then_some(Requester::Anonymous);
+        let outcome = match is_bind || written.code != ResultCode::INVALID_CREDENTIALS {
+            true => written.clone(),
+            false => Outcome::code(ResultCode::COMPARE_FALSE),
+        };
+        self.answer_attempt(context, head, DecidedAttempt { outcome, requester, must_change: false }, out);
+    }
+
+    /// Answers an attempt; after a bind the session is its requester's.
+    pub(super) fn answer_attempt(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        decided: DecidedAttempt,
+        out: &mut Vec<u8>,
+    ) {
+        match decided.requester {
+            Some(requester) => {
+                self.bound(context, head, &decided.outcome, requester, out);
+                self.must_change = decided.must_change;
+            }
+            None => self.answer(context, head, &decided.outcome, out),
+        }
+    }
+}
+
+/// The outcome of a judgement, for a bind or a compare.
+fn decide(judged: &Judgement, requester: Option<Requester>) -> DecidedAttempt {
+    let code = match (requester.is_some(), judged.succeeds) {
+        (true, true) => ResultCode::SUCCESS,
+        (true, false) => ResultCode::INVALID_CREDENTIALS,
+        (false, true) => ResultCode::COMPARE_TRUE,
+        (false, false) => ResultCode::COMPARE_FALSE,
+    };
+    let requester = requester.map(|requester| if judged.succeeds { requester } else { Requester::Anonymous });
+    let outcome = Outcome::code(code).with_policy(judged.response);
+    DecidedAttempt { outcome, requester, must_change: judged.must_change }
+}
