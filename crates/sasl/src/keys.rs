@@ -1,0 +1,212 @@
+//! What a server keeps of a password for SCRAM (RFC 5802 section 3), and its text form (RFC 5803).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::limits::{ITERATIONS_MAX, SALT_SIZE_MAX};
+use crate::prepared;
+
+/// The hash of a SCRAM mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// SCRAM-SHA-1.
+    Sha1,
+    /// SCRAM-SHA-256.
+    Sha256,
+    /// SCRAM-SHA-512.
+    Sha512,
+}
+
+impl Hash {
+    /// All, the strongest first.
+    pub const ALL: [Hash; 3] = [Hash::Sha512, Hash::Sha256, Hash::Sha1];
+
+    /// The mechanism without channel binding.
+    pub fn mechanism(self) -> &'static str {
+        match self {
+            Hash::Sha1 => "SCRAM-SHA-1",
+            Hash::Sha256 => "SCRAM-SHA-256",
+            Hash::Sha512 => "SCRAM-SHA-512",
+        }
+    }
+
+    /// The mechanism with channel binding.
+    pub fn mechanism_plus(self) -> &'static str {
+        match self {
+            Hash::Sha1 => "SCRAM-SHA-1-PLUS",
+            Hash::Sha256 => "SCRAM-SHA-256-PLUS",
+            Hash::Sha512 => "SCRAM-SHA-512-PLUS",
+        }
+    }
+
+    /// The hash of a mechanism, and whether it is one with channel binding.
+    pub fn of_mechanism(name: &str) -> Option<(Hash, bool)> {
+        Hash::ALL.into_iter().find_map(|hash| {
+            let is = |mechanism: &str| mechanism.eq_ignore_ascii_case(name);
+            match (is(hash.mechanism()), is(hash.mechanism_plus())) {
+                (true, _) => Some((hash, false)),
+                (_, true) => Some((hash, true)),
+                _ => None,
+            }
+        })
+    }
+
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Hash::Sha1 => 20,
+            Hash::Sha256 => 32,
+            Hash::Sha512 => 64,
+        }
+    }
+
+    pub(crate) fn digest(self, data: &[u8]) -> Vec<u8> {
+        match self {
+            Hash::Sha1 => Sha1::digest(data).to_vec(),
+            Hash::Sha256 => Sha256::digest(data).to_vec(),
+            Hash::Sha512 => Sha512::digest(data).to_vec(),
+        }
+    }
+
+    pub(crate) fn hmac(self, key: &[u8], data: &[u8]) -> Vec<u8> {
+        match self {
+            Hash::Sha1 => hmac::<Hmac<Sha1>>(key, data),
+            Hash::Sha256 => hmac::<Hmac<Sha256>>(key, data),
+            Hash::Sha512 => hmac::<Hmac<Sha512>>(key, data),
+        }
+    }
+
+    /// The salted password: what both keys follow from, and what a client may keep.
+    pub(crate) fn salted(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
+        let password = prepared(password);
+        let mut output = vec![0; self.size()];
+        match self {
+            Hash::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(password.as_bytes(), salt, iterations, &mut output),
+            Hash::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut output),
+            Hash::Sha512 => pbkdf2::pbkdf2_hmac::<Sha512>(password.as_bytes(), salt, iterations, &mut output),
+        }
+        output
+    }
+}
+
+fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
+    // A key of any length will do (RFC 2104 section 2).
+    let Ok(mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
+    mac.chain_update(data).finalize().into_bytes().to_vec()
+}
+
+/// What a server keeps of a password for one mechanism. From it nobody binds, but passwords can be guessed against it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ScramKeys {
+    /// The mechanism's hash.
+    pub hash: Hash,
+    /// How often the password was hashed.
+    pub iterations: u32,
+    /// What it was hashed with.
+    pub salt: Vec<u8>,
+    pub(crate) stored_key: Vec<u8>,
+    pub(crate) server_key: Vec<u8>,
+}
+
+/// Shows no key.
+impl std::fmt::Debug for ScramKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScramKeys").field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl ScramKeys {
+    /// The keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
+    pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
+        let salted = hash.salted(password, salt, iterations);
+        let client_key = hash.hmac(&salted, b"Client Key");
+        ScramKeys {
+            hash,
+            iterations,
+            salt: salt.to_vec(),
+            stored_key: hash.digest(&client_key),
+            server_key: hash.hmac(&salted, b"Server Key"),
+        }
+    }
+
+    /// Keys that no password has, with a salt that is always the same for this name: what a user gets who does not
+    /// exist (RFC 5802 section 9).
+    pub fn of_nobody(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
+        let salt = hash.hmac(secret, name.as_bytes()).into_iter().take(16).collect();
+        let nothing = hash.hmac(secret, b"no password");
+        ScramKeys { hash, iterations, salt, stored_key: nothing.clone(), server_key: nothing }
+    }
+
+    /// The text form (RFC 5803 section 2): `SCRAM-SHA-256$4096:SALT$STORED:SERVER`.
+    pub fn text(&self) -> String {
+        let encode = |bytes: &[u8]| STANDARD.encode(bytes);
+        format!(
+            "{}${}:{}${}:{}",
+            self.hash.mechanism(),
+            self.iterations,
+            encode(&self.salt),
+            encode(&self.stored_key),
+            encode(&self.server_key)
+        )
+    }
+
+    /// Reads the text form; `None` where it is none, or asks for too much.
+    pub fn parse(text: &str) -> Option<ScramKeys> {
+        let mut parts = text.split('$').map(str::trim);
+        let (scheme, info, value) = (parts.next()?, parts.next()?, parts.next()?);
+        let (hash, has_binding) = Hash::of_mechanism(scheme)?;
+        let (iterations, salt) = info.split_once(':')?;
+        let (stored_key, server_key) = value.split_once(':')?;
+        let decode = |text: &str| STANDARD.decode(text).ok();
+        let keys = ScramKeys {
+            hash,
+            iterations: iterations.parse().ok()?,
+            salt: decode(salt)?,
+            stored_key: decode(stored_key)?,
+            server_key: decode(server_key)?,
+        };
+        let fits = parts.next().is_none()
+            && !has_binding
+            && (1..=ITERATIONS_MAX).contains(&keys.iterations)
+            && (1..=SALT_SIZE_MAX).contains(&keys.salt.len())
+            && keys.stored_key.len() == hash.size()
+            && keys.server_key.len() == hash.size();
+        fits.then_some(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_go_both_ways() {
+        for hash in Hash::ALL {
+            let keys = ScramKeys::derive(hash, "pencil", b"some salt", 10);
+            assert_eq!(ScramKeys::parse(&keys.text()), Some(keys.clone()));
+            assert_eq!(Hash::of_mechanism(hash.mechanism_plus()), Some((hash, true)));
+        }
+        let good = ScramKeys::derive(Hash::Sha256, "x", b"salt", 4_096).text();
+        for bad in [
+            String::new(),
+            good.replace("4096", "0"),
+            good.replace("4096", "99999999999"),
+            good.replace("SHA-256", "SHA-1"),
+            good.replace("SHA-256", "SHA-256-PLUS"),
+            good.replace(':', ";"),
+            format!("{good}$x"),
+        ] {
+            assert_eq!(ScramKeys::parse(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn nobody_has_the_same_salt_every_time() {
+        let keys = |name| ScramKeys::of_nobody(Hash::Sha256, b"secret", name, 4_096);
+        assert_eq!(keys("anna"), keys("anna"));
+        assert_ne!(keys("anna").salt, keys("bert").salt);
+        assert_eq!(keys("anna").salt.len(), 16);
+    }
+}

@@ -1,0 +1,37 @@
+//! SASL mechanisms with passwords (RFC 4422): what both ends of an exchange say, and what the server checks.
+//!
+//! PLAIN (RFC 4616) and SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677), with channel binding. Nothing here
+//! reads a clock or a random source, looks for users or keeps anything: the caller brings nonces, keys and bindings.
+//! Every text is bounded, and none panics.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
+#![forbid(unsafe_code)]
+
+mod keys;
+pub mod limits;
+mod plain;
+pub mod scram;
+
+pub use keys::{Hash, ScramKeys};
+pub use plain::Plain;
+
+/// Why a message of a client is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaslError {
+    /// It cannot be read.
+    #[error("this is no message of the mechanism: {0}")]
+    Malformed(&'static str),
+    /// It wants what is not offered.
+    #[error("{0}")]
+    NotOffered(&'static str),
+    /// The proof is wrong, or it is for another exchange or channel.
+    #[error("the proof is wrong")]
+    WrongProof,
+}
+
+/// A password or name as SASL compares it (SASLprep, RFC 4013). What cannot be prepared is taken as it is: it is the
+/// same for both ends then, as slapd and Cyrus SASL do.
+pub fn prepared(text: &str) -> std::borrow::Cow<'_, str> {
+    stringprep::saslprep(text).unwrap_or(std::borrow::Cow::Borrowed(text))
+}

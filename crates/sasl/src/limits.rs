@@ -1,0 +1,12 @@
+//! Every bound of this crate.
+
+/// Octets of a message that is looked at.
+pub const MESSAGE_SIZE_MAX: usize = 8_192;
+/// Octets of a name, as it comes.
+pub const NAME_SIZE_MAX: usize = 1_024;
+/// Octets of a client's nonce; the usual ones have 24 to 64.
+pub const NONCE_SIZE_MAX: usize = 512;
+/// Iterations of keys that are used: RFC 7677 section 4 wants 4,096 at least, and each costs who binds, not us.
+pub const ITERATIONS_MAX: u32 = 10_000_000;
+/// Octets of a salt.
+pub const SALT_SIZE_MAX: usize = 1_024;

@@ -1,0 +1,350 @@
+//! The exchange of SCRAM (RFC 5802 section 5): two messages of the client, two of the server.
+//!
+//! ```text
+//! client first   n,,n=user,r=CLIENT
+//! server first   r=CLIENTSERVER,s=SALT,i=4096
+//! client final   c=biws,r=CLIENTSERVER,p=PROOF
+//! server final   v=SIGNATURE
+//! ```
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use subtle::ConstantTimeEq as _;
+
+use crate::limits::{ITERATIONS_MAX, MESSAGE_SIZE_MAX, NAME_SIZE_MAX, NONCE_SIZE_MAX, SALT_SIZE_MAX};
+use crate::{Hash, SaslError, ScramKeys};
+
+/// Which channel binding a client wants (RFC 5802 section 7, gs2-cbind-flag).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding<'a> {
+    /// It has none.
+    None,
+    /// It could, and thinks that the server cannot.
+    NotOffered,
+    /// This one.
+    Type(&'a str),
+}
+
+/// The client's first message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFirst<'a> {
+    /// The channel binding.
+    pub binding: Binding<'a>,
+    /// As whom the client wants to work; empty for itself.
+    pub authorization: String,
+    /// Whose password it is.
+    pub name: String,
+    header: &'a str,
+    bare: &'a str,
+    nonce: &'a str,
+}
+
+impl<'a> ClientFirst<'a> {
+    /// Takes the message apart.
+    ///
+    /// # Errors
+    /// It is something else, or wants an extension.
+    pub fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, SaslError> {
+        let malformed = SaslError::Malformed;
+        if message.len() > MESSAGE_SIZE_MAX {
+            return Err(malformed("it is too long"));
+        }
+        let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
+        let mut parts = text.splitn(3, ',');
+        let (Some(flag), Some(authorization), Some(bare)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(malformed("it begins with n,, or y,, or p=TYPE,,"));
+        };
+        let binding = match flag {
+            "n" => Binding::None,
+            "y" => Binding::NotOffered,
+            _ => match flag.strip_prefix("p=") {
+                Some(kind) if !kind.is_empty() => Binding::Type(kind),
+                _ => return Err(malformed("it begins with n,, or y,, or p=TYPE,,")),
+            },
+        };
+        let authorization = match authorization.strip_prefix("a=") {
+            Some(name) => sasl_name(name)?,
+            None if authorization.is_empty() => String::new(),
+            None => return Err(malformed("a= expected")),
+        };
+        let header = text.get(..text.len() - bare.len()).unwrap_or_default();
+        let mut fields = bare.split(',');
+        let name = match fields.next().unwrap_or_default() {
+            field if field.starts_with("m=") => {
+                return Err(SaslError::NotOffered("mandatory extensions of SCRAM are not known here"));
+            }
+            field => field.strip_prefix("n=").ok_or(malformed("n= expected"))?,
+        };
+        let nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
+        check_nonce(nonce)?;
+        let name = sasl_name(name)?;
+        if name.is_empty() {
+            return Err(malformed("the name is empty"));
+        }
+        Ok(ClientFirst { binding, authorization, name, header, bare, nonce })
+    }
+}
+
+fn check_nonce(nonce: &str) -> Result<(), SaslError> {
+    let is_printable = nonce.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+    if nonce.is_empty() || nonce.len() > NONCE_SIZE_MAX || !is_printable {
+        return Err(SaslError::Malformed("a nonce is printable, and not too long"));
+    }
+    Ok(())
+}
+
+/// Undoes the escapes of a saslname (RFC 5802 section 5.1).
+fn sasl_name(text: &str) -> Result<String, SaslError> {
+    let malformed = SaslError::Malformed("in a name, = stands before 2C or 3D, and it is not too long");
+    let mut name = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('=') {
+        name.push_str(before);
+        rest = match (behind.strip_prefix("2C"), behind.strip_prefix("3D")) {
+            (Some(rest), _) => {
+                name.push(',');
+                rest
+            }
+            (_, Some(rest)) => {
+                name.push('=');
+                rest
+            }
+            _ => return Err(malformed),
+        };
+    }
+    name.push_str(rest);
+    if name.len() > NAME_SIZE_MAX || name.contains('\0') { Err(malformed) } else { Ok(name) }
+}
+
+/// A name as it goes into a message.
+fn escaped(name: &str) -> String {
+    name.replace('=', "=3D").replace(',', "=2C")
+}
+
+/// The server's side between its two messages.
+#[derive(Debug)]
+pub struct Exchange {
+    keys: ScramKeys,
+    /// What `c=` has to be, but for the channel's data.
+    header: String,
+    nonce: String,
+    /// The two messages before, as the proof is of.
+    said: String,
+}
+
+impl Exchange {
+    /// The exchange with this client, and the server's first message. `nonce` is new every time, printable and without
+    /// commas.
+    pub fn begin(first: &ClientFirst<'_>, keys: ScramKeys, nonce: &str) -> (Exchange, String) {
+        let nonce = format!("{}{nonce}", first.nonce);
+        let answer = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
+        let said = format!("{},{answer}", first.bare);
+        (Exchange { keys, header: first.header.to_owned(), nonce, said }, answer)
+    }
+
+    /// Checks the client's final message; the server's final one. `channel` is the data of the channel binding that the
+    /// client chose, empty without one.
+    ///
+    /// # Errors
+    /// It is malformed, or of another exchange or channel, or the proof is wrong.
+    pub fn finish(self, message: &[u8], channel: &[u8]) -> Result<String, SaslError> {
+        let malformed = SaslError::Malformed;
+        let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
+        if message.len() > MESSAGE_SIZE_MAX {
+            return Err(malformed("it is too long"));
+        }
+        let (without_proof, proof) = text.rsplit_once(",p=").ok_or(malformed("p= expected"))?;
+        let proof = STANDARD.decode(proof).map_err(|_| malformed("the proof is not base64"))?;
+        let mut fields = without_proof.split(',');
+        let bound = fields.next().and_then(|field| field.strip_prefix("c=")).ok_or(malformed("c= expected"))?;
+        let nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
+        let bound = STANDARD.decode(bound).map_err(|_| malformed("c= is not base64"))?;
+        let expected = [self.header.as_bytes(), channel].concat();
+        let is_here = bool::from(bound.ct_eq(&expected)) && nonce == self.nonce;
+        let said = format!("{},{without_proof}", self.said);
+        let ScramKeys { hash, stored_key, server_key, .. } = &self.keys;
+        let signature = hash.hmac(stored_key, said.as_bytes());
+        if !is_here || proof.len() != signature.len() {
+            return Err(SaslError::WrongProof);
+        }
+        let client_key: Vec<u8> = proof.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+        if !bool::from(hash.digest(&client_key).ct_eq(stored_key)) {
+            return Err(SaslError::WrongProof);
+        }
+        Ok(format!("v={}", STANDARD.encode(hash.hmac(server_key, said.as_bytes()))))
+    }
+}
+
+/// A client of SCRAM, for tests and for load.
+#[derive(Debug)]
+pub struct Client {
+    hash: Hash,
+    header: String,
+    channel: Vec<u8>,
+    bare: String,
+    nonce: String,
+}
+
+/// What a client may keep instead of the password, for as long as salt and iterations are the same.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientKeys {
+    salt: Vec<u8>,
+    iterations: u32,
+    salted: Vec<u8>,
+}
+
+impl Client {
+    /// A client and its first message. `channel` is the type and the data of the channel binding.
+    pub fn begin(hash: Hash, name: &str, nonce: &str, channel: Option<(&str, &[u8])>) -> (Client, String) {
+        let header = channel.map_or("n,,".to_owned(), |(kind, _)| format!("p={kind},,"));
+        let bare = format!("n={},r={nonce}", escaped(name));
+        let first = format!("{header}{bare}");
+        let channel = channel.map(|(_, data)| data.to_vec()).unwrap_or_default();
+        (Client { hash, header, channel, bare, nonce: nonce.to_owned() }, first)
+    }
+
+    /// The final message, and what the server's final one has to be. `kept` are keys of an earlier exchange.
+    ///
+    /// # Errors
+    /// The server's message is none, or not for this client.
+    pub fn finish(
+        self,
+        server_first: &str,
+        password: &str,
+        kept: &mut Option<ClientKeys>,
+    ) -> Result<(String, String), SaslError> {
+        let malformed = SaslError::Malformed("r=, s= and i= expected");
+        let mut fields = server_first.split(',');
+        let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or(malformed);
+        let (nonce, salt, iterations) = (field("r=")?, field("s=")?, field("i=")?);
+        let salt = STANDARD.decode(salt).map_err(|_| malformed)?;
+        let iterations: u32 = iterations.parse().map_err(|_| malformed)?;
+        if !nonce.starts_with(&self.nonce) || iterations > ITERATIONS_MAX || salt.len() > SALT_SIZE_MAX {
+            return Err(SaslError::WrongProof);
+        }
+        let salted = match kept {
+            Some(keys) if keys.salt == salt && keys.iterations == iterations => keys.salted.clone(),
+            _ => {
+                let salted = self.hash.salted(password, &salt, iterations);
+                *kept = Some(ClientKeys { salt, iterations, salted: salted.clone() });
+                salted
+            }
+        };
+        let client_key = self.hash.hmac(&salted, b"Client Key");
+        let stored_key = self.hash.digest(&client_key);
+        let bound = STANDARD.encode([self.header.as_bytes(), &self.channel].concat());
+        let without_proof = format!("c={bound},r={nonce}");
+        let said = format!("{},{server_first},{without_proof}", self.bare);
+        let signature = self.hash.hmac(&stored_key, said.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+        let server_key = self.hash.hmac(&salted, b"Server Key");
+        let expected = format!("v={}", STANDARD.encode(self.hash.hmac(&server_key, said.as_bytes())));
+        Ok((format!("{without_proof},p={}", STANDARD.encode(proof)), expected))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The exchanges of RFC 5802 section 5 and RFC 7677 section 3.
+    #[test]
+    fn the_exchanges_of_the_rfcs() {
+        let cases = [
+            (
+                Hash::Sha1,
+                "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL",
+                "3rfcNHYJY1ZVvWVs7j",
+                "QSXCR+Q6sek8bf92",
+                "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
+                "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+                "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+            ),
+            (
+                Hash::Sha256,
+                "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+                "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+                "W22ZaJ0SNY7soEsUEjb6gQ==",
+                "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+                "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                 p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+                "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+            ),
+        ];
+        for (hash, client_first, nonce, salt, server_first, client_final, server_final) in cases {
+            let keys = ScramKeys::derive(hash, "pencil", &STANDARD.decode(salt).unwrap(), 4_096);
+            let first = ClientFirst::parse(client_first.as_bytes()).unwrap();
+            assert_eq!((first.name.as_str(), first.binding), ("user", Binding::None));
+            let (exchange, said) = Exchange::begin(&first, keys, nonce);
+            assert_eq!(said, server_first);
+            assert_eq!(exchange.finish(client_final.as_bytes(), b"").as_deref(), Ok(server_final));
+            // Our client says the same.
+            let (client, said) = Client::begin(hash, "user", first.nonce, None);
+            assert_eq!(said, client_first);
+            let mut kept = None;
+            let finished = client.finish(server_first, "pencil", &mut kept).unwrap();
+            assert_eq!(finished, (client_final.to_owned(), server_final.to_owned()));
+            assert!(kept.is_some());
+        }
+    }
+
+    /// An exchange of our two sides: what the server said at the end.
+    fn exchange(
+        password: &str,
+        channel: Option<(&str, &[u8])>,
+        seen: &[u8],
+        change: fn(String) -> String,
+    ) -> Result<String, SaslError> {
+        let (client, first) = Client::begin(Hash::Sha512, "a=b,c", "clientnonce", channel);
+        let keys = ScramKeys::derive(Hash::Sha512, "geheim\u{a0}1", b"salt of it", 100);
+        let first = ClientFirst::parse(first.as_bytes()).unwrap();
+        assert_eq!(first.name, "a=b,c");
+        let (server, said) = Exchange::begin(&first, keys, "servernonce");
+        let (last, expected) = client.finish(&said, password, &mut None).unwrap();
+        let answer = server.finish(change(last).as_bytes(), seen)?;
+        assert_eq!(answer, expected);
+        Ok(answer)
+    }
+
+    #[test]
+    fn only_the_right_proof_for_this_channel_is_taken() {
+        let same = |text| text;
+        // SASLprep: a no-break space is a space.
+        assert!(exchange("geheim 1", None, b"", same).is_ok());
+        assert!(exchange("geheim\u{a0}1", Some(("tls-exporter", b"here")), b"here", same).is_ok());
+        let wrong = Err(SaslError::WrongProof);
+        assert_eq!(exchange("geheim 2", None, b"", same), wrong);
+        assert_eq!(exchange("geheim 1", Some(("tls-exporter", b"here")), b"there", same), wrong);
+        assert_eq!(exchange("geheim 1", None, b"here", same), wrong);
+        assert_eq!(exchange("geheim 1", None, b"", |text| text.replace("servernonce", "other")), wrong);
+        assert_eq!(exchange("geheim 1", None, b"", |text| text.replace("c=biws", "c=eSws")), wrong);
+        assert_eq!(exchange("geheim 1", None, b"", |text| text.replace(",p=", ",p=AAAA")), wrong);
+        for change in [
+            (|_| String::new()) as fn(String) -> String,
+            |text| text.replace(",p=", ","),
+            |text| text.replace("c=", "x="),
+            |text| text.replace(",r=", ",q="),
+            |text| format!("{text}!"),
+        ] {
+            assert!(matches!(exchange("geheim 1", None, b"", change), Err(SaslError::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn first_messages_of_all_kinds() {
+        let long = format!("n,,n={},r=x", "a".repeat(2_000));
+        let nonce = format!("n,,n=a,r={}", "x".repeat(600));
+        for bad in [
+            "", "n", "n,,", "n,,n=,r=x", "n,,n=a", "n,,n=a,r=", "n,,r=x,n=a", "x,,n=a,r=x", "p=,,n=a,r=x",
+            "n,b=c,n=a,r=x", "n,,n=a=2,r=x", "n,,n=a=,r=x", "n,,n=a,r=\u{7f}", "n,,n=a\0,r=x", &long, &nonce,
+        ] {
+            assert!(ClientFirst::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(matches!(ClientFirst::parse(b"n,,m=x,n=a,r=x"), Err(SaslError::NotOffered(_))));
+        assert!(ClientFirst::parse(b"\xff,,n=a,r=x").is_err());
+        let first = ClientFirst::parse(b"p=tls-exporter,a=o=2Cp,n=q=3D,r=x,f=later").unwrap();
+        assert_eq!(first.binding, Binding::Type("tls-exporter"));
+        assert_eq!((first.authorization.as_str(), first.name.as_str()), ("o,p", "q="));
+        assert_eq!(ClientFirst::parse(b"y,,n=a,r=x").unwrap().binding, Binding::NotOffered);
+    }
+}
