@@ -113,6 +113,12 @@ impl Connection {
         Ok(self)
     }
 
+    /// The data of the channel binding tls-exporter (RFC 9266); `None` without TLS.
+    pub fn channel_binding(&self) -> Option<[u8; 32]> {
+        let Stream::Tls(stream) = &self.stream else { return None };
+        stream.conn.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).ok()
+    }
+
     /// Speaks over a socket that is connected already, as one that was bound to an address of its own.
     ///
     /// # Errors

@@ -32,10 +32,11 @@ use crate::catalog::{is_secret, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+pub use crate::model::sasl_mechanisms::{ANONYMOUS, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
 pub(crate) use external::EXTERNAL;
-pub use external::ExternalIdentity;
+pub use external::{ExternalIdentity, Offered};
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,6 +39,11 @@ pub(crate) const START_TIME: &str = "pwdStartTime";
 pub(crate) const END_TIME: &str = "pwdEndTime";
 pub(crate) const LAST_SUCCESS: &str = "pwdLastSuccess";
 
+/// Keys for SCRAM that the server made of the password.
+pub(crate) const SCRAM_KEYS: &str = "pandoScramKeys";
+/// Where others keep such keys (RFC 5803).
+pub(crate) const AUTH_PASSWORD: &str = "authPassword";
+
 /// The description of one of these attributes.
 pub(crate) fn description(catalog: &Catalog, name: &str) -> Result<AttributeDescription> {
     let known = catalog.schema.attribute_type(name).map(|known| AttributeDescription::of(known.id));
@@ -237,6 +242,25 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
         end: time(END_TIME),
         last_success: time(LAST_SUCCESS),
     }
+}
+
+/// The text forms (RFC 5803) of an entry's keys for SCRAM: those that the server made, and those that came by import.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn scram_keys(state: State<'_>, id: EntryId) -> Result<Vec<String>> {
+    let row = row(state.read, id)?;
+    let mut keys = Vec::new();
+    for name in [SCRAM_KEYS, AUTH_PASSWORD] {
+        let values = small_values(state.catalog, &row, name).filter(|value| is_scram(value));
+        keys.extend(values.map(|value| String::from_utf8_lossy(value).into_owned()));
+    }
+    Ok(keys)
+}
+
+/// Whether a value of authPassword is a key for SCRAM.
+pub(crate) fn is_scram(value: &[u8]) -> bool {
+    value.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"SCRAM-"))
 }
 
 /// The stored forms of an entry's former passwords.

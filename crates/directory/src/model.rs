@@ -15,6 +15,7 @@ pub(crate) mod password_policy;
 pub(crate) mod quoted;
 pub mod record;
 pub mod rows;
+pub(crate) mod sasl_mechanisms;
 pub(crate) mod schema_times;
 pub(crate) mod settings;
 pub(crate) mod stamp;

@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod compare;
 pub mod controls;
+pub mod identity;
 pub(crate) mod own_entries;
 pub(crate) mod page_request;
 pub mod read_ahead;

@@ -75,7 +75,8 @@ impl<'a> ClientFirst<'a> {
             }
             field => field.strip_prefix("n=").ok_or(malformed("n= expected"))?,
         };
-        let nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
+        let nonce =
+            fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
         check_nonce(nonce)?;
         let name = sasl_name(name)?;
         if name.is_empty() {
@@ -156,8 +157,10 @@ impl Exchange {
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or(malformed("p= expected"))?;
         let proof = STANDARD.decode(proof).map_err(|_| malformed("the proof is not base64"))?;
         let mut fields = without_proof.split(',');
-        let bound = fields.next().and_then(|field| field.strip_prefix("c=")).ok_or(malformed("c= expected"))?;
-        let nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
+        let bound =
+            fields.next().and_then(|field| field.strip_prefix("c=")).ok_or(malformed("c= expected"))?;
+        let nonce =
+            fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
         let bound = STANDARD.decode(bound).map_err(|_| malformed("c= is not base64"))?;
         let expected = [self.header.as_bytes(), channel].concat();
         let is_here = bool::from(bound.ct_eq(&expected)) && nonce == self.nonce;
@@ -215,7 +218,8 @@ impl Client {
     ) -> Result<(String, String), SaslError> {
         let malformed = SaslError::Malformed("r=, s= and i= expected");
         let mut fields = server_first.split(',');
-        let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or(malformed);
+        let mut field =
+            |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or(malformed);
         let (nonce, salt, iterations) = (field("r=")?, field("s=")?, field("i=")?);
         let salt = STANDARD.decode(salt).map_err(|_| malformed)?;
         let iterations: u32 = iterations.parse().map_err(|_| malformed)?;
@@ -335,8 +339,22 @@ mod tests {
         let long = format!("n,,n={},r=x", "a".repeat(2_000));
         let nonce = format!("n,,n=a,r={}", "x".repeat(600));
         for bad in [
-            "", "n", "n,,", "n,,n=,r=x", "n,,n=a", "n,,n=a,r=", "n,,r=x,n=a", "x,,n=a,r=x", "p=,,n=a,r=x",
-            "n,b=c,n=a,r=x", "n,,n=a=2,r=x", "n,,n=a=,r=x", "n,,n=a,r=\u{7f}", "n,,n=a\0,r=x", &long, &nonce,
+            "",
+            "n",
+            "n,,",
+            "n,,n=,r=x",
+            "n,,n=a",
+            "n,,n=a,r=",
+            "n,,r=x,n=a",
+            "x,,n=a,r=x",
+            "p=,,n=a,r=x",
+            "n,b=c,n=a,r=x",
+            "n,,n=a=2,r=x",
+            "n,,n=a=,r=x",
+            "n,,n=a,r=\u{7f}",
+            "n,,n=a\0,r=x",
+            &long,
+            &nonce,
         ] {
             assert!(ClientFirst::parse(bad.as_bytes()).is_err(), "{bad}");
         }

@@ -195,6 +195,9 @@ pub const CLEAR_PASSWORDS_MAX: usize = 16;
 /// Accounts of which something waits to be recorded; more are not recorded until the writer has caught up.
 pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 
+/// Octets of the trace of an anonymous bind that are logged.
+pub const SASL_TRACE_MAX: usize = 255;
+
 /// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 

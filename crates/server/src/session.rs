@@ -17,6 +17,8 @@ mod outstanding;
 mod password_answer;
 mod password_modify;
 mod passwords;
+mod proof;
+mod sasl;
 mod searches;
 mod shared_rest;
 mod start_tls;
@@ -28,7 +30,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
-use directory::bind::ExternalIdentity;
+use directory::bind::{ExternalIdentity, Offered};
 use directory::controls::{ControlContext, RequestControls};
 use directory::search::Search;
 use directory::virtual_entries::APPLY_SETTINGS;
@@ -38,6 +40,7 @@ use ldap::{
     ResponseOp, ResultCode, request_tag, response,
 };
 
+use self::sasl::ScramBind;
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
@@ -48,7 +51,8 @@ use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
-use outstanding::{Outstanding, OutstandingRequests, Proof, RequestHead, Work};
+use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
+use proof::Proof;
 use start_tls::{Protection, is_start_tls};
 use turn_budget::TurnBudget;
 
@@ -61,6 +65,8 @@ pub(crate) struct Session {
     requester: Arc<Requester>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
+    /// The exchange that a bind by SCRAM began.
+    scram: Option<Box<ScramBind>>,
     source: Source,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
@@ -124,6 +130,7 @@ impl Session {
             slot,
             requester,
             must_change: false,
+            scram: None,
             source: Source::from(peer),
             external: peer.external_identity(),
             protection: Protection::of(peer),
@@ -172,7 +179,7 @@ impl Session {
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], answers: &mut Answers) -> Ahead {
         let limits = context.decode_limits(*self.requester != Requester::Anonymous);
-        let (address, asks) = (self.address(context), (&self.requester, self.external));
+        let (address, asks) = (self.address(context), (&self.requester, self.offered(context)));
         look_ahead(&context.snapshot, &limits, address, asks, input, answers, &mut context.jobs)
     }
 
@@ -336,6 +343,9 @@ impl Session {
         let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
         let head = RequestHead::of(message, operation, line);
+        if operation != Operation::BIND {
+            self.scram = None;
+        }
         if !self.is_idle() && self.is_duplicate(message) {
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);
             self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
@@ -362,7 +372,9 @@ impl Session {
             return ControlFlow::Continue(());
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-            Ok(controls) => RequestControls { external: self.external, ..controls },
+            Ok(controls) => {
+                RequestControls { offered: self.offered_to(context, &message.request), ..controls }
+            }
             Err(outcome) => {
                 self.end_identity_if_bind(context, operation);
                 self.answer(context, &head, &outcome, out);
@@ -408,6 +420,15 @@ impl Session {
         let head = RequestHead::of(message, operation, line);
         self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         ControlFlow::Continue(())
+    }
+
+    /// How one binds here, for the requests that may ask: those for the root DSE.
+    fn offered_to(&self, context: &Context, request: &Request<'_>) -> Offered {
+        match request {
+            Request::Search(search) if search.base_object.is_empty() => self.offered(context),
+            Request::Compare(compare) if compare.entry.is_empty() => self.offered(context),
+            _ => Offered::default(),
+        }
     }
 
     /// A refused bind leaves the session anonymous (RFC 4513 section 4).
@@ -538,7 +559,20 @@ impl Session {
         let Outcome { code, matched_dn, diagnostic, referrals, fault, policy } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
         let controls = head.policy_controls(policy);
+        let sasl_credentials = head
+            .sasl_credentials
+            .as_deref()
+            .filter(|_| [ResultCode::SUCCESS, ResultCode::SASL_BIND_IN_PROGRESS].contains(code));
         match value {
+            None if sasl_credentials.is_some() => {
+                response::encode_bind_response(
+                    out,
+                    head.id,
+                    &result,
+                    sasl_credentials,
+                    controls.as_controls(),
+                );
+            }
             None => response::encode_result(out, head.id, response, &result, controls.as_controls()),
             Some(_) => {
                 response::encode_extended_response(

@@ -1,7 +1,34 @@
-//! Whom the layers below LDAP find at the other end of a connection.
+//! Whom the layers below LDAP find at the other end of a connection, and the SASL mechanisms that it offers.
 
-/// The name of the one SASL mechanism there is (RFC 4422 appendix A).
+use crate::model::sasl_mechanisms::{MECHANISMS, PLAIN};
+use crate::model::settings::GeneralSettings;
+
+/// The SASL mechanism of whoever the layers below know (RFC 4422 appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
+
+/// What a connection offers to whoever binds on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// The identity that the layers below know.
+    pub external: ExternalIdentity,
+    /// Passwords may come in clear, because something protects the connection, or the settings say so.
+    pub clear_passwords: bool,
+    /// There is a channel to bind a proof to.
+    pub channel_binding: bool,
+}
+
+impl Offered {
+    /// The mechanisms of the settings that can work here: what the root DSE names.
+    pub fn mechanisms(self, settings: &GeneralSettings) -> Vec<&'static str> {
+        let works = |mechanism: &&str| match *mechanism {
+            EXTERNAL => self.external.mechanism().is_some(),
+            PLAIN => self.clear_passwords,
+            other => self.channel_binding || !other.ends_with("-PLUS"),
+        };
+        let named = |mechanism: &&str| settings.sasl_mechanisms.iter().any(|named| named == mechanism);
+        MECHANISMS.into_iter().filter(works).filter(named).collect()
+    }
+}
 
 /// What lies below LDAP on a connection says of who is at its other end (RFC 4513 section 5.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use schema::{Schema, TypeId};
 
 /// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
-/// (RFC 3112), and pwdHistory, which holds former passwords.
-const SECRET_TYPES: [&str; 3] = [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20"];
+/// (RFC 3112), pwdHistory, which holds former passwords, and pandoScramKeys.
+const SECRET_TYPES: [&str; 4] =
+    [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20", "1.3.6.1.4.1.99999.1.71"];
 /// OID of userPassword.
 pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
 

@@ -115,7 +115,7 @@ const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 pub(crate) const SCRAM_MECHANISMS: [&str; 3] = ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 
 /// Iterations of SCRAM keys where a policy says nothing, and the fewest and most that it may say (RFC 7677 section 4).
-pub const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);
+pub(crate) const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);
 
 impl PasswordPolicy {
     /// The attribute types that a policy is made of.
@@ -187,6 +187,11 @@ impl PasswordPolicy {
     /// Whether binds are recorded.
     pub fn records_success(&self) -> bool {
         self.last_success || self.max_idle > 0
+    }
+
+    /// Iterations of the SCRAM keys that are made.
+    pub fn scram_iterations(&self) -> u32 {
+        if self.scram_iterations == 0 { SCRAM_ITERATIONS.0 } else { self.scram_iterations }
     }
 
     /// Whether stored passwords are made stronger.

@@ -1,5 +1,5 @@
-//! The rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): what a bind comes to, what a new
-//! password has to be, and what is recorded of both. They read no store and no clock.
+//! The rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): what a bind comes to, what a
+//! new password has to be, and what is recorded of both. They read no store and no clock.
 //!
 //! Times are microseconds since 1970.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ldap::{PolicyError, PolicyResponse, PolicyWarning};
 
-pub use crate::model::password_policy::{PasswordPolicy, SCRAM_ITERATIONS};
+pub use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
 
 /// Microseconds of a second.

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use ldap::{Authentication, BindRequest, ResultCode};
 
-pub use crate::access::ExternalIdentity;
+pub use crate::access::{ANONYMOUS, ExternalIdentity, Offered, PLAIN};
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;
 use crate::catalog::USER_PASSWORD;
@@ -40,6 +40,11 @@ pub enum BindOutcome {
         /// What is on record of the password, where a policy governs it.
         account: Option<Box<Account>>,
     },
+}
+
+/// A bind of nobody, which costs what any failure costs.
+pub fn bind_as_nobody(snapshot: &Snapshot) -> BindOutcome {
+    to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
 /// Looks at a bind request.
@@ -256,7 +261,7 @@ fn to_verify(
     BindOutcome::Verify { verification, requester, account }
 }
 
-fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
+pub(crate) fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
     let administrator = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
     Ok(name.failure.is_none() && name.key == administrator.key)
 }

@@ -78,7 +78,7 @@ fn try_compare(
                 (id, None)
             } else {
                 let name = NormalName::of(&dn, &state.catalog.schema);
-                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.external)?
+                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.offered)?
                     && let Some((_, entry)) = entries.first()
                 {
                     let description = described(state, request.description)?;

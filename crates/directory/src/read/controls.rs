@@ -6,7 +6,7 @@
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, PagedResults, Request, ResultCode, oids};
 
-use crate::access::ExternalIdentity;
+use crate::access::Offered;
 use crate::model::outcome::Outcome;
 use crate::read::page_request::PageRequest;
 
@@ -135,8 +135,8 @@ pub struct RequestControls {
     pub password_policy: bool,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
-    /// Whom SASL EXTERNAL finds at the other end of the connection. Set by the server: no control says this.
-    pub external: ExternalIdentity,
+    /// How one binds on the connection. Set by the server: no control says this.
+    pub offered: Offered,
 }
 
 impl RequestControls {

@@ -6,7 +6,7 @@
 
 use schema::Schema;
 
-use crate::access::ExternalIdentity;
+use crate::access::Offered;
 use crate::catalog::Catalog;
 use crate::model::schema_times::SchemaTimes;
 use crate::model::virtual_entries::{SUBSCHEMA_DN, SUPPORTED_EXTENSIONS, SUPPORTED_FEATURES, VirtualEntry};
@@ -15,7 +15,7 @@ use crate::settings::DirectorySettings;
 use crate::snapshot::Snapshot;
 
 /// The root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client has to ask for them by name or `+`.
-pub(crate) fn root_dse(snapshot: &Snapshot, external: ExternalIdentity) -> VirtualEntry {
+pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     VirtualEntry::new("")
         .with("objectClass", ["top", "extensibleObject"])
@@ -24,7 +24,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot, external: ExternalIdentity) -> Virtu
         .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
-        .with("supportedSASLMechanisms", external.mechanism())
+        .with("supportedSASLMechanisms", offered.mechanisms(&snapshot.state().settings.general))
         .with("vendorName", ["Pando"])
         .with("vendorVersion", [snapshot.directory().vendor_version.as_str()])
         .with_operational()

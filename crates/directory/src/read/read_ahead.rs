@@ -12,7 +12,7 @@ use std::hint::black_box;
 use ldap::{Authentication, Message, Request, ResultCode};
 use store::{Absent, PageNumber, StoreError};
 
-use crate::access::{ExternalIdentity, Requester};
+use crate::access::{Offered, Requester};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, id_key};
@@ -34,7 +34,7 @@ pub fn read_ahead(
     scratch: &mut Vec<u8>,
 ) -> usize {
     scratch.clear();
-    go_through(snapshot, requester, ExternalIdentity::default(), message, budget, scratch).octets
+    go_through(snapshot, requester, Offered::default(), message, budget, scratch).octets
 }
 
 /// What came of looking ahead.
@@ -48,18 +48,18 @@ pub struct Looked {
 }
 
 /// Goes through the request as [`read_ahead`] does, but waits for no disk, and says what was not in memory. More than
-/// the budget has room for is called a walk. `external` is who asks as far as the connection tells. Nothing is appended
+/// the budget has room for is called a walk. `offered` is how one binds on the connection. Nothing is appended
 /// to `out` but the messages of a search that is returned.
 pub fn look_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
-    external: ExternalIdentity,
+    offered: Offered,
     message: &Message<'_>,
     budget: &Budget,
     out: &mut Vec<u8>,
 ) -> Looked {
     let start = out.len();
-    let look = || go_through(snapshot, requester, external, message, budget, out);
+    let look = || go_through(snapshot, requester, offered, message, budget, out);
     let (Gone { is_over, search, .. }, mut absent) = snapshot.state().read.without_waiting(look);
     absent.is_walk |= !is_over && absent.pages.is_empty();
     // An explanation says how long it took, and what went wrong may go right.
@@ -103,7 +103,7 @@ impl Gone {
 fn go_through(
     snapshot: &Snapshot,
     requester: &Requester,
-    external: ExternalIdentity,
+    offered: Offered,
     message: &Message<'_>,
     budget: &Budget,
     out: &mut Vec<u8>,
@@ -112,7 +112,7 @@ fn go_through(
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
             let search = controls.and_then(|controls| {
-                let controls = RequestControls { external, ..controls };
+                let controls = RequestControls { offered, ..controls };
                 Search::start(snapshot, requester, message.id, request, &controls)
             });
             let Ok(mut search) = search else { return Gone::all(0) };
@@ -187,14 +187,14 @@ mod tests {
         ];
         let budget = Budget { entries_examined_max: 10, out_bytes_max: 1_000 };
         let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
-        let external = ExternalIdentity::default();
+        let offered = Offered::default();
         for (request, expected) in cases {
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
             // All of it has just been read.
             let mut out = b"before".to_vec();
-            let looked = look_ahead(&snapshot, &requester, external, &message, &budget, &mut out);
+            let looked = look_ahead(&snapshot, &requester, offered, &message, &budget, &mut out);
             assert!(looked.absent.is_nothing(), "{request:?}: {:?}", looked.absent);
             assert_eq!(looked.search.is_some(), matches!(request, Request::Search(_)));
             let answer = out.strip_prefix(b"before").unwrap();
@@ -228,9 +228,9 @@ mod tests {
             let request = Request::Search(request);
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let budget = Budget { entries_examined_max, out_bytes_max: 100_000 };
-            let (external, mut out) = (ExternalIdentity::default(), Vec::new());
+            let (offered, mut out) = (Offered::default(), Vec::new());
             let Looked { absent, search } =
-                look_ahead(&snapshot, &requester, external, &message, &budget, &mut out);
+                look_ahead(&snapshot, &requester, offered, &message, &budget, &mut out);
             assert!(absent.pages.is_empty(), "{absent:?}");
             assert_eq!((search.is_none(), out.is_empty()), (absent.is_walk, absent.is_walk));
             absent.is_walk

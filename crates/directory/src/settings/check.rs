@@ -8,12 +8,13 @@ use std::sync::Arc;
 use schema::Schema;
 
 use super::{DirectorySettings, Place, SettingsProblem};
-use crate::catalog::{Catalog, is_link_type, schema_of};
+use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
+use crate::model::sasl_mechanisms::MECHANISMS;
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
@@ -43,6 +44,9 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
         check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
+    settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
+    settings.general.identity_attributes =
+        check_identities(&general.identity_attributes, &schema, &mut problems);
     check_policy_name(&general.password_policy, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
 }
@@ -147,6 +151,44 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     }
     canonical.sort_unstable();
     canonical.dedup();
+    canonical
+}
+
+/// SASL mechanisms, in the order in which they are offered.
+fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+    let is = |known: &str, name: &String| known.eq_ignore_ascii_case(name);
+    for (number, name) in names.iter().enumerate() {
+        if !MECHANISMS.iter().any(|known| is(known, name)) {
+            let what =
+                format!("there is no SASL mechanism {name:?} here: there are {}", MECHANISMS.join(", "));
+            problems.push(SettingsProblem::new(Place::Member("sasl_mechanisms".to_owned(), number), what));
+        }
+    }
+    let named = MECHANISMS.iter().filter(|known| names.iter().any(|name| is(known, name)));
+    named.map(|known| (*known).to_owned()).collect()
+}
+
+/// Attribute types by whose values users are found.
+fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+    let mut canonical: Vec<String> = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let mut refuse = |what: String| {
+            let place = Place::Member("identity_attributes".to_owned(), number);
+            problems.push(SettingsProblem::new(place, what));
+        };
+        match schema.attribute_type(name) {
+            None => refuse(undefined(name)),
+            Some(known) if known.equality.is_none() || is_secret(schema, known.id) => {
+                refuse(format!("nobody is found by {name}: it is not compared for equality"));
+            }
+            Some(known) if canonical.iter().any(|other| other == known.name()) => {}
+            Some(known) => canonical.push(known.name().to_owned()),
+        }
+    }
+    if canonical.len() > IDENTITIES_MAX {
+        let what = format!("more than {IDENTITIES_MAX} attributes");
+        problems.push(SettingsProblem::key("identity_attributes", what));
+    }
     canonical
 }
 

@@ -33,6 +33,11 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// A secret of this data directory that is the same every time, another one for each purpose.
+    pub fn secret(&self, purpose: &[u8]) -> [u8; 32] {
+        self.page_key.secret(purpose)
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()

@@ -1,6 +1,6 @@
 //! The key of the cookies of paged searches.
 
-use hmac::{Hmac, KeyInit};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// What seals the cookies of a data directory.
@@ -14,5 +14,10 @@ impl PageKey {
             *start = generation;
         }
         PageKey(Hmac::new((&key).into()))
+    }
+
+    /// A secret for something else than cookies, which never begin like this.
+    pub(crate) fn secret(&self, purpose: &[u8]) -> [u8; 32] {
+        self.0.clone().chain_update(b"secret for ").chain_update(purpose).finalize().into_bytes().into()
     }
 }

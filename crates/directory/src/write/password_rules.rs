@@ -12,13 +12,15 @@ use schema::AttributeDescription;
 
 use crate::access::Requester;
 use crate::accounts::{
-    self, CHANGED_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, POLICY_SUBENTRY,
-    RESET, description, history_value, stored_in_history, time_text,
+    self, AUTH_PASSWORD, CHANGED_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME,
+    POLICY_SUBENTRY, RESET, SCRAM_KEYS, description, history_value, stored_in_history, time_text,
 };
 use crate::catalog::{Catalog, ClassSet, USER_PASSWORD};
 use crate::model::outcome::OperationError;
 use crate::model::password_policy::PasswordPolicy;
+use crate::model::record::Value;
 use crate::model::rows::EntryId;
+use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::is_hashed;
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
@@ -37,6 +39,10 @@ pub(crate) fn changed(
 ) -> Result<()> {
     let Deciding { state, requester, stamp, csn, .. } = *deciding;
     let catalog = state.catalog;
+    let passwords = passwords_of(catalog, |description| entry.values(description))?;
+    if passwords != before {
+        change_scram_keys(deciding, entry, &passwords)?;
+    }
     let Some(account) = accounts::account(state, id)? else { return Ok(()) };
     let policy = &*account.policy;
     let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
@@ -44,7 +50,6 @@ pub(crate) fn changed(
     if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old) {
         return Err(error.into());
     }
-    let passwords = passwords_of(catalog, |description| entry.values(description))?;
     let new: Vec<&Vec<u8>> = passwords.iter().filter(|value| !before.contains(value)).collect();
     if !new.is_empty() {
         check_new(deciding, policy, &passwords, &new)?;
@@ -82,6 +87,41 @@ pub(crate) fn changed(
     Ok(())
 }
 
+/// Takes the keys for SCRAM of the old password away, and adds those of the new one where a policy has them made.
+fn change_scram_keys(
+    deciding: &Deciding<'_>,
+    entry: &mut WorkingEntry<'_>,
+    passwords: &[Vec<u8>],
+) -> Result<()> {
+    let catalog = deciding.state.catalog;
+    let keys: Vec<Vec<u8>> = new_scram_keys(deciding, passwords).collect();
+    entry.set_all_by_server(&description(catalog, SCRAM_KEYS)?, keys)?;
+    let imported = description(catalog, AUTH_PASSWORD)?;
+    // Where the request says what they are to be, they are that.
+    if !entry.has_touched(imported.type_id) {
+        let values = entry.values(&imported)?;
+        if values.iter().any(|value| accounts::is_scram(value)) {
+            let others = values.into_iter().filter(|value| !accounts::is_scram(value));
+            entry.set_all_by_server(&imported, others)?;
+        }
+    }
+    Ok(())
+}
+
+/// The keys that were made beforehand of the passwords that are stored now.
+fn new_scram_keys<'a>(
+    deciding: &'a Deciding<'_>,
+    passwords: &'a [Vec<u8>],
+) -> impl Iterator<Item = Vec<u8>> + 'a {
+    let stamp = deciding.stamp;
+    let clear = passwords.iter().filter_map(|stored| {
+        let hashed = stamp.hashed_passwords.iter().find(|(_, form)| form == stored);
+        hashed.map(|(clear, _)| clear)
+    });
+    let keys = clear.filter_map(|clear| stamp.scram_keys.iter().find(|(of, _)| of == clear));
+    keys.flat_map(|(_, keys)| keys.iter().map(|key| key.clone().into_bytes()))
+}
+
 /// Checks and records the password that an add brings. `parent` is the new entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, csn, .. } = *deciding;
@@ -97,6 +137,13 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     let policy = accounts::policy_of_new(state, parent, named.as_deref())?;
     let Some(policy) = policy else { return Ok(()) };
     check_new(deciding, &policy, &passwords, &passwords.iter().collect::<Vec<_>>())?;
+    let mut list = ValueList::default();
+    for key in new_scram_keys(deciding, &passwords) {
+        list.insert(KeyedValue { key: key.clone(), value: Value::Bytes(key) });
+    }
+    if list.len() > 0 {
+        entry.add_all(description(catalog, SCRAM_KEYS)?, list);
+    }
     let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
     entry.set(description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes());
     let reset = description(catalog, RESET)?;

@@ -60,6 +60,8 @@ pub struct NewPasswordRules {
     pub former: Vec<Vec<u8>>,
     /// Whether they may not be on the server's lists of bad passwords.
     pub checks_lists: bool,
+    /// SCRAM mechanisms for which keys are made of them, and with how many iterations.
+    pub scram: (Vec<String>, u32),
 }
 
 /// What holds for the new passwords of an add or modify request, which is for the caller to find out about them before
@@ -74,7 +76,8 @@ pub fn new_password_rules(
 ) -> Result<NewPasswordRules, Outcome> {
     let state = snapshot.state();
     let scheme = state.settings.general.password_scheme;
-    let mut rules = NewPasswordRules { scheme, former: Vec::new(), checks_lists: false };
+    let mut rules =
+        NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, scram: (Vec::new(), 0) };
     let policy = match request {
         Request::Modify(modify) => match changed_entry(state, modify.object, requester)? {
             Some(id) => accounts::account(state, id)?.map(|account| (account.policy, Some(id))),
@@ -86,6 +89,7 @@ pub fn new_password_rules(
     let Some((policy, id)) = policy else { return Ok(rules) };
     rules.scheme = policy.scheme.unwrap_or(scheme);
     rules.checks_lists = policy.check_lists;
+    rules.scram = (policy.scram_mechanisms.clone(), policy.scram_iterations());
     if let Some(id) = id.filter(|_| policy.in_history > 0) {
         rules.former = accounts::former_passwords(state, id)?;
         rules.former.extend(stored_passwords(state, id)?);

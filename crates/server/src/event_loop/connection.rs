@@ -443,7 +443,8 @@ impl Connection {
             certificates.resumed.fetch_add(1, Ordering::Relaxed);
         }
         tracing::debug!("conn={} has {}", self.session.number(), tls.description());
-        self.session.now_secured(context, tls.client_certificate().map(|certificate| certificate.as_ref()));
+        let certificate = tls.client_certificate().map(|certificate| certificate.as_ref());
+        self.session.now_secured(context, certificate, tls.channel_binding());
         true
     }
 

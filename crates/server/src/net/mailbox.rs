@@ -46,6 +46,8 @@ pub(crate) struct PreparedPasswords {
     pub(crate) matched: HashedPasswords,
     /// What the new ones were compared with.
     pub(crate) history: HistoryChecks,
+    /// Keys for SCRAM of those to be stored.
+    pub(crate) scram: Vec<(Vec<u8>, Vec<String>)>,
     /// Those that are on a list of bad ones.
     pub(crate) listed: Vec<Vec<u8>>,
 }

@@ -78,6 +78,11 @@ impl TlsSession {
         format!("{} {suite}", version.unwrap_or("TLS"))
     }
 
+    /// The data of the channel binding tls-exporter (RFC 9266 section 2).
+    pub(crate) fn channel_binding(&self) -> Option<[u8; 32]> {
+        self.session.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).ok()
+    }
+
     /// The client's own certificate, if it sent one. The authorities of the settings vouch for it.
     pub(crate) fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.session.peer_certificates().and_then(<[_]>::first)

@@ -7,31 +7,17 @@
 //! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login.
 
 use directory::account_update::AccountUpdate;
+use directory::password::Verification;
 use directory::password::policy::{Account, Judgement, Recorded};
-use directory::password::{StorageScheme, Verification};
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
+use super::proof::{Attempt, DecidedAttempt};
 use super::{RequestHead, Session, Work};
 use crate::net::mailbox::PreparedPasswords;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::workers::writer::{ToWrite, WriteRequest};
-
-/// An attempt whose password is being verified.
-pub(super) struct Attempt {
-    pub(super) account: Box<Account>,
-    /// The account is locked: the verification is for its time alone.
-    is_refused: bool,
-}
-
-/// An attempt that is decided, while its answer waits for the disk.
-pub(super) struct DecidedAttempt {
-    pub(super) outcome: Outcome,
-    /// Whose the session becomes; `None` for a compare.
-    pub(super) requester: Option<Requester>,
-    pub(super) must_change: bool,
-}
 
 /// Bytes that a request to record an attempt takes in the writer's queue.
 const UPDATE_BYTES: usize = 256;
@@ -46,25 +32,24 @@ fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
     account.is_locked(now) || account.locks_at(account.failure_count(now) + unrecorded)
 }
 
-impl Attempt {
-    /// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
-    pub(super) fn begin(
-        context: &Context,
-        account: Option<Box<Account>>,
-        verification: &mut Verification,
-    ) -> Option<Box<Attempt>> {
-        let account = account?;
-        let is_refused = is_locked(context, &account, now());
-        if is_refused {
-            verification.verify_nothing();
-        }
-        Some(Box::new(Attempt { account, is_refused }))
+/// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
+pub(super) fn begin(
+    context: &Context,
+    account: Option<Box<Account>>,
+    verification: &mut Verification,
+) -> Option<Box<Attempt>> {
+    let account = account?;
+    let is_refused = is_locked(context, &account, now());
+    if is_refused {
+        verification.verify_nothing();
     }
+    Some(Box::new(Attempt { account, is_refused }))
+}
 
-    /// How the password is to be stored anew if it is right, where the policy wants it stronger.
-    pub(super) fn rehash(&self) -> Option<StorageScheme> {
-        self.account.policy.scheme.filter(|_| !self.is_refused)
-    }
+/// Begins an attempt that brings a proof instead of a password.
+pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
+    let is_refused = is_locked(context, &account, now());
+    Box::new(Attempt { account, is_refused })
 }
 
 impl Session {

@@ -2,15 +2,14 @@
 
 use std::time::Instant;
 
-use directory::Requester;
 use directory::search::Search;
 use ldap::oids::{PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
 use ldap::{
     Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
 };
 
-use super::attempts::{Attempt, DecidedAttempt};
 use super::password_answer::PasswordAnswer;
+use super::proof::{DecidedAttempt, Proof};
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::telemetry::counters::Operation;
@@ -24,6 +23,8 @@ pub(super) struct RequestHead {
     pub(super) line: Option<Box<OperationLine>>,
     /// Whether the client asks what a password policy says.
     wants_policy: bool,
+    /// The server's part of a SASL exchange, for a bind that does not fail.
+    pub(super) sasl_credentials: Option<Vec<u8>>,
 }
 
 impl RequestHead {
@@ -33,7 +34,7 @@ impl RequestHead {
         line: Option<Box<OperationLine>>,
     ) -> RequestHead {
         let wants_policy = message.controls.iter().any(|control| control.oid == PASSWORD_POLICY);
-        RequestHead { id: message.id, operation, line, wants_policy }
+        RequestHead { id: message.id, operation, line, wants_policy, sasl_credentials: None }
     }
 
     /// The controls that tell what a password policy says: to whoever asks that of
@@ -96,14 +97,6 @@ pub(super) enum Work {
     Verify(Proof),
     /// The writer, which records an attempt to prove a password that is decided.
     Decided(Box<DecidedAttempt>),
-}
-
-/// What a password is asserted for.
-pub(super) struct Proof {
-    /// Whose the session becomes if the password is right; `None` for a compare.
-    pub(super) requester: Option<Requester>,
-    /// The attempt under a policy.
-    pub(super) attempt: Option<Box<Attempt>>,
 }
 
 impl Outstanding {

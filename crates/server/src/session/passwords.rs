@@ -8,10 +8,9 @@ use directory::password::policy::Account;
 use directory::{OperationError, Outcome, Requester, ServerFault};
 use ldap::{PolicyError, Request, ResultCode};
 
-use super::attempts::Attempt;
 use super::password_modify::is_password_modify;
 use super::start_tls::is_start_tls;
-use super::{Proof, RequestHead, Session, Work};
+use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::HashResult;
 use crate::session::context::Context;
 use crate::workers::hash_pool::HashWork;
@@ -41,7 +40,7 @@ impl Session {
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        use directory::bind::{BindOutcome, bind, bind_without_password};
+        use directory::bind::{BindOutcome, bind};
         self.set_requester(context, Arc::clone(&context.anonymous));
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
@@ -50,15 +49,10 @@ impl Session {
         let asserted = match request.authentication {
             ldap::Authentication::Simple(password) => password,
             ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
-                let (outcome, requester) = bind_without_password(
-                    &context.snapshot,
-                    request,
-                    self.external,
-                    self.certificate_subject(),
-                );
-                return self.bound(context, &head, &outcome, requester, out);
+                return self.sasl_bind(context, head, request, out);
             }
         };
+        self.scram = None;
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
@@ -87,7 +81,7 @@ impl Session {
     /// Verifies a password at once if that is quick, else on the hash pool; if that is full, the answer is busy. A
     /// wrong password goes to the pool whatever is stored, so neither the time nor the answer busy tells whether a name
     /// exists (RFC 4513 section 6.3). `requester` is whose the session becomes; `None` for a compare.
-    fn verify(
+    pub(super) fn verify(
         &mut self,
         context: &mut Context,
         head: RequestHead,
@@ -96,7 +90,7 @@ impl Session {
         requester: Option<Requester>,
         out: &mut Vec<u8>,
     ) {
-        let attempt = Attempt::begin(context, account, &mut verification);
+        let attempt = attempts::begin(context, account, &mut verification);
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
         let proof = Proof { requester, attempt };
@@ -115,7 +109,7 @@ impl Session {
     }
 
     /// Answers a bind or compare whose password was verified.
-    fn verified(
+    pub(super) fn verified(
         &mut self,
         context: &mut Context,
         head: RequestHead,

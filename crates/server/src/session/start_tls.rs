@@ -23,8 +23,9 @@ pub(super) enum Protection {
     None(IpAddr),
     /// The kernel: the client is a process of this machine.
     Kernel,
-    /// TLS, whose handshake is done, and the subject of the client's certificate, if there is one.
-    Tls(Option<Box<str>>),
+    /// TLS, whose handshake is done: the subject of the client's certificate, if there is one, and what proofs are
+    /// bound to (RFC 9266).
+    Tls(Option<Box<str>>, Option<[u8; 32]>),
 }
 
 impl Protection {
@@ -44,25 +45,30 @@ pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
 impl Session {
     /// Whether the connection has TLS, and its handshake is done.
     pub(crate) fn is_secured(&self) -> bool {
-        matches!(self.protection, Protection::Tls(_))
+        matches!(self.protection, Protection::Tls(..))
     }
 
     /// The subject of the client's certificate, if TLS brought one.
     pub(super) fn certificate_subject(&self) -> Option<&str> {
-        if let Protection::Tls(subject) = &self.protection { subject.as_deref() } else { None }
+        if let Protection::Tls(subject, _) = &self.protection { subject.as_deref() } else { None }
     }
 
     /// The handshake of TLS is done. Whoever the session was before is nobody now: it might have been made so by
     /// somebody between the client and the server (RFC 4513 section 3.1.1 leaves that to the server). The client's own
     /// certificate is what EXTERNAL goes by.
-    pub(crate) fn now_secured(&mut self, context: &mut Context, certificate: Option<&[u8]>) {
+    pub(crate) fn now_secured(
+        &mut self,
+        context: &mut Context,
+        certificate: Option<&[u8]>,
+        channel: Option<[u8; 32]>,
+    ) {
         self.set_requester(context, Arc::clone(&context.anonymous));
         let facts = certificate.and_then(|certificate| schema::certificate_facts(certificate).ok());
         if let Some(facts) = &facts {
             tracing::debug!("conn={} has a certificate of {}", self.number(), facts.subject);
             self.external = ExternalIdentity::Certificate;
         }
-        self.protection = Protection::Tls(facts.map(|facts| facts.subject.into_boxed_str()));
+        self.protection = Protection::Tls(facts.map(|facts| facts.subject.into_boxed_str()), channel);
     }
 
     /// Answers a request for TLS. The connection begins TLS when the answer is sent.
@@ -91,6 +97,23 @@ impl Session {
         context.counters.completed(head.operation, ResultCode::SUCCESS);
         head.log(self.number(), ResultCode::SUCCESS, None);
         ControlFlow::Break(Next::StartTls)
+    }
+
+    /// The data of the channel binding tls-exporter; `None` without TLS.
+    pub(super) fn channel_binding(&self) -> Option<&[u8]> {
+        if let Protection::Tls(_, channel) = &self.protection {
+            channel.as_ref().map(|data| &data[..])
+        } else {
+            None
+        }
+    }
+
+    /// Whether passwords may come as they are.
+    pub(super) fn allows_clear(&self, context: &Context) -> bool {
+        match self.protection {
+            Protection::None(address) => context.settings.allows_clear(address),
+            Protection::Kernel | Protection::Tls(..) => true,
+        }
     }
 
     /// Why a request is refused on a connection that nothing protects.

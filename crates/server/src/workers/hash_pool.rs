@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 use directory::password::{self, StorageScheme, Verification};
 use directory::{HistoryChecks, ServerFault};
 
+use sasl::{Hash, ScramKeys};
+
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
     Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PreparedPasswords,
@@ -67,6 +69,8 @@ pub(crate) struct ChangedPasswords {
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     /// Stored forms that no new password may match.
     pub(crate) former: Vec<Vec<u8>>,
+    /// SCRAM mechanisms for which keys are made of new ones, and with how many iterations.
+    pub(crate) scram: (Vec<String>, u32),
 }
 
 impl ChangedPasswords {
@@ -84,7 +88,8 @@ impl ChangedPasswords {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
         let mut stored = old.chain(former);
-        (!self.new.is_empty() && self.scheme.is_slow()) || stored.any(|stored| password::is_slow(stored))
+        let makes_slow = self.scheme.is_slow() || !self.scram.0.is_empty();
+        (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
     }
 
     /// Hashes the new passwords and finds the stored forms of the old ones.
@@ -97,12 +102,13 @@ impl ChangedPasswords {
         };
         let matching = self.former.iter().filter(is_used).cloned().collect();
         let history = HistoryChecks { matching, forms: self.former };
+        let scram = scram_keys(&self.new, &self.scram, random)?;
         let hashed = hash_all(self.scheme, self.new, random)?;
         let matching = self.old.into_iter().filter_map(|(clear, stored)| {
             let stored = stored.into_iter().find(|stored| password::verify(stored, &clear))?;
             Some((clear, stored))
         });
-        Ok(PreparedPasswords { hashed, matched: matching.collect(), history, listed: Vec::new() })
+        Ok(PreparedPasswords { hashed, matched: matching.collect(), history, scram, listed: Vec::new() })
     }
 }
 
@@ -254,6 +260,27 @@ fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashRe
     }
 }
 
+/// Clear passwords with the text forms of their keys for SCRAM, each with its own salt. What is no UTF-8 has none.
+///
+/// # Errors
+/// The system gave no random salt.
+fn scram_keys(
+    clear: &[Vec<u8>],
+    (mechanisms, iterations): &(Vec<String>, u32),
+    random: &mut Random,
+) -> Result<Vec<(Vec<u8>, Vec<String>)>, getrandom::Error> {
+    let mut all = Vec::new();
+    for clear in clear.iter().filter(|_| !mechanisms.is_empty()) {
+        let Ok(text) = std::str::from_utf8(password::clear_of(clear)) else { continue };
+        let mut keys = Vec::new();
+        for (hash, _) in mechanisms.iter().filter_map(|name| Hash::of_mechanism(name)) {
+            keys.push(ScramKeys::derive(hash, text, &random.bytes()?, *iterations).text());
+        }
+        all.push((clear.clone(), keys));
+    }
+    Ok(all)
+}
+
 /// Pairs of clear passwords and their stored forms, each with its own salt.
 ///
 /// # Errors
@@ -330,7 +357,13 @@ mod tests {
             (b"wrong".to_vec(), vec![old_stored.clone()]),
         ];
         let former = vec![b"two".to_vec(), b"three".to_vec()];
-        let passwords = ChangedPasswords { scheme: StorageScheme::Ssha512, new: clear, old, former };
+        let passwords = ChangedPasswords {
+            scheme: StorageScheme::Ssha512,
+            new: clear,
+            old,
+            former,
+            scram: Default::default(),
+        };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);
         let _prepares = sample.submit(1, HashWork::Prepare(passwords)).unwrap();
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
@@ -339,7 +372,9 @@ mod tests {
             match result {
                 HashResult::Verified(right, None) => assert!(right && address.ticket == 2),
                 HashResult::Verified(..) => panic!("nothing was to be made stronger"),
-                HashResult::Prepared(PreparedPasswords { hashed: pairs, matched, history, listed }) => {
+                HashResult::Prepared(PreparedPasswords {
+                    hashed: pairs, matched, history, listed, ..
+                }) => {
                     assert!(history.forms.len() == 2 && listed.is_empty());
                     assert_eq!(history.matching, [b"two"], "the former password that comes again");
                     assert_eq!(address.ticket, 1);

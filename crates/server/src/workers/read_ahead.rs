@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use directory::bind::ExternalIdentity;
+use directory::bind::Offered;
 use directory::read_ahead::{self, read_ahead};
 use directory::search::{Budget, Search};
 use directory::{Directory, Requester, Snapshot};
@@ -171,12 +171,12 @@ impl Answers {
 }
 
 /// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes jobs of what
-/// is not. `external` is who asks as far as the connection tells.
+/// is not. `offered` is how one binds on the connection.
 pub(crate) fn look_ahead(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
     address: Address,
-    (requester, external): (&Arc<Requester>, ExternalIdentity),
+    (requester, offered): (&Arc<Requester>, Offered),
     input: &[u8],
     answers: &mut Answers,
     jobs: &mut Vec<PrefetchJob>,
@@ -197,7 +197,7 @@ pub(crate) fn look_ahead(
         let decoded = Message::decode(frame, limits).ok();
         let found = decoded
             .as_ref()
-            .map(|message| read_ahead::look_ahead(snapshot, requester, external, message, &LOOK, messages));
+            .map(|message| read_ahead::look_ahead(snapshot, requester, offered, message, &LOOK, messages));
         let found = found.unwrap_or_default();
         if found.absent.is_walk && end == 0 {
             let whole = whole_requests(address, requester, input, limits.message_size_max);

@@ -448,13 +448,14 @@ fn execute(
         Ok(uuid) => uuid,
         Err(error) => return no_random_numbers(error).into(),
     };
-    let PreparedPasswords { hashed, matched, history, listed } = request.passwords.clone();
+    let PreparedPasswords { hashed, matched, history, scram, listed } = request.passwords.clone();
     let stamp = Stamp {
         now_micros: now_micros(),
         uuid,
         hashed_passwords: hashed,
         matched_passwords: matched,
         history,
+        scram_keys: scram,
         listed_passwords: listed,
     };
     match &message.request {

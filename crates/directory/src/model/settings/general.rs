@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::model::codec::{Decoder, put_bytes, put_list};
 use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
+use crate::model::sasl_mechanisms::PLAIN;
 use crate::model::storage_scheme::StorageScheme;
 
 /// Directory-wide settings besides suffixes, indexes and schema.
@@ -15,6 +16,10 @@ pub struct GeneralSettings {
     pub anonymous_read: bool,
     /// How passwords that arrive in clear are stored.
     pub password_scheme: StorageScheme,
+    /// SASL mechanisms that are offered where they can work.
+    pub sasl_mechanisms: Vec<String>,
+    /// Attribute types by whose values users are found who bind by SASL without a DN.
+    pub identity_attributes: Vec<String>,
     /// DN of the password policy of entries that have no other; empty for none.
     pub password_policy: String,
     /// Most entries a search returns to others than the administrator; 0 = no limit.
@@ -38,6 +43,8 @@ impl Default for GeneralSettings {
         GeneralSettings {
             anonymous_read: false,
             password_scheme: StorageScheme::default(),
+            sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
+            identity_attributes: vec!["uid".to_owned()],
             password_policy: String::new(),
             size_limit: 1_000,
             time_limit_seconds: 60,
@@ -88,7 +95,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 10] = [
+pub const GENERAL: [GeneralSetting; 12] = [
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
@@ -122,6 +129,20 @@ pub const GENERAL: [GeneralSetting; 10] = [
             of.password_policy = word;
             Ok(())
         },
+    },
+    GeneralSetting {
+        key: "sasl_mechanisms",
+        attribute: "pandoSaslMechanism",
+        help: "SASL mechanisms that are offered where they can work; SCRAM needs keys, which password policies make",
+        read: |of| SettingValue::Words(of.sasl_mechanisms.clone()),
+        write: |of, value| words(value, "PLAIN").map(|words| of.sasl_mechanisms = words),
+    },
+    GeneralSetting {
+        key: "identity_attributes",
+        attribute: "pandoIdentityAttribute",
+        help: "attributes with an equality index by which users are found who bind by SASL with a name",
+        read: |of| SettingValue::Words(of.identity_attributes.clone()),
+        write: |of, value| words(value, "uid").map(|words| of.identity_attributes = words),
     },
     GeneralSetting {
         key: "integrity_attributes",

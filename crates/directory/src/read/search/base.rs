@@ -75,7 +75,7 @@ pub(super) fn find_base<'s>(
     let name = NormalName::of(&dn, &state.catalog.schema);
     // The children of the root are the suffix entries.
     let is_root = dn.is_empty() && request.scope != Scope::BaseObject;
-    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, controls.external)? {
+    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, controls.offered)? {
         return Ok(Base::Outside(entries));
     }
     access.check_read_tree()?;

@@ -11,7 +11,7 @@ use super::filter::{Compiler, Truth};
 use super::matcher::{InMemory, Matcher};
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
-use crate::access::{Access, ExternalIdentity};
+use crate::access::{Access, Offered};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -32,11 +32,11 @@ pub(crate) fn entries<'s>(
     access: Access,
     dn: &Dn<'_>,
     name: &NormalName,
-    external: ExternalIdentity,
+    offered: Offered,
 ) -> Result<Option<Vec<Named<'s>>>, OperationError> {
     let state = snapshot.state();
     if dn.is_empty() {
-        return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot, external)))]));
+        return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot, offered)))]));
     }
     if name.failure.is_some() || state.catalog.suffix_above(&name.key).is_some() {
         return Ok(None);

@@ -1,0 +1,20 @@
+//! The names of the SASL mechanisms that settings may name.
+
+/// A name and a password in clear (RFC 4616).
+pub const PLAIN: &str = "PLAIN";
+
+/// Nobody, with a trace for the log (RFC 4505).
+pub const ANONYMOUS: &str = "ANONYMOUS";
+
+/// All that there are, the strongest first, as clients take them.
+pub(crate) const MECHANISMS: [&str; 9] = [
+    "EXTERNAL",
+    "SCRAM-SHA-512-PLUS",
+    "SCRAM-SHA-512",
+    "SCRAM-SHA-256-PLUS",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-1-PLUS",
+    "SCRAM-SHA-1",
+    PLAIN,
+    ANONYMOUS,
+];

@@ -1,0 +1,91 @@
+//! Who is meant by a name that is not a DN: the identities of SASL (RFC 4513 section 5.2.1.8).
+//!
+//! `dn:` and a DN is that entry. `u:` and a name, or a name alone, is the one entry that has it as a value of an
+//! attribute of the setting `identity_attributes`. A name that two entries have is nobody's. Only indexes are asked, so
+//! that a name costs no more than a few rows.
+
+use crate::access::Requester;
+use crate::accounts;
+use crate::catalog::normal_value;
+use crate::model::index_definition::IndexPart;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::rows::{EntryId, INDEX, index_key};
+use crate::password::policy::Account;
+use crate::read::bind::is_administrator;
+use crate::snapshot::Snapshot;
+use crate::tree::{Found, State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Somebody who may prove to be who they say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identified {
+    /// Who it is then.
+    pub requester: Requester,
+    /// The text forms of keys for SCRAM (RFC 5803).
+    pub scram_keys: Vec<String>,
+    /// What is on record of the password, where a policy governs it.
+    pub account: Option<Box<Account>>,
+}
+
+/// Whoever is meant by an identity; `None` for nobody.
+///
+/// # Errors
+/// The store failed.
+pub fn identify(snapshot: &Snapshot, identity: &str) -> std::result::Result<Option<Identified>, Outcome> {
+    try_identify(snapshot.state(), identity).map_err(Outcome::from)
+}
+
+fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> {
+    let id = match identity.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("dn:")) {
+        Some(_) => {
+            let Ok(dn) = parse_dn(identity.get(3..).unwrap_or_default()) else { return Ok(None) };
+            let name = NormalName::of(&dn, &state.catalog.schema);
+            if is_administrator(state, &name)? {
+                let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
+                return Ok(Some(Identified { requester, scram_keys: Vec::new(), account: None }));
+            }
+            match state.find(&name)? {
+                Found::Entry(id, flags) if !flags.is_alias() && !flags.is_referral() => Some(id),
+                _ => None,
+            }
+        }
+        None => find_by_name(state, identity.strip_prefix("u:").unwrap_or(identity))?,
+    };
+    let Some(id) = id else { return Ok(None) };
+    let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
+    let account = accounts::account(state, id)?.map(Box::new);
+    Ok(Some(Identified { requester, scram_keys: accounts::scram_keys(state, id)?, account }))
+}
+
+/// The only entry that has this name.
+fn find_by_name(state: State<'_>, name: &str) -> Result<Option<EntryId>> {
+    let schema = &*state.catalog.schema;
+    let mut found = None;
+    for attribute in &state.settings.general.identity_attributes {
+        let Some(attribute_type) = schema.attribute_type(attribute) else { continue };
+        let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { continue };
+        let def = state.catalog.attribute(base);
+        // Without an index nobody is found: a name must not cost a walk over all entries.
+        if !def.index.answers(IndexPart::Values)
+            || schema.validate_value(attribute_type, name.as_bytes()).is_err()
+        {
+            continue;
+        }
+        let normal = normal_value(schema, def, name.as_bytes());
+        let mut ids = state.read.ids(INDEX, &index_key(base, &normal))?;
+        let mut block = Vec::new();
+        ids.next_block(&mut block, 2)?;
+        for id in block.into_iter().map(EntryId) {
+            let is_person =
+                state.node(id)?.is_some_and(|node| !node.flags.is_alias() && !node.flags.is_referral());
+            match found {
+                _ if !is_person => {}
+                Some(other) if other != id => return Ok(None),
+                _ => found = Some(id),
+            }
+        }
+    }
+    Ok(found)
+}

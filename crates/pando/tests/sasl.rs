@@ -1,0 +1,309 @@
+//! Binds by SASL with the clients that people have: Cyrus SASL's, by way of ldap-utils, and UnboundID's.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use client::{Connection, Tls};
+use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
+use sasl::Hash;
+use sasl::scram::Client;
+use support::clients::{Run, run, unboundid_jar_tool};
+use support::pando::Start;
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+const ALL: &[&str] = &[
+    "EXTERNAL",
+    "PLAIN",
+    "ANONYMOUS",
+    "SCRAM-SHA-1",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-256-PLUS",
+    "SCRAM-SHA-512",
+    "SCRAM-SHA-512-PLUS",
+];
+
+/// A server with all mechanisms, a policy that makes keys for SCRAM, and anna and bert, whose passwords are set under
+/// it.
+fn start(scratch: &Scratch) -> Pando {
+    let pando = Start::new(scratch).ready();
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let policy = [
+        ("objectClass", "device"),
+        ("objectClass", "pandoPwdPolicy"),
+        ("cn", "policy"),
+        ("pwdAttribute", "userPassword"),
+        ("pandoPwdScheme", "ssha512"),
+        ("pandoPwdScramMechanism", "SCRAM-SHA-1"),
+        ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
+        ("pandoPwdScramMechanism", "SCRAM-SHA-512"),
+        ("pwdLockout", "TRUE"),
+        ("pwdMaxFailure", "3"),
+    ];
+    let dn = format!("cn=policy,{SUFFIX}");
+    assert!(administrator.add(&dn, &policy).unwrap().is_success());
+    let settings: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
+        (ChangeOperation::Replace, "pandoSaslMechanism", ALL),
+    ];
+    let outcome = administrator.modify("cn=config", settings).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    for name in ["anna", "bert"] {
+        let secret = format!("{name}-s3cret");
+        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&secret])];
+        assert!(administrator.modify(&person_dn(name), set).unwrap().is_success());
+    }
+    pando
+}
+
+fn who_am_i(pando: &Pando, arguments: &[&str]) -> Run {
+    let url = format!("ldap://{}", pando.address());
+    run("ldapwhoami", &[&["-Q", "-O", "none", "-H", &url], arguments].concat(), "")
+}
+
+fn sasl_bind(connection: &mut Connection, mechanism: &str, credentials: &[u8]) -> (ResultCode, String) {
+    let authentication = Authentication::Sasl { mechanism, credentials: Some(credentials) };
+    let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
+    let reply = connection.request(request, Controls::NONE).unwrap();
+    let Response::Bind { server_sasl_credentials, .. } = reply.last.as_ref().unwrap().message().response
+    else {
+        panic!("{reply:?}")
+    };
+    let said = String::from_utf8(server_sasl_credentials.unwrap_or_default().to_vec()).unwrap();
+    (reply.outcome.code, said)
+}
+
+/// A whole exchange of SCRAM.
+fn scram(
+    connection: &mut Connection,
+    mechanism: &str,
+    (name, password): (&str, &str),
+    channel: Option<(&str, &[u8])>,
+) -> ResultCode {
+    let (hash, _) = Hash::of_mechanism(mechanism).unwrap();
+    let (client, first) = Client::begin(hash, name, "a-nonce-of-the-test", channel);
+    let (code, challenge) = sasl_bind(connection, mechanism, first.as_bytes());
+    if code != ResultCode::SASL_BIND_IN_PROGRESS {
+        return code;
+    }
+    let (last, expected) = client.finish(&challenge, password, &mut None).unwrap();
+    let (code, said) = sasl_bind(connection, mechanism, last.as_bytes());
+    assert_eq!(said, if code == ResultCode::SUCCESS { expected } else { String::new() });
+    code
+}
+
+#[test]
+fn cyrus_sasl_binds_by_every_mechanism() {
+    let scratch = Scratch::new("sasl-cyrus");
+    let pando = start(&scratch);
+    let anna = format!("dn:{}", person_dn("anna"));
+    for mechanism in ["PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        for name in ["anna", "u:anna", &anna] {
+            let good = ["-Y", mechanism, "-U", name, "-w", "anna-s3cret"];
+            who_am_i(&pando, &good).expect_code(0).expect_output(&anna);
+        }
+        let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
+        who_am_i(&pando, &wrong).expect_code(49);
+        who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
+        // As oneself, and as somebody else.
+        let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
+        who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
+        let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];
+        who_am_i(&pando, &other).expect_code(49);
+        // What was refused here counted, and is forgotten by this.
+        let good = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret"];
+        who_am_i(&pando, &good).expect_code(0);
+    }
+    who_am_i(&pando, &["-Y", "ANONYMOUS"]).expect_code(0).expect_output("anonymous");
+    let administrator = format!("dn:{ADMIN_DN}");
+    let plain = ["-Y", "PLAIN", "-U", &administrator, "-w", ADMIN_PASSWORD];
+    who_am_i(&pando, &plain).expect_code(0).expect_output(&administrator);
+}
+
+#[test]
+fn unboundid_binds_by_plain_and_scram() {
+    let scratch = Scratch::new("sasl-unboundid");
+    let pando = start(&scratch);
+    let port = pando.address().port().to_string();
+    for (mechanism, id) in
+        [("PLAIN", "authID=u:anna"), ("SCRAM-SHA-256", "username=anna"), ("SCRAM-SHA-512", "username=anna")]
+    {
+        let mechanism = format!("mech={mechanism}");
+        let arguments = [
+            "--hostname",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--saslOption",
+            &mechanism,
+            "--saslOption",
+            id,
+            "--bindPassword",
+            "anna-s3cret",
+            "--baseDN",
+            SUFFIX,
+            "--scope",
+            "sub",
+            "(uid=bert)",
+            "cn",
+        ];
+        let found = unboundid_jar_tool("unboundidds.tools.LDAPSearch", &arguments, "").expect_code(0);
+        found.expect_output("uid=bert");
+    }
+}
+
+#[test]
+fn proofs_are_bound_to_the_channel() {
+    let scratch = Scratch::new("sasl-plus");
+    let pando = start(&scratch);
+    let secured = || pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
+    let anna = ("anna", "anna-s3cret");
+    let plus = "SCRAM-SHA-256-PLUS";
+    let mut connection = secured();
+    let data = connection.channel_binding().unwrap();
+    let here = Some(("tls-exporter", &data[..]));
+    assert_eq!(scram(&mut connection, plus, anna, here), ResultCode::SUCCESS);
+    let there = Some(("tls-exporter", &[7; 32][..]));
+    assert_eq!(scram(&mut connection, plus, anna, there), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(scram(&mut connection, plus, anna, None), ResultCode::PROTOCOL_ERROR);
+    let unique = Some(("tls-unique", &[7; 32][..]));
+    assert_eq!(scram(&mut connection, plus, anna, unique), ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    assert_eq!(scram(&mut connection, "SCRAM-SHA-256", anna, None), ResultCode::SUCCESS);
+    // Who was told that there is none was lied to.
+    let lied = sasl_bind(&mut connection, "SCRAM-SHA-256", b"y,,n=anna,r=x");
+    assert_eq!(lied.0, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    let offered = |connection: &mut Connection| {
+        let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &["supportedSASLMechanisms"]);
+        root.unwrap().entries[0].texts("supportedSASLMechanisms")
+    };
+    assert!(offered(&mut connection).contains(&plus.to_owned()));
+    let mut clear = pando.connect();
+    let in_clear = offered(&mut clear);
+    assert!(!in_clear.contains(&plus.to_owned()) && in_clear.contains(&"SCRAM-SHA-256".to_owned()));
+    assert!(!in_clear.contains(&"EXTERNAL".to_owned()), "{in_clear:?}");
+    assert_eq!(scram(&mut clear, plus, anna, here), ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    assert_eq!(sasl_bind(&mut clear, "SCRAM-SHA-256", b"y,,n=anna,r=x").0, ResultCode::SASL_BIND_IN_PROGRESS);
+}
+
+/// Whatever a client says, it is nobody afterwards, and the next exchange works.
+#[test]
+fn broken_exchanges_end_in_nobody() {
+    let scratch = Scratch::new("sasl-broken");
+    let pando = start(&scratch);
+    let mut connection = pando.connect();
+    let anna = ("anna", "anna-s3cret");
+    let nobody = |connection: &mut Connection| {
+        let who = connection.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
+        assert_eq!(who.extended.value.as_deref(), Some(&b""[..]));
+    };
+    for (mechanism, credentials) in [
+        ("PLAIN", &b""[..]),
+        ("PLAIN", b"\0anna"),
+        ("PLAIN", b"\0anna\0"),
+        ("PLAIN", b"\0anna\0anna-s3cret\0"),
+        ("SCRAM-SHA-256", b""),
+        ("SCRAM-SHA-256", b"n,,n=anna"),
+        ("SCRAM-SHA-256", b"p=tls-exporter,,n=anna,r=x"),
+        ("SCRAM-SHA-256", b"c=biws,r=x,p=AAAA"),
+        ("SCRAM-SHA-256", b"n,,m=x,n=anna,r=x"),
+        ("CRAM-MD5", b""),
+        ("", b""),
+    ] {
+        assert_eq!(scram(&mut connection, "SCRAM-SHA-256", anna, None), ResultCode::SUCCESS);
+        let (code, _) = sasl_bind(&mut connection, mechanism, credentials);
+        assert!(
+            code != ResultCode::SUCCESS && code != ResultCode::SASL_BIND_IN_PROGRESS,
+            "{mechanism} {code:?}"
+        );
+        nobody(&mut connection);
+    }
+    // Another operation ends an exchange, and so does another mechanism.
+    let first = b"n,,n=anna,r=x";
+    for between in [true, false] {
+        let (code, challenge) = sasl_bind(&mut connection, "SCRAM-SHA-256", first);
+        assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
+        match between {
+            true => nobody(&mut connection),
+            false => assert_eq!(sasl_bind(&mut connection, "SCRAM-SHA-512", first).0, code),
+        }
+        let (client, _) = Client::begin(Hash::Sha256, "anna", "x", None);
+        let (last, _) = client.finish(&challenge, "anna-s3cret", &mut None).unwrap();
+        let (code, _) = sasl_bind(&mut connection, "SCRAM-SHA-256", last.as_bytes());
+        assert_eq!(code, ResultCode::PROTOCOL_ERROR, "it is read as a first message");
+    }
+    // The same salt every time for a name that nobody has, another one for another name.
+    let mut salt = |name: &str| {
+        nobody(&mut connection);
+        let (code, challenge) =
+            sasl_bind(&mut connection, "SCRAM-SHA-256", format!("n,,n={name},r=x").as_bytes());
+        assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
+        challenge.split(',').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(salt("ghost"), salt("ghost"));
+    assert_ne!(salt("ghost"), salt("spirit"));
+}
+
+/// An attempt by SCRAM is one under the password policy, and new passwords have new keys.
+#[test]
+fn the_password_policy_holds_for_scram() {
+    let scratch = Scratch::new("sasl-policy");
+    let pando = start(&scratch);
+    let mut connection = pando.connect();
+    let bert = |password| ("bert", password);
+    let mechanism = "SCRAM-SHA-512";
+    for _ in 0..3 {
+        let code = scram(&mut connection, mechanism, bert("wrong"), None);
+        assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
+    }
+    let code = scram(&mut connection, mechanism, bert("bert-s3cret"), None);
+    assert_eq!(code, ResultCode::INVALID_CREDENTIALS, "locked");
+    let mut administrator = pando.administrator();
+    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["another"])];
+    assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
+    assert_eq!(scram(&mut connection, mechanism, bert("another"), None), ResultCode::SUCCESS);
+    let code = scram(&mut connection, mechanism, bert("bert-s3cret"), None);
+    assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
+    // A hash from elsewhere has no keys, and the old ones are gone.
+    let hashed = "{SSHA}/vUKeMoEpCv9DPX1HjgVWcQpT3BhbHQx";
+    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[hashed])];
+    assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
+    let code = scram(&mut connection, mechanism, bert("another"), None);
+    assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
+    // Nobody but the administrator sees keys.
+    let mut anna = pando.connect();
+    assert_eq!(scram(&mut anna, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
+    let own = anna.entry(&person_dn("anna"), &["*", "+"]).unwrap().unwrap();
+    assert!(own.values("pandoScramKeys").is_empty() && own.values("pwdHistory").is_empty());
+    let all = administrator.entry(&person_dn("anna"), &["pandoScramKeys"]).unwrap().unwrap();
+    assert_eq!(all.values("pandoScramKeys").len(), 3);
+}
+
+#[test]
+fn names_that_two_entries_have_are_nobodys() {
+    let scratch = Scratch::new("sasl-names");
+    let pando = start(&scratch);
+    let mut administrator = pando.administrator();
+    let plain = |credentials: &[u8]| sasl_bind(&mut pando.connect(), "PLAIN", credentials).0;
+    assert_eq!(plain(b"\0ANNA\0anna-s3cret"), ResultCode::SUCCESS, "as uid compares");
+    let twin = [
+        ("objectClass", "inetOrgPerson"),
+        ("cn", "twin"),
+        ("sn", "twin"),
+        ("uid", "anna"),
+        ("userPassword", "anna-s3cret"),
+    ];
+    assert!(administrator.add(&format!("uid=anna,{SUFFIX}"), &twin).unwrap().is_success());
+    assert_eq!(plain(b"\0anna\0anna-s3cret"), ResultCode::INVALID_CREDENTIALS);
+    let dn = format!("\0dn:{}\0anna-s3cret", person_dn("anna"));
+    assert_eq!(plain(dn.as_bytes()), ResultCode::SUCCESS);
+    // By another attribute, which has an index; not by one without.
+    let by = |attribute: &'static str| [(ChangeOperation::Replace, "pandoIdentityAttribute", [attribute])];
+    for (attribute, code) in [("cn", ResultCode::SUCCESS), ("description", ResultCode::INVALID_CREDENTIALS)] {
+        let changes = by(attribute);
+        let changes: Vec<(_, &str, &[&str])> =
+            changes.iter().map(|(operation, name, values)| (*operation, *name, &values[..])).collect();
+        assert!(administrator.modify("cn=config", &changes).unwrap().is_success());
+        assert_eq!(plain(b"\0anna\0anna-s3cret"), code, "{attribute}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL.
+//!
+//! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same answer.
+//! An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request: another
+//! mechanism, or anything but a bind, ends it (RFC 4513 section 5.2.1.2). A name that nobody has gets a salt of its own,
+//! the same every time, and fails at the end like a wrong password (RFC 5802 section 9).
+
+use directory::Requester;
+use directory::bind::{ANONYMOUS, BindOutcome, Offered, PLAIN, bind, bind_as_nobody, bind_without_password};
+use directory::identity::{Identified, identify};
+use directory::{Outcome, bind::ExternalIdentity};
+use ldap::{Authentication, BindRequest, ResultCode};
+use sasl::scram::{Binding, ClientFirst, Exchange};
+use sasl::{Hash, Plain, SaslError, ScramKeys};
+
+use super::proof::Proof;
+use super::{RequestHead, Session, attempts};
+use crate::limits::SASL_TRACE_MAX;
+use crate::session::context::Context;
+use crate::stamp::{no_random_numbers, readable_password};
+
+/// An exchange of SCRAM between the client's two messages.
+pub(super) struct ScramBind {
+    hash: Hash,
+    has_binding: bool,
+    exchange: Exchange,
+    /// Whoever it is if the proof is right.
+    identified: Option<Identified>,
+}
+
+/// The one type of channel binding that there is: it holds for TLS 1.2 and 1.3 (RFC 9266).
+const TLS_EXPORTER: &str = "tls-exporter";
+
+/// Iterations that a name gets which nobody has: those of keys that the server makes.
+const ITERATIONS_OF_NOBODY: u32 = 4_096;
+
+impl Session {
+    /// How one binds on this connection.
+    pub(super) fn offered(&self, context: &Context) -> Offered {
+        Offered {
+            external: self.external,
+            clear_passwords: self.allows_clear(context),
+            channel_binding: self.channel_binding().is_some(),
+        }
+    }
+
+    /// A bind that is not simple.
+    pub(super) fn sasl_bind(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        request: &BindRequest<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let pending = self.scram.take();
+        let Authentication::Sasl { mechanism, credentials } = request.authentication else {
+            return self.without_password(context, &head, request, out);
+        };
+        let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
+        let is_external = mechanism.eq_ignore_ascii_case("EXTERNAL");
+        if is_external && self.external != ExternalIdentity::NotOffered {
+            return self.without_password(context, &head, request, out);
+        }
+        let Some(mechanism) = offered.iter().find(|known| known.eq_ignore_ascii_case(mechanism)) else {
+            let text = match offered.is_empty() {
+                true => "no SASL mechanism is offered here; simple binds are".to_owned(),
+                false => format!(
+                    "SASL mechanism {:?} is not offered here: there are {}",
+                    ldap::Excerpt(mechanism),
+                    offered.join(", ")
+                ),
+            };
+            let outcome = Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text);
+            return self.answer(context, &head, &outcome, out);
+        };
+        let Some(credentials) = credentials else {
+            // The client wants the server to begin, which has nothing to say yet (RFC 4422 section 5).
+            head.sasl_credentials = Some(Vec::new());
+            return self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+        };
+        let outcome = match (*mechanism, Hash::of_mechanism(mechanism), pending) {
+            (PLAIN, ..) => return self.plain(context, head, credentials, out),
+            (ANONYMOUS, ..) => {
+                let trace = String::from_utf8_lossy(credentials.get(..SASL_TRACE_MAX).unwrap_or(credentials));
+                tracing::info!(conn = self.number(), "an anonymous bind with the trace {trace:?}");
+                Outcome::success()
+            }
+            (_, Some(wanted), Some(pending)) if (pending.hash, pending.has_binding) == wanted => {
+                return self.scram_final(context, head, *pending, credentials, out);
+            }
+            (_, Some(wanted), _) => match self.scram_first(context, wanted, credentials) {
+                Ok(challenge) => {
+                    head.sasl_credentials = Some(challenge);
+                    Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS)
+                }
+                Err(outcome) => outcome,
+            },
+            _ => Outcome::code(ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        };
+        self.answer(context, &head, &outcome, out);
+    }
+
+    fn without_password(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        request: &BindRequest<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let subject = self.certificate_subject();
+        let (outcome, requester) = bind_without_password(&context.snapshot, request, self.external, subject);
+        self.bound(context, head, &outcome, requester, out);
+    }
+
+    fn plain(&mut self, context: &mut Context, head: RequestHead, credentials: &[u8], out: &mut Vec<u8>) {
+        let (plain, identified) = match Plain::parse(credentials) {
+            Ok(plain) => match identify(&context.snapshot, plain.authentication) {
+                Ok(identified) => (plain, identified),
+                Err(outcome) => return self.answer(context, &head, &outcome, out),
+            },
+            Err(error) => return self.answer(context, &head, &refusal(error), out),
+        };
+        let identified = identified.filter(|of| is_own(context, plain.authorization, &of.requester));
+        let decided = match &identified {
+            None => bind_as_nobody(&context.snapshot),
+            Some(identified) => {
+                let authentication = Authentication::Simple(plain.password);
+                let name = identified.requester.dn();
+                bind(&context.snapshot, &BindRequest { version: 3, name, authentication })
+            }
+        };
+        match decided {
+            BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
+            BindOutcome::Verify { verification, requester, account } => {
+                self.verify(context, head, (verification, account), plain.password, Some(requester), out);
+            }
+        }
+    }
+
+    /// Takes the client's first message of SCRAM: the challenge.
+    fn scram_first(
+        &mut self,
+        context: &mut Context,
+        (hash, has_binding): (Hash, bool),
+        credentials: &[u8],
+    ) -> Result<Vec<u8>, Outcome> {
+        let first = ClientFirst::parse(credentials).map_err(refusal)?;
+        let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
+        match first.binding {
+            Binding::Type(TLS_EXPORTER) if has_binding => {}
+            Binding::Type(_) if has_binding => {
+                return Err(refusal(SaslError::NotOffered("the only channel binding here is tls-exporter")));
+            }
+            // Somebody in between has hidden that it is offered (RFC 5802 section 6).
+            Binding::NotOffered if offered.contains(&hash.mechanism_plus()) => {
+                return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
+            }
+            Binding::None | Binding::NotOffered if !has_binding => {}
+            _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
+        }
+        let identified = identify(&context.snapshot, &first.name)?;
+        let identified = identified.filter(|of| is_own(context, &first.authorization, &of.requester));
+        let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
+        let is_known = keys.is_some();
+        let secret = context.snapshot.directory().secret(b"SCRAM");
+        let keys =
+            keys.unwrap_or_else(|| ScramKeys::of_nobody(hash, &secret, &first.name, ITERATIONS_OF_NOBODY));
+        let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
+            + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
+        let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
+        let identified = identified.filter(|_| is_known);
+        self.scram = Some(Box::new(ScramBind { hash, has_binding, exchange, identified }));
+        Ok(challenge.into_bytes())
+    }
+
+    /// Takes the client's last message of SCRAM.
+    fn scram_final(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        scram: ScramBind,
+        credentials: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let ScramBind { has_binding, exchange, identified, .. } = scram;
+        let channel = self.channel_binding().filter(|_| has_binding).unwrap_or_default().to_vec();
+        let proved = exchange.finish(credentials, &channel);
+        if let Err(error @ (SaslError::Malformed(_) | SaslError::NotOffered(_))) = proved {
+            return self.answer(context, &head, &refusal(error), out);
+        }
+        let is_right = proved.is_ok() && identified.is_some();
+        head.sasl_credentials = proved.ok().map(String::into_bytes);
+        let (requester, account) = match identified {
+            Some(identified) => (identified.requester, identified.account),
+            None => (Requester::Anonymous, None),
+        };
+        let attempt = account.map(|account| attempts::begin_proof(context, account));
+        let proof = Proof { requester: Some(requester), attempt };
+        self.verified(context, head, proof, (is_right, None), out);
+    }
+}
+
+/// The keys that somebody has for a hash.
+fn keys_of(identified: &Identified, hash: Hash) -> Option<ScramKeys> {
+    let keys = identified.scram_keys.iter().filter_map(|text| ScramKeys::parse(text));
+    keys.into_iter().find(|keys| keys.hash == hash)
+}
+
+/// Whether an authorization identity is that of who proves to be `requester`: none, or the same.
+fn is_own(context: &Context, authorization: &str, requester: &Requester) -> bool {
+    authorization.is_empty()
+        || identify(&context.snapshot, authorization)
+            .is_ok_and(|other| other.is_some_and(|other| other.requester == *requester))
+}
+
+fn refusal(error: SaslError) -> Outcome {
+    let code = match error {
+        SaslError::WrongProof => ResultCode::INVALID_CREDENTIALS,
+        SaslError::NotOffered(_) => ResultCode::AUTH_METHOD_NOT_SUPPORTED,
+        _ => ResultCode::PROTOCOL_ERROR,
+    };
+    Outcome::new(code, error.to_string())
+}
