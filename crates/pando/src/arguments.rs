@@ -12,6 +12,7 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, LogLevel};
 use server::{Arguments, ConfigError};
 
+use crate::account::{self, AccountArguments};
 use crate::bench::BenchArguments;
 use crate::compact;
 use crate::explain::{self, ExplainArguments};
@@ -48,6 +49,9 @@ pub(crate) enum Verb {
     /// Check, count and compare LDIF files
     #[command(after_help = ldif::HELP)]
     Ldif(LdifArguments),
+    /// Look at accounts of a directory that is being served: lock, unlock, reset
+    #[command(after_help = account::HELP)]
+    Account(AccountArguments),
     /// Print the stored form of a password
     #[command(after_help = passwd::HELP)]
     Passwd(PasswdArguments),

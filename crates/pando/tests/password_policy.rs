@@ -175,8 +175,7 @@ fn failures_lock_the_account_durably() {
     // Unlocked as with OpenLDAP, by hand, and by a new password.
     let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
     assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
-    let forget = bind(&pando, "anna", "anna-secret");
-    assert_eq!(forget, locked, "as many failures are still on record");
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     assert_eq!(replace(&mut pando.administrator(), "anna", "new"), nothing(OK));
     assert_eq!(bind(&pando, "anna", "new"), nothing(OK));
     assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
@@ -440,4 +439,32 @@ fn clients_of_others_understand() {
     run("ldappasswd", &arguments, "").expect_code(0);
     let arguments = ["-x", "-H", &url, "-D", &anna, "-w", "fresh", "-e", "ppolicy"];
     run("ldapwhoami", &arguments, "").expect_code(0);
+}
+
+#[test]
+fn administrators_look_at_accounts_from_the_command_line() {
+    let scratch = Scratch::new("policy-account");
+    let policy = "pwdLockout: TRUE\npwdMaxFailure: 2\npwdMustChange: TRUE";
+    let pando = start(&scratch, policy, &[("anna", ""), ("bert", "")]);
+    let data = Pando::data(&scratch);
+    let anna = person_dn("anna");
+    let account = |what: &str| command(&["account", what, &anna], Some(&data)).expect_code(0);
+    for _ in 0..2 {
+        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+    }
+    let shown = account("show").expect_output("locked since").expect_output("wrong passwords");
+    assert!(shown.stdout.contains("SSHA512") && !shown.stdout.contains("anna-secret"), "{shown}");
+    account("unlock").expect_output("is unlocked");
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    account("lock").expect_output("is locked");
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(WRONG));
+    account("show").expect_output("for good");
+    let made = account("reset").stdout;
+    let must_change = refused(OK, PolicyError::ChangeAfterReset);
+    assert_eq!(bind(&pando, "anna", made.trim()), must_change);
+    account("show").expect_output("has to be changed");
+    command(&["account", "report"], Some(&data))
+        .expect_code(0)
+        .expect_output("SSHA512                     1\n");
+    command(&["account", "show", "uid=ghost,dc=example,dc=com"], Some(&data)).expect_code(1);
 }

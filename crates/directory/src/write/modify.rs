@@ -73,6 +73,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         let with_old = changes.iter().any(brings_old);
         password_rules::changed(&deciding, &mut entry, target.id, &before, with_old)?;
     }
+    password_rules::unlocked(&mut entry, state.catalog)?;
     check_naming(state, &mut entry, &dn, &target)?;
     let class_set = check_classes(state, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;

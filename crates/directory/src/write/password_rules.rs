@@ -122,6 +122,15 @@ fn new_scram_keys<'a>(
     keys.flat_map(|(_, keys)| keys.iter().map(|key| key.clone().into_bytes()))
 }
 
+/// Forgets the failures of an account whose lock a request takes away, as OpenLDAP does: they would lock it again.
+pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<()> {
+    let locked = description(catalog, LOCKED_TIME)?;
+    if entry.has_touched(locked.type_id) && entry.value_count(&locked)? == 0 {
+        entry.clear(&description(catalog, FAILURE_TIME)?)?;
+    }
+    Ok(())
+}
+
 /// Checks and records the password that an add brings. `parent` is the new entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, csn, .. } = *deciding;

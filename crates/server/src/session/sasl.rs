@@ -1,9 +1,9 @@
 //! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL.
 //!
-//! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same answer.
-//! An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request: another
-//! mechanism, or anything but a bind, ends it (RFC 4513 section 5.2.1.2). A name that nobody has gets a salt of its own,
-//! the same every time, and fails at the end like a wrong password (RFC 5802 section 9).
+//! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same
+//! answer. An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request:
+//! another mechanism, or anything but a bind, ends it (RFC 4513 section 5.2.1.2). A name that nobody has gets a salt
+//! of its own, the same every time, and fails at the end like a wrong password (RFC 5802 section 9).
 
 use directory::Requester;
 use directory::bind::{ANONYMOUS, BindOutcome, Offered, PLAIN, bind, bind_as_nobody, bind_without_password};

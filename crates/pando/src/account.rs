@@ -1,0 +1,217 @@
+//! `pando account`: what a directory has on record of passwords, and what an administrator does about it. It asks the
+//! server at work.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use client::{ClientError, Connection, Entry};
+use ldap::oids::MODIFY_PASSWORD;
+use ldap::{
+    ChangeOperation, Controls, DerefAliases, FilterBuf, PasswordModify, Response, ResultCode, Scope,
+    SearchRequest, SelectionBuf, decode_generated_password,
+};
+
+use crate::arguments::DataArguments;
+use crate::exit;
+use crate::online::{ServerArguments, socket_in};
+
+pub(crate) const HELP: &str = "\
+Asks the server at work, through the socket in the data directory or at --url, as the administrator.
+
+Examples:
+  pando account show --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
+  pando account unlock --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
+  pando account report --url ldap://localhost:1389 --bind-dn cn=admin --password-file secret
+
+Exit codes: as `pando verify`.";
+
+/// The options of `pando account`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Say what is on record of an entry's password: locks, failures, ages
+    Show(OneAccount),
+    /// Lock an account until it is unlocked
+    Lock(OneAccount),
+    /// Unlock an account, and forget its failures
+    Unlock(OneAccount),
+    /// Give an entry a new password, and print it
+    Reset(OneAccount),
+    /// Count the passwords of each storage scheme
+    Report(Directory),
+}
+
+#[derive(Debug, Args)]
+struct OneAccount {
+    #[command(flatten)]
+    directory: Directory,
+    /// The entry's DN
+    dn: String,
+}
+
+#[derive(Debug, Args)]
+struct Directory {
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// What is shown of an entry, with what it means.
+const SHOWN: [(&str, &str); 11] = [
+    ("pwdPolicySubentry", "policy that the entry names"),
+    ("pwdAccountLockedTime", "locked since"),
+    ("pwdFailureTime", "wrong passwords"),
+    ("pwdChangedTime", "password changed"),
+    ("pwdReset", "has to be changed"),
+    ("pwdGraceUseTime", "used after it had expired"),
+    ("pwdLastSuccess", "last bind"),
+    ("pwdStartTime", "good from"),
+    ("pwdEndTime", "good until"),
+    ("pwdHistory", "former passwords"),
+    ("pandoScramKeys", "keys for SCRAM"),
+];
+
+/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+const LOCKED_FOR_GOOD: &str = "000001010000Z";
+
+pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
+    let done = match &arguments.what {
+        What::Show(one) => one.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
+        What::Lock(one) => {
+            one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, &[LOCKED_FOR_GOOD]))
+        }
+        What::Unlock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, &[])),
+        What::Reset(one) => one.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
+        What::Report(directory) => directory.connect().and_then(report),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failure(&error),
+    }
+}
+
+impl Directory {
+    fn connect(&self) -> Result<Connection, String> {
+        let data = self.data.directory();
+        let url = self.server.server(data.as_deref()).or_else(|| data.as_deref().map(socket_in));
+        let url = url.ok_or("say which server: --data DIR or --url URL")?;
+        self.server.connect(&url).map_err(|error| error.to_string())
+    }
+}
+
+impl OneAccount {
+    fn connect(&self) -> Result<Connection, String> {
+        self.directory.connect()
+    }
+}
+
+fn refused(code: ResultCode, diagnostic: &str) -> String {
+    format!("the server refuses that: {code}: {diagnostic}")
+}
+
+fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
+    let wanted: Vec<&str> = SHOWN.iter().map(|(name, _)| *name).chain(["userPassword"]).collect();
+    let entry = connection.entry(dn, &wanted).map_err(|error| error.to_string())?;
+    let entry = entry.ok_or_else(|| format!("there is no entry {dn}"))?;
+    let schemes: Vec<String> = entry.values("userPassword").iter().map(|value| scheme(value)).collect();
+    let stored =
+        if schemes.is_empty() { "none that the administrator sees".to_owned() } else { schemes.join(", ") };
+    let mut text = format!("{dn}\n  {:<28} {stored}\n", "password");
+    for (name, meaning) in SHOWN {
+        text += &line(&entry, name, meaning);
+    }
+    Ok(text)
+}
+
+fn line(entry: &Entry, name: &str, meaning: &str) -> String {
+    let values = entry.texts(name);
+    let value = match (name, values.as_slice()) {
+        (_, []) => return String::new(),
+        ("pwdHistory", values) => values.len().to_string(),
+        ("pandoScramKeys", values) => {
+            values.iter().filter_map(|value| value.split('$').next()).collect::<Vec<_>>().join(", ")
+        }
+        ("pwdAccountLockedTime", [since]) if since == LOCKED_FOR_GOOD => {
+            "for good, until an administrator unlocks it".to_owned()
+        }
+        (_, values) => values.join(", "),
+    };
+    format!("  {meaning:<28} {value}\n")
+}
+
+/// The scheme of a stored password.
+fn scheme(stored: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stored);
+    match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((scheme, _)) if !scheme.is_empty() => scheme.to_uppercase(),
+        _ => "in clear".to_owned(),
+    }
+}
+
+fn set_lock(connection: &mut Connection, dn: &str, value: &[&str]) -> Result<String, String> {
+    let changes = [(ChangeOperation::Replace, "pwdAccountLockedTime", value)];
+    let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
+    match outcome.code {
+        ResultCode::SUCCESS if value.is_empty() => Ok(format!("{dn} is unlocked\n")),
+        ResultCode::SUCCESS => Ok(format!("{dn} is locked\n")),
+        code => Err(refused(code, &outcome.diagnostic)),
+    }
+}
+
+fn reset(connection: &mut Connection, dn: &str) -> Result<String, String> {
+    let request = PasswordModify { user_identity: Some(dn.as_bytes()), ..PasswordModify::default() };
+    let reply = connection.extended(MODIFY_PASSWORD, Some(&request.encode()));
+    let reply = reply.map_err(|error| error.to_string())?;
+    if reply.outcome.code != ResultCode::SUCCESS {
+        return Err(refused(reply.outcome.code, &reply.outcome.diagnostic));
+    }
+    let value = reply.extended.value.unwrap_or_default();
+    let made = decode_generated_password(&value).ok_or("the server does not say which password it made")?;
+    Ok(format!("{}\n", String::from_utf8_lossy(made)))
+}
+
+fn report(mut connection: Connection) -> Result<String, String> {
+    let filter = FilterBuf::parse("(userPassword=*)").map_err(|error| error.to_string())?;
+    let selection = SelectionBuf::from_iter(["userPassword"]);
+    let roots = connection.search("", Scope::BaseObject, "(objectClass=*)", &["namingContexts"]);
+    let roots = roots.map_err(|error| error.to_string())?;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for base in roots.entries.first().map(|root| root.texts("namingContexts")).unwrap_or_default() {
+        let request = SearchRequest {
+            base_object: &base,
+            scope: Scope::WholeSubtree,
+            deref_aliases: DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter: filter.as_filter(),
+            attributes: selection.as_selection(),
+        };
+        let ended = connection.search_each::<ClientError>(request, Controls::NONE, |entry| {
+            for attribute in entry.attributes.iter() {
+                for value in attribute.values.iter() {
+                    *counts.entry(scheme(value)).or_default() += 1;
+                }
+            }
+            Ok(())
+        });
+        let ended = ended.map_err(|error| error.to_string())?;
+        if let Response::SearchDone(result) = ended.message().response
+            && !matches!(result.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT)
+        {
+            return Err(refused(result.code, &result.diagnostic));
+        }
+    }
+    let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));
+    Ok(if counts.is_empty() { "no passwords that you may see\n".to_owned() } else { lines.collect() })
+}
