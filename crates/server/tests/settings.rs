@@ -63,6 +63,8 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             SettingValue::Words(_) => {
                 let words = match setting.key {
                     "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
+                    "sasl_mechanisms" => ["EXTERNAL", "PLAIN", "SCRAM-SHA-256", "ANONYMOUS"],
+                    "identity_attributes" => ["uid", "mail", "cn", "uidNumber"],
                     _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
                 };
                 let words = words.into_iter().filter(|_| rng.bool());

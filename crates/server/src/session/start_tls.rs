@@ -23,9 +23,17 @@ pub(super) enum Protection {
     None(IpAddr),
     /// The kernel: the client is a process of this machine.
     Kernel,
-    /// TLS, whose handshake is done: the subject of the client's certificate, if there is one, and what proofs are
-    /// bound to (RFC 9266).
-    Tls(Option<Box<str>>, Option<[u8; 32]>),
+    /// TLS, whose handshake is done. Boxed: most connections are idle, and many have none.
+    Tls(Box<TlsFacts>),
+}
+
+/// What TLS brought.
+#[derive(Debug)]
+pub(super) struct TlsFacts {
+    /// The subject of the client's certificate, if there is one.
+    subject: Option<String>,
+    /// What proofs are bound to (RFC 9266).
+    channel: Option<[u8; 32]>,
 }
 
 impl Protection {
@@ -50,7 +58,7 @@ impl Session {
 
     /// The subject of the client's certificate, if TLS brought one.
     pub(super) fn certificate_subject(&self) -> Option<&str> {
-        if let Protection::Tls(subject, _) = &self.protection { subject.as_deref() } else { None }
+        if let Protection::Tls(tls) = &self.protection { tls.subject.as_deref() } else { None }
     }
 
     /// The handshake of TLS is done. Whoever the session was before is nobody now: it might have been made so by
@@ -68,7 +76,8 @@ impl Session {
             tracing::debug!("conn={} has a certificate of {}", self.number(), facts.subject);
             self.external = ExternalIdentity::Certificate;
         }
-        self.protection = Protection::Tls(facts.map(|facts| facts.subject.into_boxed_str()), channel);
+        let subject = facts.map(|facts| facts.subject);
+        self.protection = Protection::Tls(Box::new(TlsFacts { subject, channel }));
     }
 
     /// Answers a request for TLS. The connection begins TLS when the answer is sent.
@@ -101,11 +110,8 @@ impl Session {
 
     /// The data of the channel binding tls-exporter; `None` without TLS.
     pub(super) fn channel_binding(&self) -> Option<&[u8]> {
-        if let Protection::Tls(_, channel) = &self.protection {
-            channel.as_ref().map(|data| &data[..])
-        } else {
-            None
-        }
+        let Protection::Tls(tls) = &self.protection else { return None };
+        tls.channel.as_ref().map(|data| &data[..])
     }
 
     /// Whether passwords may come as they are.

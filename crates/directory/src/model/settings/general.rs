@@ -264,14 +264,22 @@ impl GeneralSetting {
         }
     }
 
-    /// Sets it from values of its attribute type; without any it gets its default.
+    /// Sets it from values of its attribute type; without any a list is empty, and others get their default.
     ///
     /// # Errors
     /// As [`set`](GeneralSetting::set).
     pub fn set_texts(&self, settings: &mut GeneralSettings, texts: &[String]) -> Result<(), String> {
         let default = self.value(&GeneralSettings::default());
         let (first, more) = match texts {
-            [] => return self.set(settings, default),
+            [] => {
+                return self.set(
+                    settings,
+                    match default {
+                        SettingValue::Words(_) => SettingValue::Words(Vec::new()),
+                        other => other,
+                    },
+                );
+            }
             [first, more @ ..] => (first, more),
         };
         let value = match default {
