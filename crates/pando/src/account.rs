@@ -209,7 +209,7 @@ fn report(mut connection: Connection) -> Result<String, String> {
         if let Response::SearchDone(result) = ended.message().response
             && !matches!(result.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT)
         {
-            return Err(refused(result.code, &result.diagnostic));
+            return Err(refused(result.code, result.diagnostic));
         }
     }
     let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));

@@ -11,7 +11,7 @@ use crate::model::index_definition::IndexPart;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{EntryId, INDEX, index_key};
-use crate::password::policy::Account;
+use crate::password::policy::{Account, PasswordPolicy};
 use crate::read::bind::is_administrator;
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, State, damaged_row};
@@ -57,6 +57,13 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
     Ok(Some(Identified { requester, scram_keys: accounts::scram_keys(state, id)?, account }))
+}
+
+/// Iterations that keys for SCRAM usually have here: what a name gets that nobody has.
+pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
+    let policies = &snapshot.state().catalog.policies;
+    let usual = policies.default.and_then(|id| policies.of(id));
+    usual.map_or(PasswordPolicy::default().scram_iterations(), |policy| policy.scram_iterations())
 }
 
 /// The only entry that has this name.

@@ -12,6 +12,9 @@ use crate::net::stream::{Peer, Stream};
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Clear passwords with the text forms of their keys for SCRAM.
+pub(crate) type PasswordKeys = Vec<(Vec<u8>, Vec<String>)>;
+
 /// The operation that a message is for: its event loop, connection and ticket.
 ///
 /// Slots are reused. The connection's number is not, so it tells whether the slot still holds the connection that
@@ -47,15 +50,30 @@ pub(crate) struct PreparedPasswords {
     /// What the new ones were compared with.
     pub(crate) history: HistoryChecks,
     /// Keys for SCRAM of those to be stored.
-    pub(crate) scram: Vec<(Vec<u8>, Vec<String>)>,
+    pub(crate) scram: PasswordKeys,
     /// Those that are on a list of bad ones.
     pub(crate) listed: Vec<Vec<u8>>,
 }
 
+/// What the verification of a password came to. No `Debug`: what is stored is a secret.
+#[derive(Default)]
+pub(crate) struct VerifiedPassword {
+    /// Whether it is right.
+    pub(crate) is_right: bool,
+    /// The stored form that it matched, and a stronger one in its place.
+    pub(crate) rehashed: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl From<bool> for VerifiedPassword {
+    fn from(is_right: bool) -> VerifiedPassword {
+        VerifiedPassword { is_right, rehashed: None }
+    }
+}
+
 /// The result of a job of the hash pool.
 pub(crate) enum HashResult {
-    /// Whether the password is right, and the stored form that it matched with a stronger one in its place.
-    Verified(bool, Option<(Vec<u8>, Vec<u8>)>),
+    /// A password was verified.
+    Verified(VerifiedPassword),
     /// The stored forms.
     Prepared(PreparedPasswords),
     /// The system gave no random salt, or the job met a defect.

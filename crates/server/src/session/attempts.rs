@@ -14,7 +14,7 @@ use ldap::ResultCode;
 
 use super::proof::{Attempt, DecidedAttempt};
 use super::{RequestHead, Session, Work};
-use crate::net::mailbox::PreparedPasswords;
+use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::workers::writer::{ToWrite, WriteRequest};
@@ -60,13 +60,13 @@ impl Session {
         context: &mut Context,
         head: RequestHead,
         attempt: Attempt,
-        (is_right, rehashed): (bool, Option<(Vec<u8>, Vec<u8>)>),
+        VerifiedPassword { is_right, rehashed }: VerifiedPassword,
         requester: Option<Requester>,
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, now());
         // It may have changed while the password was verified. Without a policy by now, the old one decides.
         let current = directory::bind::account(&context.snapshot, id).ok().flatten();
-        let account = current.unwrap_or_else(|| *attempt.account);
+        let account = current.unwrap_or(*attempt.account);
         let is_refused = attempt.is_refused || is_locked(context, &account, now);
         let judged = match (is_refused, is_right) {
             (true, _) => account.refused(),

@@ -11,7 +11,7 @@ use ldap::{PolicyError, Request, ResultCode};
 use super::password_modify::is_password_modify;
 use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
-use crate::net::mailbox::HashResult;
+use crate::net::mailbox::{HashResult, VerifiedPassword};
 use crate::session::context::Context;
 use crate::workers::hash_pool::HashWork;
 
@@ -97,7 +97,7 @@ impl Session {
         if stronger.is_none()
             && let Some(is_right) = verification.run_quick(asserted)
         {
-            return self.verified(context, head, proof, (is_right, None), out);
+            return self.verified(context, head, proof, is_right.into(), out);
         }
         let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
@@ -114,10 +114,10 @@ impl Session {
         context: &mut Context,
         head: RequestHead,
         Proof { requester, attempt }: Proof,
-        verified: (bool, Option<(Vec<u8>, Vec<u8>)>),
+        verified: VerifiedPassword,
         out: &mut Vec<u8>,
     ) {
-        let is_right = verified.0;
+        let is_right = verified.is_right;
         match (attempt, requester) {
             (Some(attempt), requester) => {
                 let ended = self.end_attempt(context, head, *attempt, verified, requester);
@@ -148,9 +148,7 @@ impl Session {
         }
         let Some((head, Work::Verify(proof))) = self.take(ticket) else { return };
         match result {
-            HashResult::Verified(is_right, rehashed) => {
-                self.verified(context, head, proof, (is_right, rehashed), out);
-            }
+            HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
             // Not invalidCredentials: the password may be right.
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
             HashResult::Prepared(_) => {

@@ -7,7 +7,7 @@
 
 use directory::Requester;
 use directory::bind::{ANONYMOUS, BindOutcome, Offered, PLAIN, bind, bind_as_nobody, bind_without_password};
-use directory::identity::{Identified, identify};
+use directory::identity::{Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
 use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::scram::{Binding, ClientFirst, Exchange};
@@ -30,9 +30,6 @@ pub(super) struct ScramBind {
 
 /// The one type of channel binding that there is: it holds for TLS 1.2 and 1.3 (RFC 9266).
 const TLS_EXPORTER: &str = "tls-exporter";
-
-/// Iterations that a name gets which nobody has: those of keys that the server makes.
-const ITERATIONS_OF_NOBODY: u32 = 4_096;
 
 impl Session {
     /// How one binds on this connection.
@@ -163,8 +160,12 @@ impl Session {
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        let keys =
-            keys.unwrap_or_else(|| ScramKeys::of_nobody(hash, &secret, &first.name, ITERATIONS_OF_NOBODY));
+        // As users' names compare: other spellings of a name that nobody has are that name.
+        let nobody = || {
+            let iterations = usual_scram_iterations(&context.snapshot);
+            ScramKeys::of_nobody(hash, &secret, &first.name.to_lowercase(), iterations)
+        };
+        let keys = keys.unwrap_or_else(nobody);
         let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
@@ -196,7 +197,7 @@ impl Session {
         };
         let attempt = account.map(|account| attempts::begin_proof(context, account));
         let proof = Proof { requester: Some(requester), attempt };
-        self.verified(context, head, proof, (is_right, None), out);
+        self.verified(context, head, proof, is_right.into(), out);
     }
 }
 

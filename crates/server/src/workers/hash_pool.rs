@@ -21,7 +21,8 @@ use sasl::{Hash, ScramKeys};
 
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
-    Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PreparedPasswords,
+    Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PasswordKeys, PreparedPasswords,
+    VerifiedPassword,
 };
 use crate::stamp::Random;
 
@@ -252,7 +253,7 @@ fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashRe
                 // Without random numbers the old form stays.
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
-            HashResult::Verified(is_right, rehashed)
+            HashResult::Verified(VerifiedPassword { is_right, rehashed })
         }
         HashWork::Prepare(passwords) => {
             passwords.prepare(random).map_or(HashResult::Failed(ServerFault::Random), HashResult::Prepared)
@@ -268,7 +269,7 @@ fn scram_keys(
     clear: &[Vec<u8>],
     (mechanisms, iterations): &(Vec<String>, u32),
     random: &mut Random,
-) -> Result<Vec<(Vec<u8>, Vec<String>)>, getrandom::Error> {
+) -> Result<PasswordKeys, getrandom::Error> {
     let mut all = Vec::new();
     for clear in clear.iter().filter(|_| !mechanisms.is_empty()) {
         let Ok(text) = std::str::from_utf8(password::clear_of(clear)) else { continue };
@@ -370,8 +371,9 @@ mod tests {
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
         for HashDone { address, result } in sample.take(2) {
             match result {
-                HashResult::Verified(right, None) => assert!(right && address.ticket == 2),
-                HashResult::Verified(..) => panic!("nothing was to be made stronger"),
+                HashResult::Verified(VerifiedPassword { is_right, rehashed }) => {
+                    assert!(is_right && rehashed.is_none() && address.ticket == 2);
+                }
                 HashResult::Prepared(PreparedPasswords {
                     hashed: pairs, matched, history, listed, ..
                 }) => {
