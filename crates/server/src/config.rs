@@ -180,6 +180,10 @@ pub struct OnlineSettings {
     pub message_size_unauthenticated_max: usize,
     /// Silence after which a connection without anything outstanding is closed; `None` is never.
     pub idle_timeout: Option<Duration>,
+    /// Time within which a new connection has to send its first request; `None` is any.
+    pub first_request_timeout: Option<Duration>,
+    /// The networks whose clients have neither timeout.
+    pub trusted_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
     /// The networks whose clients need no TLS.
@@ -188,16 +192,31 @@ pub struct OnlineSettings {
     pub tls_needed_for: TlsNeed,
 }
 
+/// A timeout of the node file, where 0 is none.
+fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
+    let timeout = seconds.map_or(default, Duration::from_secs);
+    (timeout > Duration::ZERO).then_some(timeout)
+}
+
 impl OnlineSettings {
     /// Whether a client of this address needs no TLS.
     pub(crate) fn allows_clear(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.clear_networks.iter().any(|network| network.contains(&address))
+        is_in(address, &self.clear_networks)
+    }
+
+    /// Whether a client of this address may be silent for as long as it likes.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        is_in(address, &self.trusted_networks)
     }
 }
 
-/// The networks whose clients need no TLS unless told otherwise: this machine.
-fn default_clear_networks() -> Vec<IpNet> {
+fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// The networks that are exempt unless told otherwise: this machine.
+fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()
 }
@@ -218,9 +237,11 @@ impl Default for OnlineSettings {
             outstanding_max: limits::OUTSTANDING_MAX,
             message_size_max: ldap::MESSAGE_SIZE_MAX,
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
-            idle_timeout: None,
+            idle_timeout: Some(limits::IDLE_TIMEOUT),
+            first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
+            trusted_networks: this_machine(),
             log_operations: false,
-            clear_networks: default_clear_networks(),
+            clear_networks: this_machine(),
             tls_needed_for: TlsNeed::Passwords,
         }
     }
@@ -282,9 +303,11 @@ impl Config {
                 .limits
                 .message_size_unauthenticated
                 .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
-            idle_timeout: file.idle_timeout_seconds.filter(|&seconds| seconds > 0).map(Duration::from_secs),
+            idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
+            first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
+            trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
-            clear_networks: file.tls.clear_networks.unwrap_or_else(default_clear_networks),
+            clear_networks: file.tls.clear_networks.unwrap_or_else(this_machine),
             tls_needed_for: file.tls.needed_for.map(|need| need.0).unwrap_or_default(),
         };
         let tls = TlsSettings {
@@ -388,7 +411,7 @@ impl Config {
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
-            ("limits or idle_timeout_seconds", others(&self.online) != others(&new.online), true),
+            ("limits or timeouts", others(&self.online) != others(&new.online), true),
             ("log", log_changed, true),
             ("tls", tls_of(self) != tls_of(new), true),
         ];
@@ -462,6 +485,21 @@ mod tests {
         assert!(config.suffixes.is_empty() && config.initial.is_none(), "as the directory has them");
         assert!(!config.anonymous_read && config.admin_password.is_none());
         assert!(config.threads >= 1 && config.hash_threads >= 1);
+    }
+
+    #[test]
+    fn silence_has_its_timeouts_but_on_this_machine() {
+        let of = |file: &str| merged(Arguments::default(), file).unwrap().online;
+        let usual = of("");
+        assert_eq!(usual.idle_timeout, Some(limits::IDLE_TIMEOUT));
+        assert_eq!(usual.first_request_timeout, Some(limits::FIRST_REQUEST_TIMEOUT));
+        let trusts = |online: &OnlineSettings, address: &str| online.trusts(address.parse().unwrap());
+        assert!(trusts(&usual, "127.3.2.1") && trusts(&usual, "::1") && trusts(&usual, "::ffff:127.0.0.1"));
+        assert!(!trusts(&usual, "10.0.0.1") && !trusts(&usual, "2001:db8::1"));
+        let said =
+            of("idle_timeout_seconds = 0\nfirst_request_seconds = 5\ntrusted_networks = [\"10.0.0.0/8\"]\n");
+        assert_eq!((said.idle_timeout, said.first_request_timeout), (None, Some(Duration::from_secs(5))));
+        assert!(trusts(&said, "10.0.0.1") && !trusts(&said, "127.0.0.1"));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::event_loop::connection::{Connection, Turn};
 use crate::limits::{
-    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, IDLE_SWEEP, MEMORY_RETRY, PARK_AFTER,
-    READY_TIME_MAX, TICK,
+    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, MEMORY_RETRY, PARK_AFTER, READY_TIME_MAX,
+    SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
 };
 use crate::net::acceptor::{Accepted, Acceptor};
 use crate::net::buffers::Buffers;
@@ -71,7 +71,11 @@ pub(crate) struct EventLoop {
     /// Connections that may run into a timeout, each once.
     watched: Vec<usize>,
     next_tick: Instant,
-    next_idle_sweep: Instant,
+    next_silence_sweep: Instant,
+    /// Where the next look for silent connections goes on.
+    silence_cursor: usize,
+    /// Connections that have timeouts for silence.
+    untrusted: usize,
     /// Set when the server stops: when outstanding operations are dropped.
     drain_until: Option<Instant>,
     /// The acceptor, in the loop whose thread runs it.
@@ -110,7 +114,9 @@ impl EventLoop {
             next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
-            next_idle_sweep: now,
+            next_silence_sweep: now,
+            silence_cursor: 0,
+            untrusted: 0,
             drain_until: None,
             acceptor,
             accepted: Vec::new(),
@@ -192,12 +198,13 @@ impl EventLoop {
     /// How long the loop may sleep without missing a timeout.
     fn timeout(&self) -> Option<Duration> {
         let tick = (!self.watched.is_empty()).then_some(self.next_tick);
-        let has_idle_timeout = self.context.settings.idle_timeout.is_some();
-        let idle_sweep = has_idle_timeout.then_some(self.next_idle_sweep);
+        let silence_sweep = self.shortest_silence().map(|_| self.next_silence_sweep);
         let paused_until = self.acceptor.as_ref().and_then(Acceptor::paused_until);
         let memory_retry = (!self.wait_for_memory.is_empty()).then_some(self.next_memory_retry);
-        let first =
-            [tick, idle_sweep, self.drain_until, paused_until, memory_retry].into_iter().flatten().min()?;
+        let first = [tick, silence_sweep, self.drain_until, paused_until, memory_retry]
+            .into_iter()
+            .flatten()
+            .min()?;
         let sleep = first.saturating_duration_since(Instant::now());
         Some(if self.drain_until.is_some() { sleep.min(DRAIN_TICK) } else { sleep })
     }
@@ -271,6 +278,7 @@ impl EventLoop {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots.get_mut(slot).and_then(Option::take) else { return };
         connection.close(&mut self.context, &mut self.buffers);
+        self.untrusted -= usize::from(!connection.is_trusted);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
         self.context.counters.connection_closed();
         self.free_slots.push(slot);
@@ -394,7 +402,9 @@ impl EventLoop {
         tracing::debug!("conn={number} opened by {peer}");
         let has_tls = stream.tls().is_some();
         let session = Session::new(number, slot, Arc::clone(&self.context.anonymous), &peer);
-        let connection = Connection::new(stream, session, self.context.now);
+        let is_trusted = peer.address().is_none_or(|address| self.context.settings.trusts(address));
+        self.untrusted += usize::from(!is_trusted);
+        let connection = Connection::new(stream, session, self.context.now, is_trusted);
         if let Some(free) = self.slots.get_mut(slot) {
             *free = Some(Box::new(connection));
         }
@@ -430,23 +440,39 @@ impl EventLoop {
                 self.turn(slot, false);
             }
         }
-        if let Some(idle_timeout) = self.context.settings.idle_timeout
-            && now >= self.next_idle_sweep
+        if let Some(shortest) = self.shortest_silence()
+            && now >= self.next_silence_sweep
         {
-            self.next_idle_sweep = now + IDLE_SWEEP.min(idle_timeout);
-            self.close_idle(now, idle_timeout);
+            self.next_silence_sweep = now + SILENCE_SWEEP.min(shortest);
+            self.close_silent(now);
         }
     }
 
-    fn close_idle(&mut self, now: Instant, idle_timeout: Duration) {
-        let Some(deadline) = now.checked_sub(idle_timeout) else { return };
-        for slot in 0..self.slots.len() {
-            if self.connection(slot).is_some_and(|connection| connection.is_idle_since(deadline)) {
-                self.with_connection(slot, |connection, context, buffers| {
-                    let why = format!("nothing was asked for {} seconds", idle_timeout.as_secs());
-                    connection.disconnect(context, buffers, ResultCode::ADMIN_LIMIT_EXCEEDED, &why)
-                });
-            }
+    /// The shorter of the timeouts for silence, while there are connections that have any.
+    fn shortest_silence(&self) -> Option<Duration> {
+        let settings = &self.context.settings;
+        let timeouts = [settings.idle_timeout, settings.first_request_timeout];
+        timeouts.into_iter().flatten().min().filter(|_| self.untrusted > 0)
+    }
+
+    /// Closes some of the connections that have been silent for too long, and goes on with others the next time.
+    fn close_silent(&mut self, now: Instant) {
+        let settings = &self.context.settings;
+        let timeouts = [settings.first_request_timeout, settings.idle_timeout];
+        let [before_first, idle] = timeouts.map(|timeout| now.checked_sub(timeout?));
+        let from = if self.silence_cursor < self.slots.len() { self.silence_cursor } else { 0 };
+        let until = self.slots.len().min(from + SILENCE_SWEEP_MAX);
+        self.silence_cursor = until;
+        for slot in from..until {
+            let Some(why) =
+                self.connection(slot).and_then(|connection| connection.silence(before_first, idle))
+            else {
+                continue;
+            };
+            self.with_connection(slot, |connection, context, buffers| {
+                tracing::debug!("conn={} is closed: {why}", connection.number());
+                connection.disconnect(context, buffers, ResultCode::ADMIN_LIMIT_EXCEEDED, why)
+            });
         }
     }
 

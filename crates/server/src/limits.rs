@@ -216,8 +216,17 @@ pub const DRAIN_TICK: Duration = Duration::from_millis(50);
 /// How often connections are looked at for timeouts, while there is one that may run into one.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// How often a server that sets an idle timeout looks for idle connections.
-pub const IDLE_SWEEP: Duration = Duration::from_secs(5);
+/// Silence after which a connection from the network is closed, unless a setting says otherwise.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// Time that a connection from the network has for its first request, unless a setting says otherwise.
+pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often an event loop looks for silent connections, and at how many at once: a look at a hundred thousand would
+/// keep the others waiting.
+pub const SILENCE_SWEEP: Duration = Duration::from_secs(1);
+/// See [`SILENCE_SWEEP`].
+pub const SILENCE_SWEEP_MAX: usize = 8_192;
 
 /// File descriptors that are kept from connections: for the store, which needs one for each segment of its redo log,
 /// and for the rest of the server. The module `descriptors` says more.

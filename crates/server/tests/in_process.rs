@@ -166,9 +166,41 @@ fn idle_connections_are_closed_and_told_so() {
     let folder = Folder::new();
     let mut config = config(&folder);
     config.online.idle_timeout = Some(std::time::Duration::from_millis(1));
+    config.online.trusted_networks = Vec::new();
     let running = Running::start(config);
     let notice = running.connect().closed().unwrap();
     assert!(notice.as_deref().is_some_and(|notice| notice.starts_with("adminLimitExceeded")), "{notice:?}");
+}
+
+/// Octets that make no request do not help, and whoever asks in time is left alone.
+#[test]
+fn the_first_request_has_a_deadline() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    config.online.idle_timeout = None;
+    config.online.first_request_timeout = Some(std::time::Duration::from_millis(300));
+    config.online.trusted_networks = Vec::new();
+    let running = Running::start(config);
+    let mut asks = running.connect();
+    assert!(asks.entry("", &[]).unwrap().is_some());
+    let mut slow = TcpStream::connect(running.address).unwrap();
+    // Half of a message, an octet at a time, for as long as the server takes them.
+    let mut answer = Vec::new();
+    slow.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+    for octet in [0x30_u8, 0x81, 200].into_iter().chain(std::iter::repeat(0)) {
+        let is_over = slow.write_all(&[octet]).is_err();
+        let mut some = [0; 512];
+        match std::io::Read::read(&mut slow, &mut some) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&some[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && !is_over => {}
+            Err(_) => break,
+        }
+    }
+    assert!(String::from_utf8_lossy(&answer).contains("no request came in time"), "{answer:?}");
+    let notice = running.connect().closed().unwrap();
+    assert!(notice.is_some_and(|notice| notice.contains("no request came in time")));
+    assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
 }
 
 #[test]
@@ -195,7 +227,7 @@ fn a_reload_applies_what_it_can_and_names_the_rest() {
     changed.threads = 5;
     changed.online.message_size_unauthenticated_max = 100;
     let reloaded = running.handle.reload(changed.clone()).unwrap();
-    assert_eq!(reloaded.applied, ["anonymous_read", "limits or idle_timeout_seconds"]);
+    assert_eq!(reloaded.applied, ["anonymous_read", "limits or timeouts"]);
     assert_eq!(reloaded.need_restart, ["threads"]);
     assert!(running.connect().entry(SUFFIX, &[]).unwrap().is_some());
     assert_eq!(running.handle.reload(changed).unwrap().need_restart, ["threads"], "until it is restarted");

@@ -17,7 +17,7 @@ use crate::config::ConfigError;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 24] = [
+pub(crate) const NODE_KEYS: [&str; 26] = [
     "data",
     "listen",
     "threads",
@@ -30,6 +30,8 @@ pub(crate) const NODE_KEYS: [&str; 24] = [
     "admin_dn",
     "admin_password_file",
     "idle_timeout_seconds",
+    "first_request_seconds",
+    "trusted_networks",
     "log",
     "limits.connections",
     "limits.outstanding",
@@ -63,6 +65,8 @@ pub(crate) struct NodeFile {
     pub(crate) admin_dn: Option<FromText<DnText>>,
     pub(crate) admin_password_file: Option<PathBuf>,
     pub(crate) idle_timeout_seconds: Option<u64>,
+    pub(crate) first_request_seconds: Option<u64>,
+    pub(crate) trusted_networks: Option<Vec<IpNet>>,
     #[serde(default)]
     pub(crate) limits: LimitKeys,
     #[serde(default)]

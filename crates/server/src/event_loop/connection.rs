@@ -36,8 +36,12 @@ pub(crate) struct Connection {
     sent: usize,
     /// Answers of other threads that came while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// When a byte last moved, in either direction.
+    /// When a byte last moved, in either direction; until the first request is there, when the connection was opened.
     last_progress: Instant,
+    /// A whole request has come.
+    has_asked: bool,
+    /// It may be silent for as long as it likes.
+    pub(crate) is_trusted: bool,
     /// The socket may have something to read.
     readable: bool,
     /// The peer has sent its last byte. Reads go on until one returns the end.
@@ -118,7 +122,7 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, session: Session, now: Instant) -> Connection {
+    pub(crate) fn new(stream: Stream, session: Session, now: Instant, is_trusted: bool) -> Connection {
         Connection {
             stream,
             session,
@@ -127,6 +131,8 @@ impl Connection {
             sent: 0,
             later: Vec::new(),
             last_progress: now,
+            has_asked: false,
+            is_trusted,
             // The first event comes after registration, even for bytes that arrived before it.
             readable: false,
             ending: false,
@@ -282,6 +288,10 @@ impl Connection {
                 context.give_back(answers);
                 let is_cut = ready < rest.len() && received.consumed > 0;
                 *consumed += received.consumed;
+                if received.consumed > 0 && !self.has_asked {
+                    self.has_asked = true;
+                    self.last_progress = context.now;
+                }
                 self.waiting = match received.next {
                     Next::Read => Waiting::Bytes,
                     Next::Turn => {
@@ -398,7 +408,9 @@ impl Connection {
                 Some(Reading::Ended)
             }
             Ok(Incoming::Octets(count, has_more)) => {
-                self.last_progress = context.now;
+                if self.has_asked || self.is_trusted {
+                    self.last_progress = context.now;
+                }
                 context.counters.bytes_in.add(count as u64);
                 // The kernel reports later bytes. It does not report the end of the stream again if it reported that
                 // together with these bytes.
@@ -445,6 +457,7 @@ impl Connection {
         tracing::debug!("conn={} has {}", self.session.number(), tls.description());
         let certificate = tls.client_certificate().map(|certificate| certificate.as_ref());
         self.session.now_secured(context, certificate, tls.channel_binding());
+        self.last_progress = context.now;
         true
     }
 
@@ -632,9 +645,26 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Whether no operation is outstanding and no byte has moved since `deadline`.
-    pub(crate) fn is_idle_since(&self, deadline: Instant) -> bool {
-        self.phase == Phase::Open && self.session.is_idle() && self.last_progress <= deadline
+    /// Why the connection has been silent for too long, if it has: it was opened by `before_first` without a request so
+    /// far, or no operation is outstanding and no byte has moved since `idle`.
+    pub(crate) fn silence(
+        &self,
+        before_first: Option<Instant>,
+        idle: Option<Instant>,
+    ) -> Option<&'static str> {
+        // A handshake has a deadline of its own.
+        let is_busy = !self.session.is_idle() || self.handshake_since().is_some();
+        if self.is_trusted || self.phase != Phase::Open || is_busy {
+            return None;
+        }
+        let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
+        if !self.has_asked && is_since(before_first) {
+            Some("no request came in time")
+        } else if is_since(idle) {
+            Some("nothing was asked for too long")
+        } else {
+            None
+        }
     }
 
     /// Disconnects the client because the server stops: when no operation is outstanding, or if the time `is_over`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use directory::bind::ExternalIdentity;
@@ -69,6 +69,14 @@ impl Peer {
     /// Whether the kernel vouches for somebody who may be the administrator.
     pub(crate) fn is_trusted(&self) -> bool {
         self.external_identity() == ExternalIdentity::Administrator
+    }
+
+    /// The address on the network, if it is of one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Network(address) => Some(address.ip()),
+            Peer::Local(_) => None,
+        }
     }
 
     /// The identity that SASL EXTERNAL finds at the other end.
