@@ -468,3 +468,15 @@ fn administrators_look_at_accounts_from_the_command_line() {
         .expect_output("SSHA512                     1\n");
     command(&["account", "show", "uid=ghost,dc=example,dc=com"], Some(&data)).expect_code(1);
 }
+
+/// The answer does not come while the delay lasts; a right password is answered at once.
+#[test]
+fn a_policy_holds_answers_to_failures_back() {
+    let scratch = Scratch::new("policy-delay");
+    let pando = start(&scratch, "pwdMinDelay: 86400\npwdMaxDelay: 86400", &[("anna", "")]);
+    let mut guesser = pando.connect();
+    let id = guesser.send(bind_request(&person_dn("anna"), "wrong"), ldap::Controls::NONE).unwrap();
+    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    guesser.set_timeout(std::time::Duration::from_millis(300)).unwrap();
+    assert!(guesser.reply(id).is_err(), "a day has not passed");
+}

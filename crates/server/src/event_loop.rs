@@ -329,6 +329,9 @@ impl EventLoop {
                 LoopMessage::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
                     connection.hashed(context, buffers, done.address.ticket, done.result);
                 }),
+                LoopMessage::Delayed(address) => self.deliver(address, |connection, context, buffers| {
+                    connection.delayed(context, buffers, address.ticket);
+                }),
                 LoopMessage::Scanned(address) => self.deliver(address, |connection, _, _| {
                     connection.scanned(address.ticket);
                 }),
@@ -401,9 +404,10 @@ impl EventLoop {
         }
         tracing::debug!("conn={number} opened by {peer}");
         let has_tls = stream.tls().is_some();
-        let session = Session::new(number, slot, Arc::clone(&self.context.anonymous), &peer);
+        let anonymous = Arc::clone(&self.context.anonymous);
         let is_trusted = peer.address().is_none_or(|address| self.context.settings.trusts(address));
         self.untrusted += usize::from(!is_trusted);
+        let session = Session::new(number, slot, anonymous, &peer, is_trusted);
         let connection = Connection::new(stream, session, self.context.now, is_trusted);
         if let Some(free) = self.slots.get_mut(slot) {
             *free = Some(Box::new(connection));

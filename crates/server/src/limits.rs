@@ -195,6 +195,19 @@ pub const CLEAR_PASSWORDS_MAX: usize = 16;
 /// Accounts of which something waits to be recorded; more are not recorded until the writer has caught up.
 pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 
+/// Wrong passwords of an account from one source that are answered at once.
+pub const GUESSES_FREE: u32 = 3;
+/// How long the answer to the next one takes; it doubles with each.
+pub const GUESS_DELAY_FIRST: Duration = Duration::from_millis(250);
+/// The longest that an answer takes.
+pub const GUESS_DELAY_MAX: Duration = Duration::from_secs(8);
+/// Answers about an account that wait for one source; further binds are answered busy.
+pub const GUESSES_DELAYED_MAX: u32 = 8;
+/// Time without a failure after which those before are forgotten.
+pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
+/// Accounts and sources of which failures are counted: some 10 MB.
+pub const GUESSES_MAX: usize = 100_000;
+
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;
 

@@ -29,6 +29,7 @@ use crate::stamp::{Random, now_micros, readable_password};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
 use crate::workers::certificate_watch;
+use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
@@ -161,6 +162,8 @@ impl Opened {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
             hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
+            guesses: Arc::default(),
+            delays: Delays::start(Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,
             read_ahead: ReadAheadPool::new(self.config.read_ahead_threads, &self.directory, &mailboxes),
             request_memory: Arc::new(RequestMemory::new(

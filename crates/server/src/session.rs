@@ -68,6 +68,8 @@ pub(crate) struct Session {
     /// The exchange that a bind by SCRAM began.
     scram: Option<Box<ScramBind>>,
     source: Source,
+    /// The settings say that whoever is there does not guess.
+    is_trusted: bool,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
     /// What protects the connection.
@@ -124,7 +126,13 @@ pub(crate) enum Urgent {
 }
 
 impl Session {
-    pub(crate) fn new(number: u64, slot: usize, requester: Arc<Requester>, peer: &Peer) -> Session {
+    pub(crate) fn new(
+        number: u64,
+        slot: usize,
+        requester: Arc<Requester>,
+        peer: &Peer,
+        is_trusted: bool,
+    ) -> Session {
         Session {
             number,
             slot,
@@ -132,6 +140,7 @@ impl Session {
             must_change: false,
             scram: None,
             source: Source::from(peer),
+            is_trusted,
             external: peer.external_identity(),
             protection: Protection::of(peer),
             account: Account::default(),

@@ -2,6 +2,8 @@
 
 pub(crate) mod attempts;
 pub(crate) mod certificate_watch;
+pub(crate) mod delays;
+pub(crate) mod guesses;
 pub(crate) mod hash_pool;
 pub(crate) mod index_upkeep;
 pub(crate) mod read_ahead;

@@ -581,6 +581,13 @@ impl Connection {
         self.session.hashed(context, ticket, result, out);
     }
 
+    /// An answer was held back for as long as it was to be.
+    pub(crate) fn delayed(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
+        self.prepare_output(buffers);
+        let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+        self.session.delayed(context, ticket, out);
+    }
+
     /// Scan threads have a piece for a search of this connection. A later turn sends it.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);

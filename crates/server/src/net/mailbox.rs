@@ -102,6 +102,8 @@ pub(crate) enum LoopMessage {
     Written(Vec<Written>),
     /// A password was verified or hashed.
     Hashed(HashDone),
+    /// An answer was held back for as long as it was to be.
+    Delayed(Address),
     /// A piece of a search is ready to be sent.
     Scanned(Address),
     /// What these waited for was read ahead, an job each, and the pages that were brought in for them.

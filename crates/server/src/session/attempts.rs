@@ -6,6 +6,8 @@
 //!
 //! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login.
 
+use std::time::Duration;
+
 use directory::account_update::AccountUpdate;
 use directory::password::Verification;
 use directory::password::policy::{Account, Judgement, Recorded};
@@ -17,6 +19,7 @@ use super::{RequestHead, Session, Work};
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::now_micros;
+use crate::workers::guesses::GuessKey;
 use crate::workers::writer::{ToWrite, WriteRequest};
 
 /// Bytes that a request to record an attempt takes in the writer's queue.
@@ -61,7 +64,7 @@ impl Session {
         head: RequestHead,
         attempt: Attempt,
         VerifiedPassword { is_right, rehashed }: VerifiedPassword,
-        requester: Option<Requester>,
+        (requester, guess): (Option<Requester>, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, now());
         // It may have changed while the password was verified. Without a policy by now, the old one decides.
@@ -74,11 +77,12 @@ impl Session {
             (false, false) => Judgement::default(),
         };
         let fails = !is_refused && !is_right;
-        let mut locks = false;
+        let (mut locks, mut delay) = (false, 0);
         if fails {
             let asks = self.note(context, id, |update| update.failures.push(now), &account);
             let failures = account.failure_count(now) + context.shared.writes.attempts().failures(id);
             locks = account.locks_at(failures) && asks.is_some();
+            delay = account.delay(failures);
             if locks {
                 tracing::warn!(
                     conn = self.number(),
@@ -106,12 +110,12 @@ impl Session {
                 &account,
             );
         }
-        let decided = decide(&judged, requester);
+        let decided = DecidedAttempt { guess, delay, ..decide(&judged, requester) };
         if (grace || locks) && !self.record(context, id, grace.then_some(now)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
             let requester = decided.requester.map(|_| Requester::Anonymous);
             let outcome = Outcome::new(ResultCode::BUSY, text).with_policy(judged.response);
-            return Some((head, DecidedAttempt { outcome, requester, must_change: false }));
+            return Some((head, DecidedAttempt { outcome, requester, ..DecidedAttempt::default() }));
         }
         if grace || locks {
             self.keep(head, Work::Decided(Box::new(decided)), UPDATE_BYTES, None);
@@ -170,32 +174,63 @@ impl Session {
     pub(super) fn recorded(
         &mut self,
         context: &mut Context,
-        head: &RequestHead,
+        head: RequestHead,
         decided: DecidedAttempt,
         written: &Outcome,
         out: &mut Vec<u8>,
     ) {
-        let DecidedAttempt { outcome, requester, must_change } = decided;
-        let is_bind = requester.is_some();
-        if written.code == ResultCode::SUCCESS || outcome.code == ResultCode::INVALID_CREDENTIALS {
-            return self.answer_attempt(
-                context,
-                head,
-                DecidedAttempt { outcome, requester, must_change },
-                out,
-            );
+        if written.code == ResultCode::SUCCESS || decided.outcome.code == ResultCode::INVALID_CREDENTIALS {
+            return self.conclude(context, head, decided, out);
         }
         // The grace login was used by another bind, or nothing could be recorded.
+        let is_bind = decided.requester.is_some();
         let requester = is_bind.then_some(Requester::Anonymous);
         let outcome = match is_bind || written.code != ResultCode::INVALID_CREDENTIALS {
             true => written.clone(),
             false => Outcome::code(ResultCode::COMPARE_FALSE),
         };
-        self.answer_attempt(context, head, DecidedAttempt { outcome, requester, must_change: false }, out);
+        self.conclude(context, head, DecidedAttempt { outcome, requester, ..decided }, out);
+    }
+
+    /// Answers an attempt, or holds the answer back: for as long as the policy wants, or the failures of this source.
+    pub(super) fn conclude(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        decided: DecidedAttempt,
+        out: &mut Vec<u8>,
+    ) {
+        let has_failed =
+            matches!(decided.outcome.code, ResultCode::INVALID_CREDENTIALS | ResultCode::COMPARE_FALSE);
+        let guesses = &context.shared.guesses;
+        let held = match (&decided.guess, has_failed) {
+            (Some(key), true) => guesses.failed(*key, context.now),
+            (Some(key), false) => {
+                guesses.succeeded(key);
+                None
+            }
+            (None, _) => None,
+        };
+        let by_policy = if has_failed { Duration::from_secs(decided.delay.into()) } else { Duration::ZERO };
+        let delay = held.as_ref().map_or(by_policy, |(delay, _)| by_policy.max(*delay));
+        if delay.is_zero() {
+            return self.answer_attempt(context, &head, decided, out);
+        }
+        context.shared.delays.post_at(context.now + delay, self.address(context));
+        let _held = held.map(|(_, delayed)| delayed);
+        let waits = Work::Delayed { decided: Box::new(decided), _held };
+        self.keep(head, waits, 0, None);
+    }
+
+    /// The time of an answer that was held back has come.
+    pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
+        if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
+            self.answer_attempt(context, &head, *decided, out);
+        }
     }
 
     /// Answers an attempt; after a bind the session is its requester's.
-    pub(super) fn answer_attempt(
+    fn answer_attempt(
         &mut self,
         context: &mut Context,
         head: &RequestHead,
@@ -222,5 +257,5 @@ fn decide(judged: &Judgement, requester: Option<Requester>) -> DecidedAttempt {
     };
     let requester = requester.map(|requester| if judged.succeeds { requester } else { Requester::Anonymous });
     let outcome = Outcome::code(code).with_policy(judged.response);
-    DecidedAttempt { outcome, requester, must_change: judged.must_change }
+    DecidedAttempt { outcome, requester, must_change: judged.must_change, ..DecidedAttempt::default() }
 }

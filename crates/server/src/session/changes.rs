@@ -106,7 +106,7 @@ impl Session {
         }
         match taken {
             Some((head, Work::Decided(decided))) => {
-                self.recorded(context, &head, *decided, &answer.outcome, out);
+                self.recorded(context, head, *decided, &answer.outcome, out);
             }
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);

@@ -14,6 +14,8 @@ use crate::net::request_memory::RequestMemory;
 use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
+use crate::workers::delays::Delays;
+use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
@@ -24,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) hash_pool: HashPool,
+    pub(crate) guesses: Arc<Guesses>,
+    pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,

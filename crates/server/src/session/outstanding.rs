@@ -14,6 +14,7 @@ use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_log::OperationLine;
+use crate::workers::guesses::Delayed;
 use crate::workers::hash_pool::HashClaim;
 
 /// What the response to a request needs of it.
@@ -97,6 +98,8 @@ pub(super) enum Work {
     Verify(Proof),
     /// The writer, which records an attempt to prove a password that is decided.
     Decided(Box<DecidedAttempt>),
+    /// The time for an answer that is held back.
+    Delayed { decided: Box<DecidedAttempt>, _held: Option<Delayed> },
 }
 
 impl Outstanding {
@@ -117,7 +120,7 @@ impl Outstanding {
     pub(super) fn is_bind(&self) -> bool {
         match &self.work {
             Work::Verify(proof) => proof.requester.is_some(),
-            Work::Decided(decided) => decided.requester.is_some(),
+            Work::Decided(decided) | Work::Delayed { decided, .. } => decided.requester.is_some(),
             Work::Search { .. } | Work::Change | Work::PasswordModify(_) => false,
         }
     }
@@ -134,7 +137,11 @@ impl Outstanding {
                 let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
                 search.memory_bytes() + parts
             }
-            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => 0,
+            Work::Change
+            | Work::PasswordModify(_)
+            | Work::Verify(_)
+            | Work::Decided(_)
+            | Work::Delayed { .. } => 0,
         }
     }
 
@@ -147,7 +154,11 @@ impl Outstanding {
             Work::Search { search, rest, .. } => {
                 search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
             }
-            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => false,
+            Work::Change
+            | Work::PasswordModify(_)
+            | Work::Verify(_)
+            | Work::Decided(_)
+            | Work::Delayed { .. } => false,
         }
     }
 
@@ -158,7 +169,11 @@ impl Outstanding {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.work {
             Work::Search { deadline, .. } => deadline,
-            Work::Change | Work::PasswordModify(_) | Work::Verify(_) | Work::Decided(_) => None,
+            Work::Change
+            | Work::PasswordModify(_)
+            | Work::Verify(_)
+            | Work::Decided(_)
+            | Work::Delayed { .. } => None,
         }
     }
 }

@@ -9,10 +9,12 @@ use directory::{OperationError, Outcome, Requester, ServerFault};
 use ldap::{PolicyError, Request, ResultCode};
 
 use super::password_modify::is_password_modify;
+use super::proof::DecidedAttempt;
 use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::{HashResult, VerifiedPassword};
 use crate::session::context::Context;
+use crate::workers::guesses::GuessKey;
 use crate::workers::hash_pool::HashWork;
 
 impl Session {
@@ -28,7 +30,7 @@ impl Session {
         match compare(&context.snapshot, &self.requester, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
             CompareOutcome::Verify { verification, account } => {
-                self.verify(context, head, (verification, account), request.value, None, out);
+                self.verify(context, head, (verification, account), request.value, (None, ""), out);
             }
         }
     }
@@ -56,7 +58,8 @@ impl Session {
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
-                self.verify(context, head, (verification, account), asserted, Some(requester), out);
+                let whose = (Some(requester), request.name);
+                self.verify(context, head, (verification, account), asserted, whose, out);
             }
         }
     }
@@ -87,13 +90,17 @@ impl Session {
         head: RequestHead,
         (mut verification, account): (Verification, Option<Box<Account>>),
         asserted: &[u8],
-        requester: Option<Requester>,
+        (requester, name): (Option<Requester>, &str),
         out: &mut Vec<u8>,
     ) {
+        let guess = requester.as_ref().and_then(|requester| self.guess_key(requester, name));
+        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
+            return self.answer(context, &head, &too_many_guesses(), out);
+        }
         let attempt = attempts::begin(context, account, &mut verification);
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
-        let proof = Proof { requester, attempt };
+        let proof = Proof { requester, attempt, guess };
         if stronger.is_none()
             && let Some(is_right) = verification.run_quick(asserted)
         {
@@ -113,26 +120,34 @@ impl Session {
         &mut self,
         context: &mut Context,
         head: RequestHead,
-        Proof { requester, attempt }: Proof,
+        Proof { requester, attempt, guess }: Proof,
         verified: VerifiedPassword,
         out: &mut Vec<u8>,
     ) {
         let is_right = verified.is_right;
-        match (attempt, requester) {
+        let decided = match (attempt, requester) {
             (Some(attempt), requester) => {
-                let ended = self.end_attempt(context, head, *attempt, verified, requester);
+                let ended = self.end_attempt(context, head, *attempt, verified, (requester, guess));
                 if let Some((head, decided)) = ended {
-                    self.answer_attempt(context, &head, decided, out);
+                    self.conclude(context, head, decided, out);
                 }
+                return;
             }
             (None, Some(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
-                self.bound(context, &head, &outcome, requester, out);
+                DecidedAttempt { outcome, requester: Some(requester), guess, ..DecidedAttempt::default() }
             }
             (None, None) => {
-                self.answer(context, &head, &directory::compare::compare_result(is_right), out);
+                let outcome = directory::compare::compare_result(is_right);
+                DecidedAttempt { outcome, ..DecidedAttempt::default() }
             }
-        }
+        };
+        self.conclude(context, head, decided, out);
+    }
+
+    /// Whose password somebody may be guessing.
+    pub(super) fn guess_key(&self, requester: &Requester, name: &str) -> Option<GuessKey> {
+        (!self.is_trusted).then(|| GuessKey::of(requester, name, self.source))
     }
 
     /// The hash pool has finished a job.
@@ -174,6 +189,13 @@ impl Session {
 
 fn could_not_verify(fault: ServerFault) -> Outcome {
     Outcome::new(ResultCode::OTHER, "the password could not be verified").by_fault(fault)
+}
+
+pub(super) fn too_many_guesses() -> Outcome {
+    Outcome::new(
+        ResultCode::BUSY,
+        "too many wrong passwords for this name from your network; try again later",
+    )
 }
 
 pub(super) fn hash_pool_busy() -> Outcome {

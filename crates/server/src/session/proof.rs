@@ -4,12 +4,16 @@ use directory::password::StorageScheme;
 use directory::password::policy::Account;
 use directory::{Outcome, Requester};
 
+use crate::workers::guesses::GuessKey;
+
 /// What a password is asserted for.
 pub(super) struct Proof {
     /// Whose the session becomes if the password is right; `None` for a compare.
     pub(super) requester: Option<Requester>,
     /// The attempt under a policy.
     pub(super) attempt: Option<Box<Attempt>>,
+    /// Whose password it is, and who tries: for a bind of somebody who may be guessing.
+    pub(super) guess: Option<GuessKey>,
 }
 
 /// An attempt whose password is being verified.
@@ -26,10 +30,27 @@ impl Attempt {
     }
 }
 
-/// An attempt that is decided, while its answer waits for the disk.
+/// An attempt that is decided, while its answer waits.
 pub(super) struct DecidedAttempt {
     pub(super) outcome: Outcome,
     /// Whose the session becomes; `None` for a compare.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
+    /// As in [`Proof`].
+    pub(super) guess: Option<GuessKey>,
+    /// How long the policy holds the answer back, in seconds.
+    pub(super) delay: u32,
+}
+
+impl Default for DecidedAttempt {
+    /// A success of nobody, to be said otherwise.
+    fn default() -> DecidedAttempt {
+        DecidedAttempt {
+            outcome: Outcome::success(),
+            requester: None,
+            must_change: false,
+            guess: None,
+            delay: 0,
+        }
+    }
 }

@@ -13,6 +13,7 @@ use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
 
+use super::passwords::too_many_guesses;
 use super::proof::Proof;
 use super::{RequestHead, Session, attempts};
 use crate::limits::SASL_TRACE_MAX;
@@ -24,6 +25,8 @@ pub(super) struct ScramBind {
     hash: Hash,
     has_binding: bool,
     exchange: Exchange,
+    /// Whom the client names.
+    name: String,
     /// Whoever it is if the proof is right.
     identified: Option<Identified>,
 }
@@ -129,7 +132,8 @@ impl Session {
         match decided {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
-                self.verify(context, head, (verification, account), plain.password, Some(requester), out);
+                let whose = (Some(requester), plain.authentication);
+                self.verify(context, head, (verification, account), plain.password, whose, out);
             }
         }
     }
@@ -170,7 +174,8 @@ impl Session {
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
         let identified = identified.filter(|_| is_known);
-        self.scram = Some(Box::new(ScramBind { hash, has_binding, exchange, identified }));
+        self.scram =
+            Some(Box::new(ScramBind { hash, has_binding, exchange, name: first.name.clone(), identified }));
         Ok(challenge.into_bytes())
     }
 
@@ -183,7 +188,7 @@ impl Session {
         credentials: &[u8],
         out: &mut Vec<u8>,
     ) {
-        let ScramBind { has_binding, exchange, identified, .. } = scram;
+        let ScramBind { has_binding, exchange, name, identified, .. } = scram;
         let channel = self.channel_binding().filter(|_| has_binding).unwrap_or_default().to_vec();
         let proved = exchange.finish(credentials, &channel);
         if let Err(error @ (SaslError::Malformed(_) | SaslError::NotOffered(_))) = proved {
@@ -196,7 +201,11 @@ impl Session {
             None => (Requester::Anonymous, None),
         };
         let attempt = account.map(|account| attempts::begin_proof(context, account));
-        let proof = Proof { requester: Some(requester), attempt };
+        let guess = self.guess_key(&requester, &name);
+        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
+            return self.answer(context, &head, &too_many_guesses(), out);
+        }
+        let proof = Proof { requester: Some(requester), attempt, guess };
         self.verified(context, head, proof, is_right.into(), out);
     }
 }

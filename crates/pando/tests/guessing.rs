@@ -1,0 +1,64 @@
+//! Guessing passwords from one place: answers take longer, and nobody else notices.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use client::Connection;
+use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
+use support::pando::Start;
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+
+/// Binds that are tried at the same time.
+const GUESSES: usize = 40;
+
+fn start(scratch: &Scratch, node: &str) -> Pando {
+    let node = scratch.write("node.toml", node);
+    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut administrator = pando.administrator();
+    let quick: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordScheme", &["ssha"])];
+    assert!(administrator.modify("cn=config", quick).unwrap().is_success());
+    plant(&mut administrator);
+    pando
+}
+
+fn send(pando: &Pando, name: &str, password: &str) -> (Connection, MessageId) {
+    let authentication = Authentication::Simple(password.as_bytes());
+    let request = Request::Bind(BindRequest { version: 3, name, authentication });
+    let mut connection = pando.connect();
+    let id = connection.send(request, Controls::NONE).unwrap();
+    (connection, id)
+}
+
+/// How many of many wrong binds at the same time were answered so.
+fn guess(pando: &Pando, name: &str) -> (usize, usize) {
+    let sent: Vec<_> = (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect();
+    // Meanwhile others are served, with this name from nowhere else and with other names from here.
+    assert!(pando.connect().bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    assert!(pando.connect().bind(&person_dn("bert"), "bert-secret").unwrap().is_success());
+    let codes: Vec<_> =
+        sent.into_iter().map(|(mut asked, id)| asked.reply(id).unwrap().outcome.code).collect();
+    let count = |code| codes.iter().filter(|found| **found == code).count();
+    (count(ResultCode::INVALID_CREDENTIALS), count(ResultCode::BUSY))
+}
+
+#[test]
+fn answers_to_guesses_wait_and_few_at_a_time() {
+    let scratch = Scratch::new("guessing");
+    let pando = start(&scratch, "trusted_networks = []\n");
+    for name in [person_dn("anna"), person_dn("ghost")] {
+        let (wrong, busy) = guess(&pando, &name);
+        assert_eq!(wrong + busy, GUESSES, "{name}");
+        // Three at once and eight that wait; some of those may be over before the last one is sent.
+        assert!(wrong >= 11 && busy >= 1, "{name}: {wrong} wrong, {busy} busy");
+    }
+    // The right password is good at once, and ends it.
+    assert!(pando.connect().bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
+}
+
+#[test]
+fn this_machine_is_trusted() {
+    let scratch = Scratch::new("guessing-trusted");
+    let pando = start(&scratch, "");
+    assert_eq!(guess(&pando, &person_dn("anna")), (GUESSES, 0));
+}

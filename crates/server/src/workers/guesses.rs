@@ -1,0 +1,173 @@
+//! Guesses of passwords, by account and source: the more of them fail, the longer the next answer takes.
+//!
+//! Nobody is locked out by strangers so: a right password is answered at once, and other sources have their own count.
+//! A source that serves many users (a web application) is slowed for the account alone whose password was wrong.
+//!
+//! The table is bounded. When it is full, what is old is forgotten; what is new then is not slowed.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use directory::Requester;
+
+use crate::limits::{
+    GUESS_DELAY_FIRST, GUESS_DELAY_MAX, GUESSES_DELAYED_MAX, GUESSES_FORGOTTEN_AFTER, GUESSES_FREE,
+    GUESSES_MAX,
+};
+use crate::net::request_memory::Source;
+
+/// An account, as far as a bind tells, and where somebody guesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GuessKey {
+    account: u64,
+    source: Source,
+}
+
+impl GuessKey {
+    /// The key of a bind of `name`, which would make the session `requester`'s. A name that nobody has counts as others
+    /// do, or the time would tell.
+    pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
+        let mut hasher = DefaultHasher::new();
+        match requester {
+            Requester::User { id, .. } => id.0.hash(&mut hasher),
+            Requester::Administrator { .. } | Requester::Anonymous => name.to_lowercase().hash(&mut hasher),
+        }
+        GuessKey { account: hasher.finish(), source }
+    }
+}
+
+/// All guesses that are not forgotten.
+#[derive(Default)]
+pub(crate) struct Guesses {
+    table: Mutex<HashMap<GuessKey, Failures>>,
+}
+
+struct Failures {
+    count: u32,
+    last: Instant,
+    /// Answers that wait.
+    delayed: u32,
+}
+
+/// An answer that waits. While too many do, further guesses are not even looked at.
+pub(crate) struct Delayed {
+    guesses: Arc<Guesses>,
+    key: GuessKey,
+}
+
+impl Guesses {
+    /// Whether so many answers wait that no further guess is looked at.
+    pub(crate) fn are_too_many(&self, key: &GuessKey) -> bool {
+        self.lock().get(key).is_some_and(|failures| failures.delayed >= GUESSES_DELAYED_MAX)
+    }
+
+    /// Counts a failure: how long its answer takes, nothing while there are few.
+    pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, Delayed)> {
+        let mut table = self.lock();
+        if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
+            table.retain(|_, failures| failures.delayed > 0 || !failures.are_old(now));
+            if table.len() >= GUESSES_MAX {
+                return None;
+            }
+        }
+        let failures = table.entry(key).or_insert(Failures { count: 0, last: now, delayed: 0 });
+        if failures.are_old(now) {
+            failures.count = 0;
+        }
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
+        let delay = delay_of(failures.count)?;
+        failures.delayed += 1;
+        Some((delay, Delayed { guesses: Arc::clone(self), key }))
+    }
+
+    /// Forgets the failures before a success.
+    pub(crate) fn succeeded(&self, key: &GuessKey) {
+        let mut table = self.lock();
+        if table.get(key).is_some_and(|failures| failures.delayed == 0) {
+            table.remove(key);
+        }
+    }
+
+    /// Counts are whole at every step, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, HashMap<GuessKey, Failures>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failures {
+    fn are_old(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) >= GUESSES_FORGOTTEN_AFTER
+    }
+}
+
+fn delay_of(count: u32) -> Option<Duration> {
+    let doublings = count.checked_sub(GUESSES_FREE + 1)?.min(16);
+    Some((GUESS_DELAY_FIRST * (1 << doublings)).min(GUESS_DELAY_MAX))
+}
+
+impl Drop for Delayed {
+    fn drop(&mut self) {
+        if let Some(failures) = self.guesses.lock().get_mut(&self.key) {
+            failures.delayed = failures.delayed.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn key(name: &str, address: [u8; 4]) -> GuessKey {
+        GuessKey::of(&Requester::Anonymous, name, Source::Network(IpAddr::from(address)))
+    }
+
+    #[test]
+    fn answers_take_longer_and_longer_for_one_account_from_one_source() {
+        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+        let anna = key("cn=anna", [10, 0, 0, 1]);
+        for _ in 0..GUESSES_FREE {
+            assert!(guesses.failed(anna, now).is_none());
+        }
+        let delay = |key| guesses.failed(key, now).map(|(delay, _)| delay);
+        assert_eq!(delay(key("CN=Anna", [10, 0, 0, 1])), Some(GUESS_DELAY_FIRST), "however it is spelt");
+        assert_eq!(delay(anna), Some(2 * GUESS_DELAY_FIRST));
+        assert_eq!(delay(key("cn=bert", [10, 0, 0, 1])), None, "another account");
+        assert_eq!(delay(key("cn=anna", [10, 0, 0, 2])), None, "another source");
+        (0..40).for_each(|_| drop(guesses.failed(anna, now)));
+        assert_eq!(delay(anna), Some(GUESS_DELAY_MAX));
+        let later = now + GUESSES_FORGOTTEN_AFTER;
+        assert!(guesses.failed(anna, later).is_none(), "forgotten");
+        (0..10).for_each(|_| drop(guesses.failed(anna, later)));
+        guesses.succeeded(&anna);
+        assert!(guesses.failed(anna, later).is_none(), "a success ends it");
+    }
+
+    #[test]
+    fn few_answers_wait_at_a_time() {
+        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+        let anna = key("cn=anna", [10, 0, 0, 1]);
+        (0..GUESSES_FREE).for_each(|_| drop(guesses.failed(anna, now)));
+        let waiting: Vec<_> = (0..GUESSES_DELAYED_MAX).map(|_| guesses.failed(anna, now)).collect();
+        assert!(guesses.are_too_many(&anna));
+        guesses.succeeded(&anna);
+        assert!(guesses.are_too_many(&anna), "those that wait still do");
+        drop(waiting);
+        assert!(!guesses.are_too_many(&anna));
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+        for number in 0..GUESSES_MAX + 10 {
+            guesses.failed(key(&number.to_string(), [10, 0, 0, 1]), now);
+        }
+        assert_eq!(guesses.lock().len(), GUESSES_MAX);
+        guesses.failed(key("new", [10, 0, 0, 1]), now + GUESSES_FORGOTTEN_AFTER);
+        assert_eq!(guesses.lock().len(), 1, "what is old goes");
+    }
+}
