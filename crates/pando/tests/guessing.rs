@@ -30,12 +30,15 @@ fn send(pando: &Pando, name: &str, password: &str) -> (Connection, MessageId) {
     (connection, id)
 }
 
-/// How many of many wrong binds at the same time were answered so.
-fn guess(pando: &Pando, name: &str) -> (usize, usize) {
-    let sent: Vec<_> = (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect();
-    // Meanwhile others are served, with this name from nowhere else and with other names from here.
-    assert!(pando.connect().bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
-    assert!(pando.connect().bind(&person_dn("bert"), "bert-secret").unwrap().is_success());
+type Sent = Vec<(Connection, MessageId)>;
+
+/// Many wrong binds at the same time.
+fn guess(pando: &Pando, name: &str) -> Sent {
+    (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect()
+}
+
+/// How many were answered as wrong, and how many as too many.
+fn answers(sent: Sent) -> (usize, usize) {
     let codes: Vec<_> =
         sent.into_iter().map(|(mut asked, id)| asked.reply(id).unwrap().outcome.code).collect();
     let count = |code| codes.iter().filter(|found| **found == code).count();
@@ -46,8 +49,13 @@ fn guess(pando: &Pando, name: &str) -> (usize, usize) {
 fn answers_to_guesses_wait_and_few_at_a_time() {
     let scratch = Scratch::new("guessing");
     let pando = start(&scratch, "trusted_networks = []\n");
-    for name in [person_dn("anna"), person_dn("ghost")] {
-        let (wrong, busy) = guess(&pando, &name);
+    let names = [person_dn("anna"), person_dn("ghost")];
+    let sent = names.each_ref().map(|name| guess(&pando, name));
+    // Meanwhile others are served.
+    assert!(pando.connect().bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    assert!(pando.connect().bind(&person_dn("bert"), "bert-secret").unwrap().is_success());
+    for (name, sent) in names.iter().zip(sent) {
+        let (wrong, busy) = answers(sent);
         assert_eq!(wrong + busy, GUESSES, "{name}");
         // Three at once and eight that wait; some of those may be over before the last one is sent.
         assert!(wrong >= 11 && busy >= 1, "{name}: {wrong} wrong, {busy} busy");
@@ -60,5 +68,5 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
 fn this_machine_is_trusted() {
     let scratch = Scratch::new("guessing-trusted");
     let pando = start(&scratch, "");
-    assert_eq!(guess(&pando, &person_dn("anna")), (GUESSES, 0));
+    assert_eq!(answers(guess(&pando, &person_dn("anna"))), (GUESSES, 0));
 }

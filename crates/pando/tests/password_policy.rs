@@ -480,3 +480,30 @@ fn a_policy_holds_answers_to_failures_back() {
     guesser.set_timeout(std::time::Duration::from_millis(300)).unwrap();
     assert!(guesser.reply(id).is_err(), "a day has not passed");
 }
+
+#[test]
+fn passwords_that_attackers_try_first_are_refused() {
+    let scratch = Scratch::new("policy-lists");
+    let policy = "pwdCheckQuality: 1\npandoPwdCheckLists: TRUE";
+    drop(start(&scratch, policy, &[("anna", "")]));
+    scratch.write("words.txt", "Letmein\nhunter2\n");
+    // The digests of "password" and "123456", in order.
+    let breached = "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9545824\n\
+                    7C4A8D09CA3762AF61E59520943DC26494F8941B:37359195\n";
+    scratch.write("breached.txt", breached);
+    let node = "[bad_passwords]\nwords = \"words.txt\"\nbreached = \"breached.txt\"\n";
+    let node = scratch.write("node.toml", node);
+    let pando = Start::bare(&scratch, "data")
+        .arguments(&["--admin-dn", ADMIN_DN, "--node", node.to_str().unwrap()])
+        .ready();
+    let mut administrator = pando.administrator();
+    let bad = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
+    for password in ["LETMEIN", "hunter2", "123456", "password"] {
+        assert_eq!(replace(&mut administrator, "anna", password), bad, "{password}");
+    }
+    assert_eq!(replace(&mut administrator, "anna", "hunter3"), nothing(OK));
+    drop(pando);
+    std::fs::write(scratch.join("breached.txt"), "nonsense\n").unwrap();
+    let (_, said) = Start::bare(&scratch, "data").arguments(&["--node", node.to_str().unwrap()]).refused();
+    assert!(said.contains("breached.txt") && said.contains("40 hexadecimal digits"), "{said}");
+}

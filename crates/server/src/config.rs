@@ -150,6 +150,17 @@ pub struct Config {
     pub log: LogSettings,
     /// Certificates and versions of TLS.
     pub tls: TlsSettings,
+    /// Lists of passwords that policies may refuse.
+    pub bad_passwords: BadPasswordFiles,
+}
+
+/// Files of passwords that attackers try first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BadPasswordFiles {
+    /// Words, a line each.
+    pub words: Option<PathBuf>,
+    /// SHA-1 digests in ascending order, a line each.
+    pub breached: Option<PathBuf>,
 }
 
 /// Certificates and versions of TLS.
@@ -270,6 +281,7 @@ impl Config {
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
             tls: TlsSettings::default(),
+            bad_passwords: BadPasswordFiles::default(),
         }
     }
 
@@ -310,6 +322,8 @@ impl Config {
             clear_networks: file.tls.clear_networks.unwrap_or_else(this_machine),
             tls_needed_for: file.tls.needed_for.map(|need| need.0).unwrap_or_default(),
         };
+        let bad_passwords =
+            BadPasswordFiles { words: file.bad_passwords.words, breached: file.bad_passwords.breached };
         let tls = TlsSettings {
             certificate: file.tls.certificate,
             key: file.tls.key,
@@ -348,6 +362,7 @@ impl Config {
                 file: file.log.file,
             },
             tls,
+            bad_passwords,
             data: defaults.data,
         })
     }
@@ -381,6 +396,7 @@ impl Config {
         self.warm_up_bytes = kept.warm_up_bytes;
         self.request_memory_bytes = kept.request_memory_bytes;
         self.suffixes = kept.suffixes;
+        self.bad_passwords = kept.bad_passwords;
     }
 
     /// The names of the settings in which `new` differs, with whether a reload applies them.
@@ -408,6 +424,7 @@ impl Config {
             ("warm_up_bytes", self.warm_up_bytes != new.warm_up_bytes, false),
             ("request_memory_bytes", self.request_memory_bytes != new.request_memory_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
+            ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),

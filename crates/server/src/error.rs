@@ -11,6 +11,7 @@ use crate::event_loop::EventLoopError;
 use crate::limits::LOAD_ENTRIES_MAX;
 use crate::net::certificate::TlsError;
 use crate::net::listener::ListenError;
+use crate::workers::bad_passwords::BadPasswordsError;
 
 /// Why a server does not start, or stopped by itself.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,9 @@ pub enum ServeError {
     /// The files of TLS are of no use.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A list of bad passwords cannot be used.
+    #[error(transparent)]
+    BadPasswords(#[from] BadPasswordsError),
     /// The system gives no random bytes.
     #[error("no random numbers: {0}")]
     Random(#[from] getrandom::Error),
@@ -161,6 +165,7 @@ impl ServeError {
             | ServeError::Settings(_)
             | ServeError::Log(_)
             | ServeError::Schema(_)
+            | ServeError::BadPasswords(_)
             | ServeError::Sample(_) => Fault::Settings,
             ServeError::Open { error: OpenError::Open(store::OpenError::InUse { .. }), .. } => Fault::InUse,
             ServeError::Open { error: OpenError::Suffix { .. } | OpenError::Setting { .. }, .. } => {

@@ -192,6 +192,9 @@ pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 /// counts once for every password that the entry has.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;
 
+/// Failures of an account that wait to be recorded: as many as an entry keeps.
+pub const FAILURES_NOTED_MAX: usize = 100;
+
 /// Accounts of which something waits to be recorded; more are not recorded until the writer has caught up.
 pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 
@@ -207,6 +210,11 @@ pub const GUESSES_DELAYED_MAX: u32 = 8;
 pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
 /// Accounts and sources of which failures are counted: some 10 MB.
 pub const GUESSES_MAX: usize = 100_000;
+
+/// Octets of a file of bad passwords that is kept in memory.
+pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
+/// Octets of a line of a file of breached passwords.
+pub const BREACHED_LINE_MAX: usize = 128;
 
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;

@@ -28,6 +28,7 @@ use crate::session::context::{Context, Shared};
 use crate::stamp::{Random, now_micros, readable_password};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
+use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
@@ -148,6 +149,8 @@ impl Opened {
         let mailboxes: Arc<[Mailbox]> = mailboxes.into();
         let counters: Arc<[Arc<Counters>]> = (0..threads).map(|_| Arc::default()).collect();
         let certificates = Arc::new(open_certificates(&self.config)?);
+        let lists = &self.config.bad_passwords;
+        let bad_passwords = BadPasswords::open(lists.words.as_deref(), lists.breached.as_deref())?;
         let acceptor = Acceptor::listen(
             &self.config.listen,
             &self.config.data,
@@ -161,7 +164,7 @@ impl Opened {
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
-            hash_pool: HashPool::start(self.config.hash_threads, Arc::clone(&mailboxes))?,
+            hash_pool: HashPool::start(self.config.hash_threads, bad_passwords, Arc::clone(&mailboxes))?,
             guesses: Arc::default(),
             delays: Delays::start(Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,

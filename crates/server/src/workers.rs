@@ -1,6 +1,7 @@
 //! Threads that work for event loops: the writer, and pools for work that takes long.
 
 pub(crate) mod attempts;
+pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;
 pub(crate) mod delays;
 pub(crate) mod guesses;

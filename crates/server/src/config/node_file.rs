@@ -17,7 +17,7 @@ use crate::config::ConfigError;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 26] = [
+pub(crate) const NODE_KEYS: [&str; 28] = [
     "data",
     "listen",
     "threads",
@@ -44,6 +44,8 @@ pub(crate) const NODE_KEYS: [&str; 26] = [
     "tls.minimum_version",
     "tls.clear_networks",
     "tls.needed_for",
+    "bad_passwords.words",
+    "bad_passwords.breached",
 ];
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -73,6 +75,16 @@ pub(crate) struct NodeFile {
     pub(crate) log: LogKeys,
     #[serde(default)]
     pub(crate) tls: TlsKeys,
+    #[serde(default)]
+    pub(crate) bad_passwords: BadPasswordKeys,
+}
+
+/// The table `[bad_passwords]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BadPasswordKeys {
+    pub(crate) words: Option<PathBuf>,
+    pub(crate) breached: Option<PathBuf>,
 }
 
 /// The table `[limits]`.
@@ -148,6 +160,8 @@ impl NodeFile {
         let tls = &mut file.tls;
         let own = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
+        let lists = &mut file.bad_passwords;
+        let paths = paths.chain([&mut lists.words, &mut lists.breached]);
         for path in paths.flatten() {
             *path = directory.join(&*path);
         }
@@ -163,7 +177,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
-            ("limits" | "log" | "tls", DeValue::Table(inner)) => {
+            ("limits" | "log" | "tls" | "bad_passwords", DeValue::Table(inner)) => {
                 for (inner_key, value) in inner {
                     let full = format!("{name}.{}", inner_key.get_ref());
                     problems.extend(problem(

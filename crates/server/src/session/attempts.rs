@@ -16,6 +16,7 @@ use ldap::ResultCode;
 
 use super::proof::{Attempt, DecidedAttempt};
 use super::{RequestHead, Session, Work};
+use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::now_micros;
@@ -79,7 +80,7 @@ impl Session {
         let fails = !is_refused && !is_right;
         let (mut locks, mut delay) = (false, 0);
         if fails {
-            let asks = self.note(context, id, |update| update.failures.push(now), &account);
+            let asks = self.note(context, id, |update| push_failure(update, now), &account);
             let failures = account.failure_count(now) + context.shared.writes.attempts().failures(id);
             locks = account.locks_at(failures) && asks.is_some();
             delay = account.delay(failures);
@@ -244,6 +245,13 @@ impl Session {
             }
             None => self.answer(context, head, &decided.outcome, out),
         }
+    }
+}
+
+/// Notes a failure. Where the writer is far behind, or cannot write, the first ones are enough to lock.
+fn push_failure(update: &mut AccountUpdate, now: i64) {
+    if update.failures.len() < FAILURES_NOTED_MAX {
+        update.failures.push(now);
     }
 }
 

@@ -70,8 +70,8 @@ impl Session {
         message: &Message<'_>,
     ) -> Result<ChangedPasswords, Outcome> {
         let scheme = context.shared.directory.settings().general.password_scheme;
-        let (new, old, former, scram) = Default::default();
-        let mut passwords = ChangedPasswords { scheme, new, old, former, scram };
+        let (new, old, former, checks_lists, scram) = Default::default();
+        let mut passwords = ChangedPasswords { scheme, new, old, former, checks_lists, scram };
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
@@ -80,7 +80,7 @@ impl Session {
             if !passwords.new.is_empty() {
                 let rules = directory::passwords::new_password_rules(request, snapshot, &self.requester)?;
                 (passwords.scheme, passwords.former) = (rules.scheme, rules.former);
-                passwords.scram = rules.scram;
+                (passwords.scram, passwords.checks_lists) = (rules.scram, rules.checks_lists);
             }
             let old = directory::passwords::deleted_passwords(request, snapshot, &self.requester)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();

@@ -25,6 +25,7 @@ use crate::net::mailbox::{
     VerifiedPassword,
 };
 use crate::stamp::Random;
+use crate::workers::bad_passwords::BadPasswords;
 
 /// Work for the pool. No `Debug`: it carries passwords.
 struct HashJob {
@@ -70,6 +71,8 @@ pub(crate) struct ChangedPasswords {
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     /// Stored forms that no new password may match.
     pub(crate) former: Vec<Vec<u8>>,
+    /// Whether new ones may not be on the lists of bad ones.
+    pub(crate) checks_lists: bool,
     /// SCRAM mechanisms for which keys are made of new ones, and with how many iterations.
     pub(crate) scram: (Vec<String>, u32),
 }
@@ -89,7 +92,7 @@ impl ChangedPasswords {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
         let mut stored = old.chain(former);
-        let makes_slow = self.scheme.is_slow() || !self.scram.0.is_empty();
+        let makes_slow = self.scheme.is_slow() || !self.scram.0.is_empty() || self.checks_lists;
         (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
     }
 
@@ -138,16 +141,22 @@ impl HashPool {
     ///
     /// # Errors
     /// The system cannot start a thread.
-    pub(crate) fn start(threads: usize, mailboxes: Arc<[Mailbox]>) -> std::io::Result<HashPool> {
+    pub(crate) fn start(
+        threads: usize,
+        bad_passwords: BadPasswords,
+        mailboxes: Arc<[Mailbox]>,
+    ) -> std::io::Result<HashPool> {
+        let bad_passwords = Arc::new(bad_passwords);
         let queue = Arc::new(Queue::default());
         let threads = threads.max(1);
         let jobs_max = threads * HASH_JOBS_PER_THREAD_MAX;
         let mut pool = HashPool { queue: Arc::clone(&queue), threads: Vec::new(), jobs_max };
         for index in 0..threads {
             let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(&mailboxes));
+            let bad_passwords = Arc::clone(&bad_passwords);
             let thread = std::thread::Builder::new()
                 .name(format!("pando-hash-{index}"))
-                .spawn(move || work(&queue, &mailboxes))?;
+                .spawn(move || work(&queue, &bad_passwords, &mailboxes))?;
             pool.threads.push(thread);
         }
         Ok(pool)
@@ -227,12 +236,13 @@ impl WaitingJobs {
     }
 }
 
-fn work(queue: &Queue, mailboxes: &[Mailbox]) {
+fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
     while let Some(HashJob { address, work, .. }) = queue.next() {
         // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
-        let result = catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, &queue.figures)))
-            .unwrap_or(HashResult::Failed(ServerFault::Defect));
+        let result =
+            catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
+                .unwrap_or(HashResult::Failed(ServerFault::Defect));
         if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
             mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
         }
@@ -240,7 +250,12 @@ fn work(queue: &Queue, mailboxes: &[Mailbox]) {
 }
 
 /// Does the work of a job.
-fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashResult {
+fn perform(
+    work: HashWork,
+    random: &mut Random,
+    bad_passwords: &BadPasswords,
+    figures: &HashFigures,
+) -> HashResult {
     match work {
         HashWork::Verify { verification, asserted, stronger } => {
             let is_right = verification.run_quick(&asserted).unwrap_or_else(|| {
@@ -256,7 +271,13 @@ fn perform(work: HashWork, random: &mut Random, figures: &HashFigures) -> HashRe
             HashResult::Verified(VerifiedPassword { is_right, rehashed })
         }
         HashWork::Prepare(passwords) => {
-            passwords.prepare(random).map_or(HashResult::Failed(ServerFault::Random), HashResult::Prepared)
+            let bad = |clear: &&Vec<u8>| bad_passwords.have(clear);
+            let listed =
+                passwords.new.iter().filter(|_| passwords.checks_lists).filter(bad).cloned().collect();
+            match passwords.prepare(random) {
+                Ok(prepared) => HashResult::Prepared(PreparedPasswords { listed, ..prepared }),
+                Err(_) => HashResult::Failed(ServerFault::Random),
+            }
         }
     }
 }
@@ -319,7 +340,7 @@ mod tests {
             let poll = Poll::new().unwrap();
             let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
             let mailboxes: Arc<[Mailbox]> = [mailbox].into();
-            let pool = HashPool::start(threads, Arc::clone(&mailboxes)).unwrap();
+            let pool = HashPool::start(threads, BadPasswords::default(), Arc::clone(&mailboxes)).unwrap();
             Sample { poll, mailboxes, pool }
         }
 
@@ -363,6 +384,7 @@ mod tests {
             new: clear,
             old,
             former,
+            checks_lists: false,
             scram: Default::default(),
         };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);

@@ -1,0 +1,211 @@
+//! Lists of passwords that attackers try first: words, and what was found in breaches elsewhere.
+//!
+//! Nothing leaves the machine. Words are kept in memory, without regard to case. Breached passwords are a file of
+//! SHA-1 digests in ascending order, as haveibeenpwned.com gives it out ("ordered by hash"): a line each, with a colon
+//! and a count behind 40 hexadecimal digits. It has tens of gigabytes, so it is searched where it is, in some forty
+//! reads.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use directory::password;
+use sha1::{Digest, Sha1};
+
+use crate::limits::{BAD_WORDS_SIZE_MAX, BREACHED_LINE_MAX};
+
+/// The lists of this node.
+#[derive(Default)]
+pub(crate) struct BadPasswords {
+    words: HashSet<Box<str>>,
+    breached: Option<File>,
+}
+
+/// A list that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the list of bad passwords {}: {error}", file.display())]
+pub struct BadPasswordsError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong.
+    pub error: io::Error,
+}
+
+impl BadPasswords {
+    /// Reads the words, and looks whether the breached passwords can be searched.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is none of these.
+    pub(crate) fn open(
+        words: Option<&Path>,
+        breached: Option<&Path>,
+    ) -> Result<BadPasswords, BadPasswordsError> {
+        let mut lists = BadPasswords::default();
+        if let Some(file) = words {
+            let failed = |error| BadPasswordsError { file: file.to_owned(), error };
+            let size = std::fs::metadata(file).map_err(failed)?.len();
+            if size > BAD_WORDS_SIZE_MAX {
+                let text =
+                    format!("{size} octets are more than the {BAD_WORDS_SIZE_MAX} that are kept in memory");
+                return Err(failed(io::Error::other(text)));
+            }
+            let text = std::fs::read(file).map_err(failed)?;
+            let text = String::from_utf8_lossy(&text);
+            let lines = text.lines().map(str::trim).filter(|word| !word.is_empty());
+            lists.words = lines.map(|word| word.to_lowercase().into()).collect();
+        }
+        if let Some(file) = breached {
+            let failed = |error| BadPasswordsError { file: file.to_owned(), error };
+            lists.breached = Some(File::open(file).map_err(failed)?);
+            lists.is_breached(b"password").map_err(failed)?;
+        }
+        Ok(lists)
+    }
+
+    /// Whether a password, as a client sent it, is on a list. A list that cannot be read any more lists nothing, and
+    /// the log says so.
+    pub(crate) fn have(&self, sent: &[u8]) -> bool {
+        let clear = password::clear_of(sent);
+        let word = String::from_utf8_lossy(clear).to_lowercase();
+        self.words.contains(word.as_str())
+            || self.is_breached(clear).unwrap_or_else(|error| {
+                tracing::error!(%error, "the list of breached passwords cannot be searched");
+                false
+            })
+    }
+
+    fn is_breached(&self, clear: &[u8]) -> io::Result<bool> {
+        let Some(file) = &self.breached else { return Ok(false) };
+        let mut wanted = String::with_capacity(40);
+        for byte in Sha1::digest(clear) {
+            let _ = write!(wanted, "{byte:02X}");
+        }
+        let (mut low, mut high) = (0, file.metadata()?.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let Some((start, digest)) = line_from(file, middle)?.filter(|(start, _)| *start < high) else {
+                high = middle;
+                continue;
+            };
+            match digest.as_str().cmp(&wanted) {
+                std::cmp::Ordering::Equal => return Ok(true),
+                std::cmp::Ordering::Less => low = start + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The first line that begins at `offset` or behind: where, and its digest. `None` behind the last.
+fn line_from(file: &File, offset: u64) -> io::Result<Option<(u64, String)>> {
+    let malformed =
+        || io::Error::new(io::ErrorKind::InvalidData, "a line is not 40 hexadecimal digits and a count");
+    // One octet before, because that may be the end of the line before.
+    let from = offset.saturating_sub(1);
+    let mut bytes = [0; 2 * BREACHED_LINE_MAX];
+    let mut count = 0;
+    while let Some(room) = bytes.get_mut(count..).filter(|room| !room.is_empty()) {
+        match file.read_at(room, from + count as u64)? {
+            0 => break,
+            read => count += read,
+        }
+    }
+    let bytes = bytes.get(..count).unwrap_or_default();
+    let skipped = if offset == 0 {
+        0
+    } else {
+        match bytes.iter().position(|byte| *byte == b'\n') {
+            Some(end) => end + 1,
+            None if count < 2 * BREACHED_LINE_MAX => return Ok(None),
+            None => return Err(malformed()),
+        }
+    };
+    let line = bytes.get(skipped..).unwrap_or_default();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let digest = line.get(..40).and_then(|digest| std::str::from_utf8(digest).ok()).ok_or_else(malformed)?;
+    let is_end = |byte: &u8| matches!(byte, b':' | b'\r' | b'\n');
+    if !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) || !line.get(40).is_none_or(is_end) {
+        return Err(malformed());
+    }
+    Ok(Some((from + skipped as u64, digest.to_uppercase())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("pando-lists-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn write(&self, name: &str, text: &str) -> PathBuf {
+            std::fs::write(self.0.join(name), text).unwrap();
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn digest(password: &str) -> String {
+        Sha1::digest(password.as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    #[test]
+    fn every_breached_password_is_found_and_no_other() {
+        let folder = Folder::new("breached");
+        for (count, end) in [(0, "\n"), (1, "\n"), (2, "\r\n"), (1_000, "\n"), (1_000, "\r\n")] {
+            let mut lines: Vec<String> = (0..count)
+                .map(|number| format!("{}:{}", digest(&format!("bad{number}")), number * 37))
+                .collect();
+            lines.sort_unstable();
+            let file = folder
+                .write("breached.txt", &lines.iter().map(|line| line.clone() + end).collect::<String>());
+            let lists = BadPasswords::open(None, Some(&file)).unwrap();
+            for number in 0..count {
+                assert!(lists.have(format!("bad{number}").as_bytes()), "{number} of {count}");
+                assert!(!lists.have(format!("good{number}").as_bytes()), "{number} of {count}");
+            }
+            assert!(!lists.have(b"other"));
+        }
+        // Without an end of the last line.
+        let file = folder.write("one.txt", &format!("{}:3", digest("bad")));
+        assert!(BadPasswords::open(None, Some(&file)).unwrap().have(b"{CLEARTEXT}bad"));
+    }
+
+    #[test]
+    fn words_are_found_in_any_case() {
+        let folder = Folder::new("words");
+        let file = folder.write("words.txt", "Password\n\n  Über \r\n");
+        let lists = BadPasswords::open(Some(&file), None).unwrap();
+        assert!(lists.have(b"pAssword") && lists.have("ÜBER".as_bytes()));
+        assert!(!lists.have(b"") && !lists.have(b"passwords"));
+    }
+
+    #[test]
+    fn files_of_another_kind_are_refused() {
+        let folder = Folder::new("refused");
+        let refused = |file: &Path| BadPasswords::open(None, Some(file)).err().unwrap().to_string();
+        assert!(refused(&folder.0.join("none")).contains("none"));
+        for text in ["hello\n", &"x".repeat(1_000), &"A".repeat(50)] {
+            let file = folder.write("other.txt", text);
+            assert!(refused(&file).contains("40 hexadecimal digits"), "{text}");
+        }
+        assert!(BadPasswords::open(Some(&folder.0.join("none")), None).is_err());
+    }
+}
