@@ -567,7 +567,7 @@ impl Session {
         let Some(response) = head.operation.response() else { return };
         let Outcome { code, matched_dn, diagnostic, referrals, fault, policy } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
-        let controls = head.policy_controls(policy);
+        let controls = head.policy_controls(*policy);
         let sasl_credentials = head
             .sasl_credentials
             .as_deref()

@@ -3,7 +3,7 @@
 //! [`OperationError`] carries the cause as data; its mapping to result code, matched DN and diagnostic text
 //! (RFC 4511 section 4.1.9 and appendix A) is written here and nowhere else.
 
-use ldap::{PolicyError, PolicyResponse, ResultCode};
+use ldap::{PolicyError, ResultCode};
 use store::StoreError;
 
 /// The result of an operation, ready to be encoded.
@@ -19,8 +19,9 @@ pub struct Outcome {
     pub referrals: Vec<String>,
     /// What is wrong with the server, where that is why: not for the client, but for the log.
     pub fault: Option<ServerFault>,
-    /// What a password policy says, for clients that ask.
-    pub policy: PolicyResponse,
+    /// What a password policy has against the request, for clients that ask. One octet, where nothing else is: every
+    /// search moves an outcome.
+    pub policy: Option<PolicyError>,
 }
 
 /// What can be wrong with the server itself, so that an operation fails by no fault of the client. The diagnostic text
@@ -58,7 +59,7 @@ impl Outcome {
             diagnostic: String::new(),
             referrals: Vec::new(),
             fault: None,
-            policy: PolicyResponse::default(),
+            policy: None,
         }
     }
 
@@ -70,11 +71,6 @@ impl Outcome {
     /// The same by a fault of the server's.
     pub fn by_fault(self, fault: ServerFault) -> Outcome {
         Outcome { fault: Some(fault), ..self }
-    }
-
-    /// The same, with what a password policy says.
-    pub fn with_policy(self, policy: PolicyResponse) -> Outcome {
-        Outcome { policy, ..self }
     }
 }
 
@@ -89,16 +85,8 @@ pub enum OperationError {
         code: ResultCode,
         /// For a person to read.
         diagnostic: String,
-    },
-    /// A password policy refuses a password, or whoever has to change one first.
-    #[error("{diagnostic}")]
-    Policy {
-        /// The result code.
-        code: ResultCode,
-        /// What the policy has against it.
-        error: PolicyError,
-        /// For a person to read.
-        diagnostic: String,
+        /// What a password policy has against it, where that is why.
+        policy: Option<PolicyError>,
     },
     /// The named entry, or one on the way to it, does not exist.
     #[error("{what}")]
@@ -140,7 +128,7 @@ pub enum OperationError {
 impl OperationError {
     /// A refusal with its code and a text that helps.
     pub fn refused(code: ResultCode, diagnostic: impl Into<String>) -> OperationError {
-        OperationError::Refused { code, diagnostic: diagnostic.into() }
+        OperationError::Refused { code, diagnostic: diagnostic.into(), policy: None }
     }
 }
 
@@ -176,7 +164,7 @@ impl From<PolicyError> for OperationError {
             PolicyError::InHistory => (ResultCode::CONSTRAINT_VIOLATION, "the password was used before"),
             PolicyError::TooLong => (ResultCode::CONSTRAINT_VIOLATION, "the password is too long"),
         };
-        OperationError::Policy { code, error, diagnostic: text.to_owned() }
+        OperationError::Refused { code, diagnostic: text.to_owned(), policy: Some(error) }
     }
 }
 
@@ -184,9 +172,8 @@ impl From<OperationError> for Outcome {
     fn from(error: OperationError) -> Outcome {
         let diagnostic = error.to_string();
         match error {
-            OperationError::Refused { code, .. } => Outcome::new(code, diagnostic),
-            OperationError::Policy { code, error, .. } => {
-                Outcome::new(code, diagnostic).with_policy(PolicyResponse::error(error))
+            OperationError::Refused { code, policy, .. } => {
+                Outcome { policy, ..Outcome::new(code, diagnostic) }
             }
             OperationError::NoSuchObject { matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(ResultCode::NO_SUCH_OBJECT, diagnostic) }

@@ -208,7 +208,7 @@ fn check_new(
         if policy.check_lists && clear.is_some_and(is_listed) {
             let (code, error) = (ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
             let diagnostic = "the password is on a list of passwords that attackers try first".to_owned();
-            return Err(OperationError::Policy { code, error, diagnostic });
+            return Err(OperationError::Refused { code, diagnostic, policy: Some(error) });
         }
     }
     Ok(())

@@ -115,7 +115,7 @@ impl Session {
         if (grace || locks) && !self.record(context, id, grace.then_some(now)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
             let requester = decided.requester.map(|_| Requester::Anonymous);
-            let outcome = Outcome::new(ResultCode::BUSY, text).with_policy(judged.response);
+            let outcome = Outcome::new(ResultCode::BUSY, text);
             return Some((head, DecidedAttempt { outcome, requester, ..DecidedAttempt::default() }));
         }
         if grace || locks {
@@ -215,7 +215,7 @@ impl Session {
         let by_policy = if has_failed { Duration::from_secs(decided.delay.into()) } else { Duration::ZERO };
         let delay = held.as_ref().map_or(by_policy, |(delay, _)| by_policy.max(*delay));
         if delay.is_zero() {
-            return self.answer_attempt(context, &head, decided, out);
+            return self.answer_attempt(context, head, decided, out);
         }
         context.shared.delays.post_at(context.now + delay, self.address(context));
         let _held = held.map(|(_, delayed)| delayed);
@@ -226,7 +226,7 @@ impl Session {
     /// The time of an answer that was held back has come.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
-            self.answer_attempt(context, &head, *decided, out);
+            self.answer_attempt(context, head, *decided, out);
         }
     }
 
@@ -234,16 +234,17 @@ impl Session {
     fn answer_attempt(
         &mut self,
         context: &mut Context,
-        head: &RequestHead,
+        mut head: RequestHead,
         decided: DecidedAttempt,
         out: &mut Vec<u8>,
     ) {
+        head.warning = decided.warning;
         match decided.requester {
             Some(requester) => {
-                self.bound(context, head, &decided.outcome, requester, out);
+                self.bound(context, &head, &decided.outcome, requester, out);
                 self.must_change = decided.must_change;
             }
-            None => self.answer(context, head, &decided.outcome, out),
+            None => self.answer(context, &head, &decided.outcome, out),
         }
     }
 }
@@ -264,6 +265,13 @@ fn decide(judged: &Judgement, requester: Option<Requester>) -> DecidedAttempt {
         (false, false) => ResultCode::COMPARE_FALSE,
     };
     let requester = requester.map(|requester| if judged.succeeds { requester } else { Requester::Anonymous });
-    let outcome = Outcome::code(code).with_policy(judged.response);
-    DecidedAttempt { outcome, requester, must_change: judged.must_change, ..DecidedAttempt::default() }
+    let outcome = Outcome { policy: judged.response.error, ..Outcome::code(code) };
+    let warning = judged.response.warning;
+    DecidedAttempt {
+        outcome,
+        requester,
+        must_change: judged.must_change,
+        warning,
+        ..DecidedAttempt::default()
+    }
 }

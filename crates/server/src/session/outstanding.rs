@@ -26,6 +26,8 @@ pub(super) struct RequestHead {
     wants_policy: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
     pub(super) sasl_credentials: Option<Vec<u8>>,
+    /// What a password policy warns of.
+    pub(super) warning: Option<PolicyWarning>,
 }
 
 impl RequestHead {
@@ -35,14 +37,15 @@ impl RequestHead {
         line: Option<Box<OperationLine>>,
     ) -> RequestHead {
         let wants_policy = message.controls.iter().any(|control| control.oid == PASSWORD_POLICY);
-        RequestHead { id: message.id, operation, line, wants_policy, sasl_credentials: None }
+        RequestHead { id: message.id, operation, line, wants_policy, sasl_credentials: None, warning: None }
     }
 
     /// The controls that tell what a password policy says: to whoever asks that of
     /// draft-behera-ldap-password-policy, to every bind those of draft-vchu-ldap-pwd-policy.
-    pub(super) fn policy_controls(&self, policy: &PolicyResponse) -> ControlsBuf {
+    pub(super) fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
-        if *policy == PolicyResponse::default() {
+        let policy = PolicyResponse { warning: self.warning, error };
+        if policy == PolicyResponse::default() {
             return controls;
         }
         let mut push =

@@ -3,6 +3,7 @@
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
 use directory::{Outcome, Requester};
+use ldap::PolicyWarning;
 
 use crate::workers::guesses::GuessKey;
 
@@ -36,6 +37,8 @@ pub(super) struct DecidedAttempt {
     /// Whose the session becomes; `None` for a compare.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
+    /// What the user is to know.
+    pub(super) warning: Option<PolicyWarning>,
     /// As in [`Proof`].
     pub(super) guess: Option<GuessKey>,
     /// How long the policy holds the answer back, in seconds.
@@ -49,6 +52,7 @@ impl Default for DecidedAttempt {
             outcome: Outcome::success(),
             requester: None,
             must_change: false,
+            warning: None,
             guess: None,
             delay: 0,
         }
