@@ -128,7 +128,7 @@ impl Search {
         let mut work = match find_base(snapshot, access, request, controls)? {
             Base::Tree(base) => {
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
-                Work::Tree(Box::new(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?))
+                Work::Tree(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?)
             }
             Base::Outside(entries) => Work::Made(Results::of(snapshot, access, id, request, &entries)?),
         };

@@ -82,6 +82,7 @@ pub(super) enum Reached {
 }
 
 impl Scanner {
+    #[inline]
     pub(super) fn new(
         snapshot: &Snapshot,
         access: Access,

@@ -66,7 +66,7 @@ impl TreeSearch {
         controls: &RequestControls,
         base: EntryId,
         scans_for_page: bool,
-    ) -> Result<TreeSearch, OperationError> {
+    ) -> Result<Box<TreeSearch>, OperationError> {
         let state = snapshot.state();
         let mut scope = SearchScope::of(base, request, controls);
         let referrals = scope.prepare(snapshot)?;
@@ -87,7 +87,8 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
-        Ok(TreeSearch {
+        // Boxed here, where it is made: each move of it copies half a kilobyte.
+        Ok(Box::new(TreeSearch {
             scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
             referrals,
             next_id: 0,
@@ -104,7 +105,7 @@ impl TreeSearch {
             explains: controls.explain,
             clock: None,
             times: StepTimes::default(),
-        })
+        }))
     }
 
     /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other
