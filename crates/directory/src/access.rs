@@ -11,6 +11,7 @@
 //! | the own userPassword | | compare, change | |
 //! | others' userPassword | read, compare, change | compare if among [`GeneralSettings::password_comparers`] | no |
 //! | authPassword, pwdHistory | read, compare, change | no | no |
+//! | acting as others | yes | no | no |
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
 //! Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is an attempt to
@@ -108,6 +109,12 @@ impl Access {
     /// Whether the administrator asks.
     pub fn is_administrator(self) -> bool {
         self.standing == Standing::Administrator
+    }
+
+    /// Whether one request, or a connection from a SASL bind on, may run as somebody else. Nobody gains a right by it
+    /// who does not have them all.
+    pub(crate) fn may_act_as_others(self) -> bool {
+        self.is_administrator()
     }
 
     /// The limit that holds where a request asks for one and the settings set one, 0 being none: the lower. What is set

@@ -26,6 +26,8 @@ pub const PRE_READ: &str = "1.3.6.1.1.13.1";
 pub const POST_READ: &str = "1.3.6.1.1.13.2";
 /// Proxied authorization: act as another identity (RFC 4370).
 pub const PROXIED_AUTHORIZATION: &str = "2.16.840.1.113730.3.4.18";
+/// Proxied authorization as it was drafted: act as another DN (draft-weltman-ldapv3-proxy-04).
+pub const PROXIED_AUTHORIZATION_V1: &str = "2.16.840.1.113730.3.4.12";
 /// Authorization identity on bind, request (RFC 3829).
 pub const AUTHORIZATION_IDENTITY_REQUEST: &str = "2.16.840.1.113730.3.4.16";
 /// Authorization identity on bind, response (RFC 3829).

@@ -56,7 +56,9 @@ fn the_owner_is_the_administrator_without_a_password() {
 
     external("ldapwhoami", &path, &[]).expect_code(0).expect_output(&format!("dn:{ADMIN_DN}"));
     external("ldapwhoami", &path, &["-X", &format!("dn:{ADMIN_DN}")]).expect_code(0);
-    external("ldapwhoami", &path, &["-X", "dn:uid=anna,ou=people,dc=example,dc=com"]).expect_code(49);
+    let anna = "dn:uid=anna,ou=people,dc=example,dc=com";
+    external("ldapwhoami", &path, &["-X", anna]).expect_code(0).expect_output(anna);
+    external("ldapwhoami", &path, &["-X", "dn:uid=nobody,dc=example,dc=com"]).expect_code(49);
     external("ldapwhoami", &path, &["-X", "u:admin"]).expect_code(49);
     external("ldapsearch", &path, &["-LLL", "-b", SUFFIX, "(uid=anna)", "userPassword"])
         .expect_code(0)

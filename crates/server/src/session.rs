@@ -32,6 +32,7 @@ use std::time::Instant;
 
 use directory::bind::{ExternalIdentity, Offered};
 use directory::controls::{ControlContext, RequestControls};
+use directory::identity::proxied_requester;
 use directory::search::Search;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{Outcome, Requester};
@@ -311,11 +312,57 @@ impl Session {
         ControlFlow::Continue(())
     }
 
+    /// Carries a request out, as somebody else if a control asks for that and the requester may (RFC 4370).
     fn dispatch(
         &mut self,
         context: &mut Context,
         message: &Message<'_>,
         frame: &[u8],
+        answer: Option<(Search, &[u8])>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        if message.controls.is_empty() {
+            return self.dispatch_as_requester(context, message, (frame, None), answer, out);
+        }
+        match self.proxied_requester(context, message) {
+            Ok(None) => self.dispatch_as_requester(context, message, (frame, None), answer, out),
+            // What was looked at ahead, the requester's own rights found.
+            Ok(Some(other)) => {
+                let own = std::mem::replace(&mut self.requester, Arc::new(other));
+                let taken = self.dispatch_as_requester(context, message, (frame, None), None, out);
+                self.requester = own;
+                taken
+            }
+            Err(outcome) => self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out),
+        }
+    }
+
+    /// Whom a request runs as that is not a bind.
+    fn proxied_requester(
+        &self,
+        context: &Context,
+        message: &Message<'_>,
+    ) -> Result<Option<Requester>, Outcome> {
+        match message.request {
+            // Of no use there: unknown to `RequestControls`, or ignored.
+            Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
+            _ => {
+                let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
+                if other.is_some() && is_start_tls(&message.request) {
+                    let text = "StartTLS protects the connection, whoever asks: nobody's identity goes with it \
+                                (RFC 4370 section 3)";
+                    return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
+                }
+                Ok(other)
+            }
+        }
+    }
+
+    fn dispatch_as_requester(
+        &mut self,
+        context: &mut Context,
+        message: &Message<'_>,
+        (frame, refused): (&[u8], Option<Outcome>),
         answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
@@ -339,9 +386,11 @@ impl Session {
             _ => false,
         };
         let (frame, work, refused) = match self.password_change(context, message) {
-            None => (Cow::Borrowed(frame), Work::Change, None),
-            Some(Ok(change)) => (Cow::Owned(change.message), Work::PasswordModify(change.answer), None),
-            Some(Err(outcome)) => (Cow::Borrowed(frame), Work::Change, Some(outcome)),
+            Some(Ok(change)) if refused.is_none() => {
+                (Cow::Owned(change.message), Work::PasswordModify(change.answer), None)
+            }
+            Some(Err(outcome)) => (Cow::Borrowed(frame), Work::Change, refused.or(Some(outcome))),
+            _ => (Cow::Borrowed(frame), Work::Change, refused),
         };
         let is_change = is_change || matches!(work, Work::PasswordModify(_));
         let reservation = match is_change.then(|| context.shared.writes.reserve(frame.len())) {
@@ -565,9 +614,9 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let Some(response) = head.operation.response() else { return };
-        let Outcome { code, matched_dn, diagnostic, referrals, fault, policy } = outcome;
+        let Outcome { code, matched_dn, diagnostic, referrals, fault, policy: _ } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
-        let controls = head.policy_controls(*policy);
+        let controls = head.response_controls(outcome, &self.requester);
         let sasl_credentials = head
             .sasl_credentials
             .as_deref()

@@ -57,9 +57,9 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
 
 /// Decides a bind that brings no password.
 ///
-/// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). Credentials name the identity that is
-/// wanted: none and empty ones mean whoever it is, `dn:` with the administrator's DN means the same, and nobody else
-/// can be had. A client's certificate makes its entry of who has one: `certificate_subject` names it.
+/// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). A client's certificate makes its entry of
+/// who has one: `certificate_subject` names it. The credentials, which name the identity that is wanted, are the
+/// caller's: see [`authorized`](crate::identity::authorized).
 pub fn bind_without_password(
     snapshot: &Snapshot,
     request: &BindRequest<'_>,
@@ -79,12 +79,8 @@ fn try_bind_without_password(
     certificate_subject: Option<&str>,
 ) -> Result<Requester, OperationError> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text.to_owned()));
-    let credentials = match request.authentication {
-        Authentication::Sasl { mechanism: EXTERNAL, credentials }
-            if external != ExternalIdentity::NotOffered =>
-        {
-            credentials
-        }
+    match request.authentication {
+        Authentication::Sasl { mechanism: EXTERNAL, .. } if external != ExternalIdentity::NotOffered => {}
         Authentication::Sasl { mechanism, .. } => {
             let text = format!(
                 "SASL mechanism {:?} is not offered here; simple binds are",
@@ -93,48 +89,30 @@ fn try_bind_without_password(
             return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, &text);
         }
         _ => return refused(ResultCode::AUTH_METHOD_NOT_SUPPORTED, "only simple binds and SASL are known"),
-    };
+    }
     match external {
-        ExternalIdentity::Administrator => {}
+        ExternalIdentity::Administrator => {
+            Ok(Requester::Administrator { dn: state.settings.node.admin_dn.clone() })
+        }
         ExternalIdentity::Certificate => {
-            return bind_with_certificate(state, credentials, certificate_subject.unwrap_or_default());
+            bind_with_certificate(state, certificate_subject.unwrap_or_default())
         }
         ExternalIdentity::Stranger => {
             let text = "EXTERNAL is for the user that the server runs as, and for root";
-            return refused(ResultCode::INVALID_CREDENTIALS, text);
+            refused(ResultCode::INVALID_CREDENTIALS, text)
         }
         _ => {
             let text = "the system does not say who is connected";
-            return refused(ResultCode::INAPPROPRIATE_AUTHENTICATION, text);
-        }
-    }
-    let administrator = || Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
-    match credentials {
-        None | Some(b"") => Ok(administrator()),
-        Some(wanted) if is_authorization_id_of_administrator(state, wanted)? => Ok(administrator()),
-        Some(_) => {
-            let text = "EXTERNAL gives the administrator's identity only: send none, or dn: and that DN";
-            refused(ResultCode::INVALID_CREDENTIALS, text)
+            refused(ResultCode::INAPPROPRIATE_AUTHENTICATION, text)
         }
     }
 }
 
 /// The identity of a certificate's subject: the entry of that name.
-fn bind_with_certificate(
-    state: State<'_>,
-    wanted: Option<&[u8]>,
-    subject: &str,
-) -> Result<Requester, OperationError> {
+fn bind_with_certificate(state: State<'_>, subject: &str) -> Result<Requester, OperationError> {
     let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
     let dn = parse_dn(subject)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty())
-        && !is_authorization_id_of(state, wanted, &name)
-    {
-        return refused(
-            "EXTERNAL gives the identity of your certificate only: send none, or dn: and its DN".into(),
-        );
-    }
     // The administrator's DN may be as short as cn=admin, which authorities give to more than one.
     if is_administrator(state, &name)? {
         return refused("a certificate does not make anybody the administrator".to_owned());
@@ -147,24 +125,6 @@ fn bind_with_certificate(
             "no entry has the name in your certificate, {}",
             render_dn(&state.catalog.schema, &dn)
         )),
-    }
-}
-
-/// Whether an authzId (RFC 4513 section 5.2.1.8) is this name's.
-fn is_authorization_id_of(state: State<'_>, wanted: &[u8], name: &NormalName) -> bool {
-    let text = std::str::from_utf8(wanted).ok().and_then(|text| text.strip_prefix("dn:"));
-    text.and_then(|text| parse_dn(text).ok()).is_some_and(|dn| {
-        let wanted = NormalName::of(&dn, &state.catalog.schema);
-        wanted.failure.is_none() && wanted.key == name.key
-    })
-}
-
-/// Whether an authzId (RFC 4513 section 5.2.1.8) is the administrator's.
-fn is_authorization_id_of_administrator(state: State<'_>, wanted: &[u8]) -> Result<bool, OperationError> {
-    let text = std::str::from_utf8(wanted).ok().and_then(|text| text.strip_prefix("dn:"));
-    match text.map(parse_dn) {
-        Some(Ok(dn)) => is_administrator(state, &NormalName::of(&dn, &state.catalog.schema)),
-        _ => Ok(false),
     }
 }
 
@@ -340,30 +300,23 @@ mod tests {
     fn external_is_for_the_administrator_where_it_is_offered() {
         use ExternalIdentity::{NotOffered, Stranger, Unknown};
         let directory = sample();
-        let check = |external, mechanism, credentials, code| {
-            let authentication = Authentication::Sasl { mechanism, credentials };
+        let check = |external, mechanism, code| {
+            let authentication = Authentication::Sasl { mechanism, credentials: None };
             let request = BindRequest { version: 3, name: "", authentication };
             let (outcome, requester) = bind_without_password(&directory.snapshot, &request, external, None);
             let expected = match code {
                 ResultCode::SUCCESS => Requester::Administrator { dn: "cn=admin".to_owned() },
                 _ => Requester::Anonymous,
             };
-            assert_eq!((outcome.code, requester), (code, expected), "{external:?} {credentials:?}");
+            assert_eq!((outcome.code, requester), (code, expected), "{external:?} {mechanism:?}");
         };
         let administrator = ExternalIdentity::Administrator;
-        for credentials in [None, Some(&b""[..]), Some(b"dn:cn=admin"), Some(b"dn:CN = Admin")] {
-            check(administrator, "EXTERNAL", credentials, ResultCode::SUCCESS);
-            check(NotOffered, "EXTERNAL", credentials, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
-            check(Unknown, "EXTERNAL", credentials, ResultCode::INAPPROPRIATE_AUTHENTICATION);
-            check(Stranger, "EXTERNAL", credentials, ResultCode::INVALID_CREDENTIALS);
-        }
-        let wrong: [&[u8]; 6] =
-            [b"dn:", b"u:admin", b"cn=admin", b"dn:no dn", b"dn:cn=\xff", b"dn:cn=ada,dc=example,dc=com"];
-        for credentials in wrong {
-            check(administrator, "EXTERNAL", Some(credentials), ResultCode::INVALID_CREDENTIALS);
-        }
-        check(administrator, "PLAIN", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
-        check(administrator, "", None, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+        check(administrator, "EXTERNAL", ResultCode::SUCCESS);
+        check(NotOffered, "EXTERNAL", ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+        check(Unknown, "EXTERNAL", ResultCode::INAPPROPRIATE_AUTHENTICATION);
+        check(Stranger, "EXTERNAL", ResultCode::INVALID_CREDENTIALS);
+        check(administrator, "PLAIN", ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+        check(administrator, "", ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     }
 
     #[test]

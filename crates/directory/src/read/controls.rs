@@ -71,6 +71,17 @@ pub struct SupportedControl {
     read: fn(&mut RequestControls, Option<&[u8]>) -> Result<(), &'static str>,
 }
 
+/// What somebody may ask in the name of another (RFC 4370 section 3).
+const PROXIED: &[ControlContext] = &[
+    ControlContext::Search,
+    ControlContext::Compare,
+    ControlContext::Add,
+    ControlContext::Delete,
+    ControlContext::Modify,
+    ControlContext::ModifyDn,
+    ControlContext::Extended,
+];
+
 /// Every control that works.
 pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     SupportedControl {
@@ -114,6 +125,24 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_password_policy,
     },
     SupportedControl {
+        oid: oids::PROXIED_AUTHORIZATION,
+        name: "proxied authorization",
+        contexts: PROXIED,
+        read: RequestControls::read_proxied,
+    },
+    SupportedControl {
+        oid: oids::PROXIED_AUTHORIZATION_V1,
+        name: "proxied authorization, version 1",
+        contexts: PROXIED,
+        read: RequestControls::read_proxied,
+    },
+    SupportedControl {
+        oid: oids::AUTHORIZATION_IDENTITY_REQUEST,
+        name: "authorization identity",
+        contexts: &[ControlContext::Bind],
+        read: RequestControls::read_authorization_identity,
+    },
+    SupportedControl {
         oid: EXPLAIN,
         name: "explain",
         contexts: &[ControlContext::Search],
@@ -133,6 +162,9 @@ pub struct RequestControls {
     pub explain: bool,
     /// The client understands what a password policy says (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
+    /// The request runs as somebody else, whom its value names: see
+    /// [`proxied_identity`](crate::identity::proxied_identity).
+    pub proxied: bool,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
     /// How one binds on the connection. Set by the server: no control says this.
@@ -177,6 +209,19 @@ impl RequestControls {
 
     fn read_password_policy(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         self.password_policy = true;
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_proxied(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        if self.proxied {
+            return Err("comes with the other version of it");
+        }
+        self.proxied = true;
+        if value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
+    }
+
+    fn read_authorization_identity(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        // RFC 3829 section 3: the value is absent.
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
     }
 

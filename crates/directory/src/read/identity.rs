@@ -1,10 +1,15 @@
-//! Who is meant by a name that is not a DN: the identities of SASL (RFC 4513 section 5.2.1.8).
+//! Who is meant by an identity (RFC 4513 section 5.2.1.8), and who may act as whom: the authorization identities of
+//! SASL, and those of proxied authorization (RFC 4370).
 //!
 //! `dn:` and a DN is that entry. `u:` and a name, or a name alone, is the one entry that has it as a value of an
 //! attribute of the setting `identity_attributes`. A name that two entries have is nobody's. Only indexes are asked, so
 //! that a name costs no more than a few rows.
 
-use crate::access::Requester;
+use ber::{Reader, Tag};
+use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
+use ldap::{Control, Controls, ResultCode};
+
+use crate::access::{Access, Requester};
 use crate::accounts;
 use crate::catalog::normal_value;
 use crate::model::index_definition::IndexPart;
@@ -57,6 +62,83 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
     Ok(Some(Identified { requester, scram_keys: accounts::scram_keys(state, id)?, account }))
+}
+
+/// Whom somebody acts as who has proved to be `requester` and asks for this authorization identity in SASL; `None` for
+/// whom that requester may not act as, whether there is such a one or not. An empty one is the requester's own
+/// (RFC 4422 section 3.4.1).
+///
+/// # Errors
+/// The store failed.
+pub fn authorized(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    identity: &str,
+) -> std::result::Result<Option<Requester>, Outcome> {
+    if identity.is_empty() {
+        return Ok(Some(requester.clone()));
+    }
+    let other = identify(snapshot, identity)?.map(|identified| identified.requester);
+    let acts_as_others = Access::of(requester, snapshot.state().settings).may_act_as_others();
+    Ok(other.filter(|other| acts_as_others || other == requester))
+}
+
+/// The identity that a request's control for proxied authorization names, which may be nobody's; `None` without one.
+///
+/// # Errors
+/// protocolError for a control that is not critical, which would run as somebody else where it is not known, or whose
+/// value is none.
+pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<String>, Outcome> {
+    let is_proxied =
+        |control: &Control<'_>| [PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1].contains(&control.oid);
+    let Some(control) = controls.iter().find(is_proxied) else { return Ok(None) };
+    if !control.critical {
+        return Err(refused(ResultCode::PROTOCOL_ERROR, "the control must be critical (RFC 4370 section 3)"));
+    }
+    let value = control.value.unwrap_or_default();
+    if control.oid == PROXIED_AUTHORIZATION {
+        return Ok(Some(String::from_utf8_lossy(value).into_owned()));
+    }
+    match proxy_dn(value) {
+        Some(dn) => Ok(Some(format!("dn:{}", String::from_utf8_lossy(dn)))),
+        None => Err(refused(ResultCode::PROTOCOL_ERROR, "the value is not a SEQUENCE of one DN")),
+    }
+}
+
+/// Whom a request runs as by its control for proxied authorization; `None` without one.
+///
+/// # Errors
+/// Those of [`proxied_identity`]; authorizationDenied for somebody who is not there or whom the requester may not act
+/// as: the answer does not tell which.
+pub fn proxied_requester(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    controls: &Controls<'_>,
+) -> std::result::Result<Option<Requester>, Outcome> {
+    let Some(identity) = proxied_identity(controls)? else { return Ok(None) };
+    let found = match identity.as_str() {
+        _ if !Access::of(requester, snapshot.state().settings).may_act_as_others() => None,
+        "" | "dn:" => Some(Requester::Anonymous),
+        // RFC 4513 section 5.2.1.8 knows no other form.
+        known if known.starts_with("dn:") || known.starts_with("u:") => {
+            identify(snapshot, known)?.map(|identified| identified.requester)
+        }
+        _ => None,
+    };
+    let denied = || refused(ResultCode::AUTHORIZATION_DENIED, "you may not act as that identity");
+    found.map(Some).ok_or_else(denied)
+}
+
+fn refused(code: ResultCode, text: &str) -> Outcome {
+    Outcome::new(code, format!("proxied authorization: {text}"))
+}
+
+/// The DN of the control's first version: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04 section 3).
+fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader::new(value);
+    let mut sequence = reader.sequence(Tag::SEQUENCE).ok()?;
+    let dn = sequence.octet_string().ok()?;
+    (sequence.is_empty() && reader.is_empty()).then_some(dn)
 }
 
 /// Iterations that keys for SCRAM usually have here: what a name gets that nobody has.

@@ -111,6 +111,10 @@ fn go_through(
     let dn = match &message.request {
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
+            // The way of whom it runs as is another.
+            if controls.as_ref().is_ok_and(|controls| controls.proxied) {
+                return Gone::all(0);
+            }
             let search = controls.and_then(|controls| {
                 let controls = RequestControls { offered, ..controls };
                 Search::start(snapshot, requester, message.id, request, &controls)

@@ -3,7 +3,11 @@
 use std::time::Instant;
 
 use directory::search::Search;
-use ldap::oids::{PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
+use directory::{Outcome, Requester};
+use ldap::oids::{
+    AUTHORIZATION_IDENTITY_REQUEST, AUTHORIZATION_IDENTITY_RESPONSE, PASSWORD_EXPIRED, PASSWORD_EXPIRING,
+    PASSWORD_POLICY,
+};
 use ldap::{
     Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
 };
@@ -24,6 +28,8 @@ pub(super) struct RequestHead {
     pub(super) line: Option<Box<OperationLine>>,
     /// Whether the client asks what a password policy says.
     wants_policy: bool,
+    /// Whether the client asks whose the connection is after its bind (RFC 3829).
+    wants_identity: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
     pub(super) sasl_credentials: Option<Vec<u8>>,
     /// What a password policy warns of.
@@ -36,13 +42,33 @@ impl RequestHead {
         operation: Operation,
         line: Option<Box<OperationLine>>,
     ) -> RequestHead {
-        let wants_policy = message.controls.iter().any(|control| control.oid == PASSWORD_POLICY);
-        RequestHead { id: message.id, operation, line, wants_policy, sasl_credentials: None, warning: None }
+        let wants = |oid| message.controls.iter().any(|control| control.oid == oid);
+        RequestHead {
+            id: message.id,
+            operation,
+            line,
+            wants_policy: wants(PASSWORD_POLICY),
+            wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
+            sasl_credentials: None,
+            warning: None,
+        }
+    }
+
+    /// The controls of the answer; `requester` is whose the session is by then.
+    pub(super) fn response_controls(&self, outcome: &Outcome, requester: &Requester) -> ControlsBuf {
+        let mut controls = self.policy_controls(outcome.policy);
+        // Only with a bind that succeeds (RFC 3829 section 4).
+        if self.wants_identity && outcome.code == ResultCode::SUCCESS {
+            let identity = requester.authorization_id();
+            let value = Some(identity.as_bytes());
+            controls.push(Control { oid: AUTHORIZATION_IDENTITY_RESPONSE, critical: false, value });
+        }
+        controls
     }
 
     /// The controls that tell what a password policy says: to whoever asks that of
     /// draft-behera-ldap-password-policy, to every bind those of draft-vchu-ldap-pwd-policy.
-    pub(super) fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
+    fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         let policy = PolicyResponse { warning: self.warning, error };
         if policy == PolicyResponse::default() {

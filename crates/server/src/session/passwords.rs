@@ -17,6 +17,23 @@ use crate::session::context::Context;
 use crate::workers::guesses::GuessKey;
 use crate::workers::hash_pool::HashWork;
 
+/// Whose password is asserted.
+pub(super) struct Whose<'a> {
+    /// Whose the session becomes if it is right; `None` for a compare.
+    pub(super) requester: Option<Requester>,
+    /// As in [`Proof`].
+    pub(super) acts_as: Option<Requester>,
+    /// What the client calls them.
+    pub(super) name: &'a str,
+}
+
+impl Whose<'_> {
+    /// Of a compare, after which the session is whose it was.
+    fn nobodys() -> Whose<'static> {
+        Whose { requester: None, acts_as: None, name: "" }
+    }
+}
+
 impl Session {
     pub(super) fn compare(
         &mut self,
@@ -30,7 +47,7 @@ impl Session {
         match compare(&context.snapshot, &self.requester, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
             CompareOutcome::Verify { verification, account } => {
-                self.verify(context, head, (verification, account), request.value, (None, ""), out);
+                self.verify(context, head, (verification, account), request.value, Whose::nobodys(), out);
             }
         }
     }
@@ -58,7 +75,7 @@ impl Session {
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
-                let whose = (Some(requester), request.name);
+                let whose = Whose { requester: Some(requester), acts_as: None, name: request.name };
                 self.verify(context, head, (verification, account), asserted, whose, out);
             }
         }
@@ -83,14 +100,14 @@ impl Session {
 
     /// Verifies a password at once if that is quick, else on the hash pool; if that is full, the answer is busy. A
     /// wrong password goes to the pool whatever is stored, so neither the time nor the answer busy tells whether a name
-    /// exists (RFC 4513 section 6.3). `requester` is whose the session becomes; `None` for a compare.
+    /// exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,
         context: &mut Context,
         head: RequestHead,
         (mut verification, account): (Verification, Option<Box<Account>>),
         asserted: &[u8],
-        (requester, name): (Option<Requester>, &str),
+        Whose { requester, acts_as, name }: Whose<'_>,
         out: &mut Vec<u8>,
     ) {
         let guess = requester.as_ref().and_then(|requester| self.guess_key(requester, name));
@@ -100,7 +117,7 @@ impl Session {
         let attempt = attempts::begin(context, account, &mut verification);
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
-        let proof = Proof { requester, attempt, guess };
+        let proof = Proof { requester, acts_as, attempt, guess };
         if stronger.is_none()
             && let Some(is_right) = verification.run_quick(asserted)
         {
@@ -120,7 +137,7 @@ impl Session {
         &mut self,
         context: &mut Context,
         head: RequestHead,
-        Proof { requester, attempt, guess }: Proof,
+        Proof { requester, acts_as, attempt, guess }: Proof,
         verified: VerifiedPassword,
         out: &mut Vec<u8>,
     ) {
@@ -135,6 +152,10 @@ impl Session {
             }
             (None, Some(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
+                let requester = match acts_as {
+                    Some(other) if outcome.code == ResultCode::SUCCESS => other,
+                    _ => requester,
+                };
                 DecidedAttempt { outcome, requester: Some(requester), guess, ..DecidedAttempt::default() }
             }
             (None, None) => {

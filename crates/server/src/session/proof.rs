@@ -11,6 +11,8 @@ use crate::workers::guesses::GuessKey;
 pub(super) struct Proof {
     /// Whose the session becomes if the password is right; `None` for a compare.
     pub(super) requester: Option<Requester>,
+    /// Whose it becomes instead, because who proves to be `requester` may act as others and asks for one.
+    pub(super) acts_as: Option<Requester>,
     /// The attempt under a policy.
     pub(super) attempt: Option<Box<Attempt>>,
     /// Whose password it is, and who tries: for a bind of somebody who may be guessing.

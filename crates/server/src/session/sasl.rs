@@ -7,13 +7,13 @@
 
 use directory::Requester;
 use directory::bind::{ANONYMOUS, BindOutcome, Offered, PLAIN, bind, bind_as_nobody, bind_without_password};
-use directory::identity::{Identified, identify, usual_scram_iterations};
+use directory::identity::{self, Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
 use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
 
-use super::passwords::too_many_guesses;
+use super::passwords::{Whose, too_many_guesses};
 use super::proof::Proof;
 use super::{RequestHead, Session, attempts};
 use crate::limits::SASL_TRACE_MAX;
@@ -108,7 +108,24 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let subject = self.certificate_subject();
-        let (outcome, requester) = bind_without_password(&context.snapshot, request, self.external, subject);
+        let (mut outcome, mut requester) =
+            bind_without_password(&context.snapshot, request, self.external, subject);
+        if let Authentication::Sasl { credentials: Some(wanted), .. } = request.authentication
+            && outcome.code == ResultCode::SUCCESS
+        {
+            let wanted =
+                std::str::from_utf8(wanted).ok().map(|wanted| authorized(context, &requester, wanted));
+            (outcome, requester) = match wanted.flatten() {
+                Some(requester) => (outcome, requester),
+                None => (
+                    Outcome::new(
+                        ResultCode::INVALID_CREDENTIALS,
+                        "EXTERNAL does not give you that identity: send none for your own",
+                    ),
+                    Requester::Anonymous,
+                ),
+            };
+        }
         self.bound(context, head, &outcome, requester, out);
     }
 
@@ -120,7 +137,9 @@ impl Session {
             },
             Err(error) => return self.answer(context, &head, &refusal(error), out),
         };
-        let identified = identified.filter(|of| is_own(context, plain.authorization, &of.requester));
+        let own = identified.as_ref().map(|of| &of.requester);
+        let acts_as = own.and_then(|own| authorized(context, own, plain.authorization));
+        let identified = identified.filter(|_| acts_as.is_some());
         let decided = match &identified {
             None => bind_as_nobody(&context.snapshot),
             Some(identified) => {
@@ -132,7 +151,7 @@ impl Session {
         match decided {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
-                let whose = (Some(requester), plain.authentication);
+                let whose = Whose { requester: Some(requester), acts_as, name: plain.authentication };
                 self.verify(context, head, (verification, account), plain.password, whose, out);
             }
         }
@@ -160,7 +179,9 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         }
         let identified = identify(&context.snapshot, &first.name)?;
-        let identified = identified.filter(|of| is_own(context, &first.authorization, &of.requester));
+        // Whoever may act as others is the administrator, who has no keys.
+        let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
+        let identified = identified.filter(|of| is_own(&of.requester));
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
@@ -205,7 +226,7 @@ impl Session {
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
             return self.answer(context, &head, &too_many_guesses(), out);
         }
-        let proof = Proof { requester: Some(requester), attempt, guess };
+        let proof = Proof { requester: Some(requester), acts_as: None, attempt, guess };
         self.verified(context, head, proof, is_right.into(), out);
     }
 }
@@ -216,11 +237,9 @@ fn keys_of(identified: &Identified, hash: Hash) -> Option<ScramKeys> {
     keys.into_iter().find(|keys| keys.hash == hash)
 }
 
-/// Whether an authorization identity is that of who proves to be `requester`: none, or the same.
-fn is_own(context: &Context, authorization: &str, requester: &Requester) -> bool {
-    authorization.is_empty()
-        || identify(&context.snapshot, authorization)
-            .is_ok_and(|other| other.is_some_and(|other| other.requester == *requester))
+/// Whom somebody acts as who asks for this authorization identity.
+fn authorized(context: &Context, requester: &Requester, identity: &str) -> Option<Requester> {
+    identity::authorized(&context.snapshot, requester, identity).ok().flatten()
 }
 
 fn refusal(error: SaslError) -> Outcome {

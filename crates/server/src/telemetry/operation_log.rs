@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use directory::identity::proxied_identity;
 use ldap::{Authentication, Dn, Filter, FilterKind, Message, MessageId, Request, ResultCode, Scope};
 
 use crate::telemetry::counters::Operation;
@@ -37,7 +38,11 @@ pub(crate) struct OperationLine {
 impl OperationLine {
     /// `is_known` says which attribute types the schema knows. An unknown one may be a value in the wrong place.
     pub(crate) fn begin(message: &Message<'_>, is_known: &dyn Fn(&str) -> bool) -> Box<OperationLine> {
-        Box::new(OperationLine { started: Instant::now(), request: describe(&message.request, is_known) })
+        let mut request = describe(&message.request, is_known);
+        if let Ok(Some(identity)) = proxied_identity(&message.controls) {
+            let _ = write!(request, " authzid={:?}", cut(identity));
+        }
+        Box::new(OperationLine { started: Instant::now(), request })
     }
 
     /// Writes the line.
