@@ -1,7 +1,8 @@
 //! Who may do what: the one place that every operation asks.
 //!
-//! The rules of this version are fixed and few, so [`Access`] is a small copyable value made once an operation, and
-//! asking it costs a comparison:
+//! Where the settings have access rules, a [`Standing`] is what they come to for the asker: see `standing.rs`, and
+//! `docs/how-to/access-rules.md` for what they mean. Without any the rules are fixed and few, so [`Access`] is a small
+//! copyable value made once an operation, and asking it costs a comparison:
 //!
 //! | | administrator | authenticated user | anonymous |
 //! |---|---|---|---|
@@ -25,6 +26,9 @@
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
 mod external;
+mod standing;
+#[cfg(test)]
+mod tests;
 
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
@@ -38,6 +42,7 @@ use crate::model::settings::Settings;
 use crate::tree::{Found, State};
 pub(crate) use external::EXTERNAL;
 pub use external::{ExternalIdentity, Offered};
+pub(crate) use standing::{EntryRights, Standing, Walk};
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +90,11 @@ impl Requester {
 /// What a requester may do under the settings. Made once an operation, asked often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    standing: Standing,
+    kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Kind {
     Anonymous { reads_tree: bool },
     User(EntryId),
     Administrator,
@@ -98,17 +103,19 @@ enum Standing {
 impl Access {
     /// The rights of `requester`.
     pub fn of(requester: &Requester, settings: &Settings) -> Access {
-        let standing = match requester {
-            Requester::Anonymous => Standing::Anonymous { reads_tree: settings.anonymous_read() },
-            Requester::User { id, .. } => Standing::User(*id),
-            Requester::Administrator { .. } => Standing::Administrator,
+        let kind = match requester {
+            Requester::Anonymous => {
+                Kind::Anonymous { reads_tree: settings.anonymous_read() || settings.has_access_rules() }
+            }
+            Requester::User { id, .. } => Kind::User(*id),
+            Requester::Administrator { .. } => Kind::Administrator,
         };
-        Access { standing }
+        Access { kind }
     }
 
     /// Whether the administrator asks.
     pub fn is_administrator(self) -> bool {
-        self.standing == Standing::Administrator
+        self.kind == Kind::Administrator
     }
 
     /// Whether one request, or a connection from a SASL bind on, may run as somebody else. Nobody gains a right by it
@@ -131,8 +138,8 @@ impl Access {
     /// # Errors
     /// insufficientAccessRights.
     pub fn check_read_tree(self) -> Result<(), OperationError> {
-        match self.standing {
-            Standing::Anonymous { reads_tree: false } => {
+        match self.kind {
+            Kind::Anonymous { reads_tree: false } => {
                 Err(denied("anonymous clients see only the root DSE and the schema: bind first"))
             }
             _ => Ok(()),
@@ -145,13 +152,13 @@ impl Access {
     /// # Errors
     /// insufficientAccessRights.
     pub(crate) fn check_read_monitor(self, state: State<'_>) -> Result<(), OperationError> {
-        match self.standing {
-            Standing::Administrator => Ok(()),
-            Standing::User(id) if is_among(state, id, &state.settings.general.monitor_readers)? => Ok(()),
-            Standing::User(_) => Err(denied(
+        match self.kind {
+            Kind::Administrator => Ok(()),
+            Kind::User(id) if is_among(state, id, &state.settings.general.monitor_readers)? => Ok(()),
+            Kind::User(_) => Err(denied(
                 "cn=monitor is for the administrator, and for whom the setting monitor_readers names",
             )),
-            Standing::Anonymous { .. } => Err(denied("anonymous clients do not see cn=monitor: bind first")),
+            Kind::Anonymous { .. } => Err(denied("anonymous clients do not see cn=monitor: bind first")),
         }
     }
 
@@ -176,8 +183,8 @@ impl Access {
             return Ok(());
         }
         let name = schema.type_by_id(type_id).name();
-        match self.standing {
-            Standing::User(own) if is_user_password(schema, type_id) => {
+        match self.kind {
+            Kind::User(own) if is_user_password(schema, type_id) => {
                 if own == target || is_among(state, own, &state.settings.general.password_comparers)? {
                     return Ok(());
                 }
@@ -186,7 +193,7 @@ impl Access {
                      password_comparers names"
                 )))
             }
-            Standing::Anonymous { .. } => Err(denied(format!("anonymous clients may not compare {name}"))),
+            Kind::Anonymous { .. } => Err(denied(format!("anonymous clients may not compare {name}"))),
             _ => Err(denied(format!("only the administrator may compare {name}"))),
         }
     }
@@ -196,12 +203,21 @@ impl Access {
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
     pub fn check_write_tree(self) -> Result<(), OperationError> {
-        match self.standing {
-            Standing::Administrator => Ok(()),
-            Standing::User(_) => {
-                Err(denied("only the administrator may add, delete, rename and move entries"))
-            }
-            Standing::Anonymous { .. } => Err(unauthenticated()),
+        match self.kind {
+            Kind::Administrator => Ok(()),
+            Kind::User(_) => Err(denied("only the administrator may add, delete, rename and move entries")),
+            Kind::Anonymous { .. } => Err(unauthenticated()),
+        }
+    }
+
+    /// Whether anything may be changed under access rules, which say what: not by who has not bound, whatever they say.
+    ///
+    /// # Errors
+    /// strongerAuthRequired for anonymous clients.
+    pub(crate) fn check_bound(self) -> Result<(), OperationError> {
+        match self.kind {
+            Kind::Anonymous { .. } => Err(unauthenticated()),
+            Kind::Administrator | Kind::User(_) => Ok(()),
         }
     }
 
@@ -210,9 +226,9 @@ impl Access {
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
     pub fn check_modify_some(self) -> Result<(), OperationError> {
-        match self.standing {
-            Standing::Anonymous { .. } => Err(unauthenticated()),
-            Standing::Administrator | Standing::User(_) => Ok(()),
+        match self.kind {
+            Kind::Anonymous { .. } => Err(unauthenticated()),
+            Kind::Administrator | Kind::User(_) => Ok(()),
         }
     }
 
@@ -226,9 +242,9 @@ impl Access {
         target: EntryId,
         changed: impl IntoIterator<Item = TypeId>,
     ) -> Result<(), OperationError> {
-        match self.standing {
-            Standing::Administrator => Ok(()),
-            Standing::User(own) if own == target => {
+        match self.kind {
+            Kind::Administrator => Ok(()),
+            Kind::User(own) if own == target => {
                 match changed.into_iter().find(|type_id| !is_user_password(schema, *type_id)) {
                     None => Ok(()),
                     Some(type_id) => Err(denied(format!(
@@ -237,8 +253,8 @@ impl Access {
                     ))),
                 }
             }
-            Standing::User(_) => Err(denied("only the administrator may change the entries of others")),
-            Standing::Anonymous { .. } => Err(unauthenticated()),
+            Kind::User(_) => Err(denied("only the administrator may change the entries of others")),
+            Kind::Anonymous { .. } => Err(unauthenticated()),
         }
     }
 }
@@ -264,6 +280,6 @@ fn unauthenticated() -> OperationError {
     )
 }
 
-fn denied(diagnostic: impl Into<String>) -> OperationError {
+pub(crate) fn denied(diagnostic: impl Into<String>) -> OperationError {
     OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, diagnostic)
 }

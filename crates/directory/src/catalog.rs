@@ -4,6 +4,7 @@
 //! newer catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes
 //! come and go: a snapshot whose rows have them in another state takes that from the rows.
 
+pub(crate) mod access_rules;
 mod allocations;
 mod given_attribute;
 mod normal_value;
@@ -34,6 +35,7 @@ use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::model::schema_times::SchemaTimes;
 use crate::model::settings::{StoredSettings, SuffixNumber};
 use crate::model::virtual_entries::VirtualEntry;
+use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
 pub use given_attribute::{check_modifiable, read_description};
 pub use normal_value::normal_value;
@@ -197,6 +199,8 @@ pub struct Catalog {
     pub(crate) schema_times: Option<SchemaTimes>,
     /// The subschema subentry, made when first asked for.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
+    /// The access rules of the settings.
+    pub(crate) access_rules: Arc<AccessRules>,
     /// The password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Stored form of the administrator's password, where one was ever set.
@@ -263,6 +267,7 @@ impl Catalog {
             settings: StoredSettings::default(),
             schema_times: None,
             subschema: Arc::default(),
+            access_rules: Arc::default(),
             policies: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -279,7 +284,7 @@ impl Catalog {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
         let mut catalog = Catalog::new(schema_of(&settings.schema).map_err(|problem| vec![problem])?);
-        catalog.settings = settings;
+        catalog.set_settings(settings);
         if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {
             let times = SchemaTimes::decode(row).ok_or(OpenError::damaged("schema times"))?;
             catalog.schema_times = Some(times);
@@ -424,12 +429,18 @@ impl Catalog {
         for suffix in &self.suffixes {
             catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
         }
-        catalog.settings = self.settings.clone();
+        catalog.set_settings(self.settings.clone());
         catalog.schema_times = self.schema_times.clone();
         catalog.administrator = self.administrator.clone();
         catalog.index_version = self.index_version;
         catalog.schema_version = self.schema_version + 1;
         Ok((catalog, changed))
+    }
+
+    /// Takes settings over, and reads the access rules in them anew.
+    pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
+        self.access_rules = Arc::new(AccessRules::of(&settings.general.access_rules, &self.schema));
+        self.settings = settings;
     }
 
     /// A number that no naming context has.

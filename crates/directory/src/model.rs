@@ -1,6 +1,7 @@
 //! What every other floor speaks of: entry ids and rows, entries, records of changes, outcomes, limits. It reads no
 //! store.
 
+pub(crate) mod access_rule;
 pub(crate) mod allocation;
 pub(crate) mod attribute_numbers;
 pub(crate) mod codec;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use store::{StoreError, View};
 
+use crate::access::{Requester, Standing};
 use crate::catalog::{self, Catalog};
+use crate::model::limits::STANDINGS_KEPT_MAX;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{META, map_spec};
@@ -78,6 +80,32 @@ impl Snapshot {
     #[inline]
     pub(crate) fn names(&self) -> RefMut<'_, NameCache> {
         self.names.borrow_mut()
+    }
+
+    /// What somebody may do under access rules; `None` where no rules bind. Kept until the snapshot moves, so that a
+    /// right that is taken away is gone with the change that takes it.
+    ///
+    /// # Errors
+    /// As [`Standing::of`].
+    pub(crate) fn standing(&self, requester: &Requester) -> Result<Option<Arc<Standing>>, OperationError> {
+        if !self.catalog.access_rules.are_there() {
+            return Ok(None);
+        }
+        let key = match requester {
+            Requester::Administrator { .. } => return Ok(None),
+            Requester::Anonymous => None,
+            Requester::User { id, .. } => Some(*id),
+        };
+        if let Some(known) = self.names().standings.get(&key) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(standing) = Standing::of(self.state(), requester)?.map(Arc::new) else { return Ok(None) };
+        let standings = &mut self.names().standings;
+        if standings.len() >= STANDINGS_KEPT_MAX {
+            standings.clear();
+        }
+        standings.insert(key, Arc::clone(&standing));
+        Ok(Some(standing))
     }
 
     /// A number that changes exactly when the snapshot moves. Costs nothing.

@@ -12,6 +12,7 @@ pub(crate) mod modify_dn;
 pub(crate) mod new_entry;
 pub(crate) mod password_rules;
 pub mod passwords;
+mod permitted;
 pub(crate) mod schema_check;
 pub(crate) mod values;
 pub(crate) mod whole_entry;

@@ -64,6 +64,12 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                 let words = match setting.key {
                     "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
                     "sasl_mechanisms" => ["EXTERNAL", "PLAIN", "SCRAM-SHA-256", "ANONYMOUS"],
+                    "access_rules" => [
+                        "a: allow read to anyone",
+                        "b: deny read of mail in \"o=Æsa\" to self, named by manager",
+                        "c d: allow write, add of * to group \"cn=x\\, y,c=DE\"",
+                        "e: allow browse below \"\" to users in \"c=DE\"",
+                    ],
                     "identity_attributes" => ["uid", "mail", "cn", "uidNumber"],
                     _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
                 };

@@ -29,6 +29,11 @@ impl AttributeNumbers {
         }
     }
 
+    /// Those of them that pass.
+    pub(crate) fn only(&self, passes: impl Fn(AttrId) -> bool) -> AttributeNumbers {
+        self.iter().copied().filter(|id| passes(*id)).collect()
+    }
+
     /// Adds a number at the end.
     pub(crate) fn push(&mut self, id: AttrId) {
         match self {

@@ -46,6 +46,16 @@ pub const ALIAS_HOPS_MAX: usize = 16;
 /// Aliases in a directory whose following a search is asked for; beyond, the answer is adminLimitExceeded.
 pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
+/// Groups that access rules take somebody to be in, and sets of rules and containers that the rights under them are
+/// kept of.
+pub const GROUPS_OF_ASKER_MAX: usize = 10_000;
+/// See [`GROUPS_OF_ASKER_MAX`].
+pub const RIGHTS_KEPT_MAX: usize = 4_096;
+/// Askers whose rights a snapshot keeps.
+pub const STANDINGS_KEPT_MAX: usize = 1_024;
+/// Access rules, and the octets of all their texts.
+pub const ACCESS_RULES_MAX: usize = 1_000;
+
 /// Containers whose DN a snapshot keeps.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 

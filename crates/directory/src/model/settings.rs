@@ -41,6 +41,11 @@ impl Settings {
         Settings { node: node.clone(), general: general.clone() }
     }
 
+    /// Whether access rules say who may do what.
+    pub fn has_access_rules(&self) -> bool {
+        !self.general.access_rules.is_empty()
+    }
+
     /// Whether anonymous clients read the tree (never userPassword): one of both is enough.
     pub fn anonymous_read(&self) -> bool {
         self.node.anonymous_read || self.general.anonymous_read

@@ -7,9 +7,9 @@
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester};
+use crate::access::{Access, Requester, denied};
 use crate::accounts;
-use crate::catalog::is_user_password;
+use crate::catalog::{is_secret, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
@@ -20,7 +20,7 @@ use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
 use crate::read::search::{Candidate, Compiler, InMemory, Matcher, Term, Truth, entries_outside, resolved};
 use crate::snapshot::Snapshot;
-use crate::tree::target::locate_name;
+use crate::tree::target::{Target, locate_name};
 use crate::tree::{State, damaged_row, node};
 
 /// What a compare request comes to.
@@ -47,6 +47,19 @@ pub fn compare(
     match try_compare(snapshot, requester, request, controls) {
         Ok(outcome) => outcome,
         Err(error) => CompareOutcome::Done(error.into()),
+    }
+}
+
+/// The entry that was looked for, or what the asker may hear of why it was not found.
+fn permitted_target(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    dn: &str,
+    located: Result<Target, OperationError>,
+) -> Result<Target, OperationError> {
+    match (located, snapshot.standing(requester)?) {
+        (Err(error), Some(standing)) => Err(standing.permitted(snapshot.state(), dn, error)?),
+        (located, _) => located,
     }
 }
 
@@ -86,14 +99,32 @@ fn try_compare(
                     return outcome.map(CompareOutcome::Done);
                 }
                 access.check_read_tree()?;
-                let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+                let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+                let target = permitted_target(snapshot, requester, request.entry, located)?;
                 snapshot.keep_entry(&dn, target.id)?;
                 (target.id, None)
             }
         }
     };
+    let standing = snapshot.standing(requester)?;
+    let rights = match &standing {
+        None => None,
+        Some(standing) => {
+            let rights = standing.at_entry(state, target)?;
+            if !rights.may_browse() {
+                return Err(standing.hidden(state, request.entry, Some(target))?);
+            }
+            Some(rights)
+        }
+    };
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
+    if let Some(rights) = rights
+        && !is_secret(&state.catalog.schema, description.type_id)
+        && !rights.may_compare(description.type_id)
+    {
+        return Err(denied(format!("no access rule lets you compare {}", request.description)));
+    }
     let row = match row {
         Some(row) => row,
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,

@@ -30,6 +30,7 @@ mod matcher;
 mod outside;
 mod paging;
 mod parts;
+mod permitted;
 mod plan;
 mod result;
 mod scanner;
@@ -47,7 +48,7 @@ use crate::access::{Access, Requester};
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::read::controls::{EXPLAIN, RequestControls};
 use crate::snapshot::Snapshot;
-use base::{Base, find_base};
+use base::{Base, find_permitted_base};
 pub use budget::{Budget, Clock, Step};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
@@ -125,10 +126,20 @@ impl Search {
                 Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
             }
         };
-        let mut work = match find_base(snapshot, access, request, controls)? {
+        let standing = snapshot.standing(requester)?;
+        let mut work = match find_permitted_base(snapshot, (access, standing.as_deref()), request, controls)?
+        {
             Base::Tree(base) => {
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
-                Work::Tree(TreeSearch::start(snapshot, access, id, request, controls, base, scans)?)
+                Work::Tree(TreeSearch::start(
+                    snapshot,
+                    (access, standing),
+                    id,
+                    request,
+                    controls,
+                    base,
+                    scans,
+                )?)
             }
             Base::Outside(entries) => Work::Made(Results::of(snapshot, access, id, request, &entries)?),
         };

@@ -77,12 +77,13 @@ pub(crate) fn apply_rest(
     for (attribute, kinds) in &record.indexes {
         maintenance::define(batch, catalog, *attribute, *kinds)?;
     }
-    let settings = &mut Arc::make_mut(catalog).settings;
+    let mut settings = catalog.settings.clone();
     if let Some(general) = &record.general {
         settings.general = general.clone();
     }
     settings.position = position;
     batch.put(META, META_SETTINGS, &settings.encode())?;
+    Arc::make_mut(catalog).set_settings(settings);
     Ok(())
 }
 

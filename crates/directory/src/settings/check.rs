@@ -8,10 +8,11 @@ use std::sync::Arc;
 use schema::Schema;
 
 use super::{DirectorySettings, Place, SettingsProblem};
+use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
 use crate::model::index_definition::IndexKinds;
-use crate::model::limits::{IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::model::limits::{ACCESS_RULES_MAX, IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
 use crate::model::sasl_mechanisms::MECHANISMS;
@@ -47,8 +48,31 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
     settings.general.identity_attributes =
         check_identities(&general.identity_attributes, &schema, &mut problems);
+    check_access_rules(&general.access_rules, &schema, &mut problems);
     check_policy_name(&general.password_policy, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
+}
+
+fn check_access_rules(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+    if texts.len() > ACCESS_RULES_MAX {
+        let what = format!("{} rules are more than the {ACCESS_RULES_MAX} that are kept", texts.len());
+        problems.push(SettingsProblem::key("access_rules", what));
+        return;
+    }
+    let mut names: Vec<String> = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let place = || Place::Member("access_rules".to_owned(), number);
+        match Rule::read(text, schema) {
+            Ok(rule) if names.iter().any(|name| name.eq_ignore_ascii_case(&rule.name)) => {
+                let what = format!("there is another rule {:?}", rule.name);
+                problems.push(SettingsProblem::new(place(), what));
+            }
+            Ok(rule) => names.push(rule.name),
+            Err(what) => {
+                problems.push(SettingsProblem::new(place(), format!("access rule {text:?}: {what}")))
+            }
+        }
+    }
 }
 
 fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<SettingsProblem>> {

@@ -10,7 +10,6 @@
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
 
-use crate::access::Access;
 use crate::catalog::{
     Allocations, check_modifiable, is_link_type, is_user_password, last_entry_id, read_description,
 };
@@ -27,6 +26,7 @@ use crate::write::deciding::Deciding;
 use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
 use crate::write::password_rules;
+use crate::write::permitted;
 use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -36,9 +36,12 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let Deciding { state, requester, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
-    Access::of(requester, state.settings).check_write_tree()?;
+    let standing = permitted::tree_writer(state, requester)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
+    if let Some(standing) = &standing {
+        permitted::check_new(state, standing, request.entry, place_of(state, &name)?)?;
+    }
     if name.failure.is_some()
         && let Found::Missing { nearest } = state.find(&name)?
     {
@@ -181,6 +184,24 @@ struct NewEntryPlace {
     parent: EntryId,
     rdn: String,
     dn: String,
+}
+
+/// The parent of an entry of this name, where there is one, and the nearest entry at or above that place.
+fn place_of(state: State<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
+    let suffix = state.catalog.suffix_above(&name.key);
+    if suffix.is_some_and(|suffix| suffix.key == name.key) {
+        return Ok((Some(EntryId::ROOT), None));
+    }
+    Ok(match state.find(name)? {
+        Found::Entry(id, _) => {
+            let parent = state.node(id)?.map(|node| node.parent);
+            (parent, parent)
+        }
+        Found::Missing { nearest: Some((id, _, depth)) } => {
+            ((depth + 1 == name.depth()).then_some(id), Some(id))
+        }
+        Found::Missing { nearest: None } => (None, None),
+    })
 }
 
 fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<NewEntryPlace> {

@@ -5,7 +5,7 @@
 
 use ldap::{DeleteRequest, ResultCode};
 
-use crate::access::Access;
+use crate::access::EntryRights;
 use crate::catalog::Allocations;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -15,15 +15,18 @@ use crate::model::rows::{AttrId, children_counter};
 use crate::tree::State;
 use crate::tree::target::{check_not_virtual, locate_name};
 use crate::write::deciding::Deciding;
+use crate::write::permitted;
 
 /// Decides a delete request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
     let Deciding { state, requester, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;
-    Access::of(requester, state.settings).check_write_tree()?;
+    let standing = permitted::tree_writer(state, requester)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
-    let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+    let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+    let may = ("delete", EntryRights::may_delete as fn(&EntryRights) -> bool);
+    let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     if child_count > 0 {
         let entries = if child_count == 1 { "entry" } else { "entries" };

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
-use crate::access::Access;
+use crate::access::{Access, EntryRights, Standing, denied};
 use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, read_description};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -26,6 +26,7 @@ use crate::write::deciding::Deciding;
 use crate::write::given_values::{read_value, read_values};
 use crate::write::password_rules;
 use crate::write::passwords::deleted_form;
+use crate::write::permitted;
 use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::write::working_entry::WorkingEntry;
 
@@ -50,12 +51,26 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let dn = parse_dn(request.object)?;
     let access = Access::of(requester, state.settings);
     access.check_modify_some()?;
+    let standing = Standing::of(state, requester)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let changes =
         request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
-    let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
-    access.check_modify(schema, target.id, changes.iter().map(|change| change.description.type_id))?;
+    let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+    let may = ("change", EntryRights::may_browse as fn(&EntryRights) -> bool);
+    let target = permitted::target(state, standing.as_ref(), request.object, located, may)?;
+    let types = changes.iter().map(|change| change.description.type_id);
+    match &standing {
+        None => access.check_modify(schema, target.id, types)?,
+        Some(standing) => {
+            let rights = standing.at_entry(state, target.id)?;
+            let mut types = types;
+            if let Some(type_id) = types.find(|type_id| !rights.may_write(*type_id)) {
+                let name = schema.type_by_id(type_id).name();
+                return Err(denied(format!("no access rule lets you change {name} of this entry")));
+            }
+        }
+    }
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
     let passwords = if changes.iter().any(is_password) {

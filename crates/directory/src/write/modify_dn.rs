@@ -14,7 +14,7 @@ use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 use store::Direction;
 
-use crate::access::Access;
+use crate::access::EntryRights;
 use crate::catalog::Allocations;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn, render_rdn};
@@ -26,6 +26,7 @@ use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, miss
 use crate::tree::{Found, State, damaged_row};
 use crate::write::add::{NamingValue, check_superior, naming_values};
 use crate::write::deciding::Deciding;
+use crate::write::permitted;
 use crate::write::schema_check::check_attributes;
 use crate::write::working_entry::WorkingEntry;
 
@@ -38,12 +39,14 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let dn = parse_dn(request.entry)?;
     let new_rdn = parse_rdn(request.new_rdn)?;
     let new_superior = request.new_superior.map(parse_dn).transpose()?;
-    Access::of(requester, state.settings).check_write_tree()?;
+    let standing = permitted::tree_writer(state, requester)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let naming = naming_values(&state.catalog.schema, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
-    let target = locate_name(state, &dn, &name, controls.manage_dsa_it)?;
+    let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+    let may = ("rename", EntryRights::may_rename as fn(&EntryRights) -> bool);
+    let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {
         return Err(OperationError::refused(
@@ -56,8 +59,21 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     }
     let parent = match &new_superior {
         None => node.parent,
-        Some(superior) => find_superior(state, &target, &name, superior)?,
+        Some(superior) => {
+            let found = find_superior(state, &target, &name, superior);
+            match (found, &standing) {
+                (Err(error), Some(standing)) => {
+                    return Err(standing.permitted(state, superior.text(), error)?);
+                }
+                (found, _) => found?,
+            }
+        }
     };
+    if let Some(standing) = &standing
+        && parent != node.parent
+    {
+        permitted::check_new(state, standing, request.entry, (Some(parent), Some(parent)))?;
+    }
     check_free(state, &target, parent, &normal_rdn, controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ldap::{AddRequest, ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::Schema;
 
-use crate::access::{Access, Requester};
+use crate::access::{Access, Requester, Standing};
 use crate::accounts::{self, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
@@ -182,6 +182,10 @@ fn changed_entry(
     };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
     let access = Access::of(requester, state.settings);
+    if let Some(standing) = Standing::of(state, requester)? {
+        let may = access.check_bound().is_ok() && standing.at_entry(state, id)?.may_write(password.id);
+        return Ok(may.then_some(id));
+    }
     Ok(access.check_modify(schema, id, [password.id]).is_ok().then_some(id))
 }
 

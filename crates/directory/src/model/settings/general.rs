@@ -20,6 +20,8 @@ pub struct GeneralSettings {
     pub sasl_mechanisms: Vec<String>,
     /// Attribute types by whose values users are found who bind by SASL without a DN.
     pub identity_attributes: Vec<String>,
+    /// Access rules; without any the fixed ones hold.
+    pub access_rules: Vec<String>,
     /// DN of the password policy of entries that have no other; empty for none.
     pub password_policy: String,
     /// Most entries a search returns to others than the administrator; 0 = no limit.
@@ -45,6 +47,7 @@ impl Default for GeneralSettings {
             password_scheme: StorageScheme::default(),
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
             identity_attributes: vec!["uid".to_owned()],
+            access_rules: Vec::new(),
             password_policy: String::new(),
             size_limit: 1_000,
             time_limit_seconds: 60,
@@ -95,7 +98,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 12] = [
+pub const GENERAL: [GeneralSetting; 13] = [
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
@@ -143,6 +146,15 @@ pub const GENERAL: [GeneralSetting; 12] = [
         help: "attributes with an equality index by which users are found who bind by SASL with a name",
         read: |of| SettingValue::Words(of.identity_attributes.clone()),
         write: |of, value| words(value, "uid").map(|words| of.identity_attributes = words),
+    },
+    GeneralSetting {
+        key: "access_rules",
+        attribute: "pandoAccessRule",
+        help: "who may do what; without any, users read everything and change their own password",
+        read: |of| SettingValue::Words(of.access_rules.clone()),
+        write: |of, value| {
+            words(value, "staff: allow read to authenticated").map(|words| of.access_rules = words)
+        },
     },
     GeneralSetting {
         key: "integrity_attributes",

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
 use super::outside::{self, Named};
-use crate::access::Access;
+use crate::access::{Access, Standing};
 use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -49,11 +49,33 @@ pub(super) enum Base<'s> {
     Outside(Vec<Named<'s>>),
 }
 
+/// Finds the base of a search that access rules let the asker see.
+///
+/// # Errors
+/// As [`find_base`]; noSuchObject in the same words for what is not there and for what the asker may not see.
+pub(super) fn find_permitted_base<'s>(
+    snapshot: &'s Snapshot,
+    (access, standing): (Access, Option<&Standing>),
+    request: &SearchRequest<'_>,
+    controls: &RequestControls,
+) -> Result<Base<'s>, OperationError> {
+    let found = find_base(snapshot, access, request, controls);
+    let Some(standing) = standing else { return found };
+    let state = snapshot.state();
+    match found {
+        Ok(Base::Tree(id)) if !standing.may_begin_at(state, id)? => {
+            Err(standing.hidden(state, request.base_object, Some(id))?)
+        }
+        Err(error) => Err(standing.permitted(state, request.base_object, error)?),
+        found => Ok(found?),
+    }
+}
+
 /// Finds the base of a search.
 ///
 /// # Errors
 /// As [`find_entry`]; insufficientAccessRights, which does not tell whether the entry exists.
-pub(super) fn find_base<'s>(
+fn find_base<'s>(
     snapshot: &'s Snapshot,
     access: Access,
     request: &SearchRequest<'_>,

@@ -152,6 +152,9 @@ impl ResultWriter {
             }
         }
         for (attribute, type_id) in &self.selection.made {
+            if !self.selection.permits(*type_id) {
+                continue;
+            }
             let gathered = &mut self.gathered;
             gathered.clear();
             attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {

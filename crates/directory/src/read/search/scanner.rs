@@ -1,10 +1,13 @@
 //! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
 //! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
 
+use std::sync::Arc;
+
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
 use super::filter::{Term, Truth};
 use super::matcher::{Candidate, Matcher};
+use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
@@ -28,6 +31,8 @@ pub(super) struct Scanner {
     pub(super) scope: SearchScope,
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
+    /// What access rules let the asker see; `None` where none bind.
+    pub(super) permitted: Option<Box<Permitted>>,
     matcher: Matcher,
     /// Whether a scan goes through entry rows.
     pub(super) by_rows: bool,
@@ -85,7 +90,7 @@ impl Scanner {
     #[inline]
     pub(super) fn new(
         snapshot: &Snapshot,
-        access: Access,
+        (access, permitted): (Access, Option<Box<Permitted>>),
         filter: Term,
         scope: SearchScope,
         plan: Plan,
@@ -101,6 +106,7 @@ impl Scanner {
             scope,
             plan,
             writer,
+            permitted,
             matcher: Matcher::new(access),
             planned_version: snapshot.version(),
             version: snapshot.version(),
@@ -137,6 +143,7 @@ impl Scanner {
             scope: self.scope.clone(),
             plan: self.plan.share(),
             writer: self.writer.copy(),
+            permitted: self.permitted.as_ref().map(|of| Box::new(Permitted::new(Arc::clone(&of.standing)))),
             matcher: Matcher::new(self.access),
             by_rows: self.by_rows,
             key: Vec::new(),
@@ -221,6 +228,13 @@ impl Scanner {
             if !self.scope.admits(id, row.flags)
                 || !self.scope.contains(state, names, id, &row)?
                 || truth(&mut self.matcher, &self.filter, implied, state, &candidate)? != Truth::True
+                || !is_permitted(
+                    &mut self.permitted,
+                    state,
+                    &self.filter,
+                    (&mut self.matcher, &mut self.writer),
+                    &candidate,
+                )?
             {
                 sink.rejected(state, &self.filter)?;
                 continue;
@@ -262,7 +276,14 @@ impl Scanner {
         let state = snapshot.state();
         Ok(self.scope.admits(candidate.id, candidate.node.flags)
             && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
-            && self.matcher.truth(&self.filter, state, candidate)? == Truth::True)
+            && self.matcher.truth(&self.filter, state, candidate)? == Truth::True
+            && is_permitted(
+                &mut self.permitted,
+                state,
+                &self.filter,
+                (&mut self.matcher, &mut self.writer),
+                candidate,
+            )?)
     }
 
     /// Brings what was found out on an earlier snapshot up to date.
@@ -274,6 +295,9 @@ impl Scanner {
         self.version = snapshot.version();
         let state = snapshot.state();
         self.scope.last = None;
+        if let Some(permitted) = &mut self.permitted {
+            permitted.forget();
+        }
         self.filter.find_targets_anew(snapshot)?;
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
@@ -290,6 +314,21 @@ impl Scanner {
             self.planned_version = self.version;
         }
         Ok(())
+    }
+}
+
+/// Whether access rules let the asker see a candidate that passes.
+#[inline]
+fn is_permitted<'s>(
+    permitted: &mut Option<Box<Permitted>>,
+    state: State<'s>,
+    filter: &Term,
+    (matcher, writer): (&mut Matcher, &mut ResultWriter),
+    candidate: &Candidate<'s>,
+) -> Result<bool, OperationError> {
+    match permitted {
+        None => Ok(true),
+        Some(permitted) => permitted.admits(state, filter, matcher, candidate, writer),
     }
 }
 

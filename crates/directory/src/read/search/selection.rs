@@ -4,10 +4,12 @@
 //! user attribute is asked for. A name asks for its subtypes and for any further options, each returned under its own
 //! name; names that the schema does not know ask for nothing.
 
+use std::sync::Arc;
+
 use ldap::AttributeSelection;
 use schema::{AttributeDescription, Schema, TypeId};
 
-use crate::access::Access;
+use crate::access::{Access, EntryRights};
 use crate::catalog::{Catalog, VirtualAttribute};
 use crate::model::entry::EntryRow;
 use crate::model::rows::AttrId;
@@ -22,6 +24,8 @@ const TYPICAL_ATTRIBUTE_LEN: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     access: Access,
+    /// What access rules let of the entry that is written be read; `None` where none bind.
+    pub(super) rights: Option<Arc<EntryRights>>,
     /// `*`: every user attribute.
     all_user: bool,
     /// `+`: every operational attribute.
@@ -42,6 +46,7 @@ impl Selection {
     pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, access: Access) -> Selection {
         let mut selection = Selection {
             access,
+            rights: None,
             all_user: list.is_empty(),
             all_operational: false,
             named: Vec::new(),
@@ -128,6 +133,13 @@ impl Selection {
         let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
         (by_kind || self.is_numbered(catalog, attribute))
             && (!def.is_secret || self.access.is_administrator())
+            && self.permits(def.description.type_id)
+    }
+
+    /// Whether access rules let values of a type be read.
+    #[inline]
+    pub(crate) fn permits(&self, type_id: TypeId) -> bool {
+        self.rights.as_ref().is_none_or(|rights| rights.may_read(type_id))
     }
 
     /// Whether a stored attribute is asked for by name.

@@ -117,6 +117,9 @@ impl EntryStream {
         let attributes = attributes.collect();
         let mut made = Vec::new();
         for (attribute, type_id) in &selection.made {
+            if !selection.permits(*type_id) {
+                continue;
+            }
             let mut values = Vec::new();
             attribute.for_each_value(state, id, &candidate.node, &mut |value| {
                 put_value(&mut values, value);

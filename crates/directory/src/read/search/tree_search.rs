@@ -1,6 +1,8 @@
 //! A search in the tree: referrals first, then its candidates in ascending id, by itself or in parts, within its
 //! limits.
 
+use std::sync::Arc;
+
 use ldap::response::encode_search_reference;
 use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
@@ -8,13 +10,14 @@ use super::budget::{Budget, Clock};
 use super::explain::{self, StepTimes};
 use super::filter::Term;
 use super::parts::{PartScanner, Piece, PieceEnd};
+use super::permitted::Permitted;
 use super::plan::Plan;
 use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
 use super::stream::EntryStream;
-use crate::access::Access;
+use crate::access::{Access, Standing};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -60,7 +63,7 @@ pub(super) struct Tally {
 impl TreeSearch {
     pub(super) fn start(
         snapshot: &Snapshot,
-        access: Access,
+        (access, standing): (Access, Option<Arc<Standing>>),
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
@@ -87,9 +90,10 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
+        let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
         // Boxed here, where it is made: each move of it copies half a kilobyte.
         Ok(Box::new(TreeSearch {
-            scanner: Scanner::new(snapshot, access, filter, scope, plan, writer),
+            scanner: Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer),
             referrals,
             next_id: 0,
             scans_for_page,
@@ -136,7 +140,11 @@ impl TreeSearch {
     /// How many entries the search has in all, where its plan leads to nothing but results, save for those that scope
     /// and kind of entry leave out; else 0.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
-        let Scanner { filter, plan, scope, .. } = &self.scanner;
+        let Scanner { filter, plan, scope, permitted, .. } = &self.scanner;
+        // How many the asker may not see is not to be told either.
+        if permitted.is_some() {
+            return Ok(0);
+        }
         if explain::is_unindexed(filter, plan) || !scope.aliased.is_empty() || !scope.extras.is_empty() {
             return Ok(0);
         }
@@ -326,6 +334,11 @@ impl TreeSearch {
         let Some(row) = node(state.read, id)? else { return Ok(()) };
         let scope = &mut self.scanner.scope;
         if !row.flags.is_referral() || !scope.contains(state, names, id, &row)? {
+            return Ok(());
+        }
+        if let Some(permitted) = &self.scanner.permitted
+            && !permitted.standing.at_entry(state, id)?.may_browse()
+        {
             return Ok(());
         }
         let dn = state.dn(id)?.unwrap_or_default();

@@ -1,0 +1,471 @@
+//! What somebody may do under access rules: at which entries, and with which of their attributes.
+//!
+//! A [`Standing`] is what the rules come to for one asker: those that are for somebody else are left out, and the names
+//! in the others are entries. What holds for an entry depends on where it is, on whose it is and on whom it names: the
+//! rules that hold are a set of bits, and for each such set the [`EntryRights`] are worked out once. Of all rights that
+//! rules allow those stay that no rule denies; what no rule allows, nobody may do. The administrator has no standing:
+//! no rule binds that one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ldap::ResultCode;
+use schema::TypeId;
+
+use super::Requester;
+use crate::catalog::access_rules::{AccessRules, RuleAsker, TypeSet, counts_entries, goes_with_the_entry};
+use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Reach, Rights, SEARCH, WRITE};
+use crate::model::limits::{GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
+use crate::tree::operational::member_attributes;
+use crate::tree::{State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// What one asker may do under the rules.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    rules: Arc<AccessRules>,
+    mine: Vec<Mine>,
+    own: Option<EntryId>,
+    /// Whether the same holds for every entry.
+    is_uniform: bool,
+    /// What was worked out, by the rules that hold.
+    known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
+}
+
+/// A rule that may hold for the asker.
+#[derive(Debug)]
+struct Mine {
+    /// Its place among the rules.
+    rule: usize,
+    place: Option<(Reach, EntryId)>,
+    condition: Condition,
+}
+
+/// When a rule is for the asker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition {
+    Always,
+    /// Where the entry is the asker's own, or names the asker in one of these attributes.
+    AtEntry {
+        is_own: bool,
+        names: Vec<AttrId>,
+    },
+}
+
+/// What the asker may do with an entry.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryRights {
+    entry: Rights,
+    compare: TypeSet,
+    search: TypeSet,
+    read: TypeSet,
+    write: TypeSet,
+}
+
+impl EntryRights {
+    /// Whether the entry is there for the asker.
+    pub(crate) fn may_browse(&self) -> bool {
+        self.entry.has(BROWSE)
+    }
+
+    /// Whether values of the type may be compared with.
+    pub(crate) fn may_compare(&self, type_id: TypeId) -> bool {
+        self.compare.contains(type_id)
+    }
+
+    /// Whether a filter may ask for values of the type.
+    pub(crate) fn may_search(&self, type_id: TypeId) -> bool {
+        self.search.contains(type_id)
+    }
+
+    /// Whether values of the type may be returned.
+    pub(crate) fn may_read(&self, type_id: TypeId) -> bool {
+        self.read.contains(type_id)
+    }
+
+    /// Whether the entry may be added here.
+    pub(crate) fn may_add(&self) -> bool {
+        self.entry.has(ADD)
+    }
+
+    /// Whether the entry may be deleted.
+    pub(crate) fn may_delete(&self) -> bool {
+        self.entry.has(DELETE)
+    }
+
+    /// Whether the entry may be renamed, and moved away.
+    pub(crate) fn may_rename(&self) -> bool {
+        self.entry.has(RENAME)
+    }
+
+    /// Whether values of the type may be changed.
+    pub(crate) fn may_write(&self, type_id: TypeId) -> bool {
+        self.write.contains(type_id)
+    }
+}
+
+/// What was found out on the way from entry to entry on one snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// Which rules hold below a container.
+    below: HashMap<EntryId, Box<[u64]>>,
+    holding: Vec<u64>,
+    last: Option<(Box<[u64]>, Arc<EntryRights>)>,
+}
+
+impl Standing {
+    /// The standing of an asker; `None` where no rules bind: for the administrator, and in a directory without rules.
+    ///
+    /// # Errors
+    /// adminLimitExceeded for a user in more than [`GROUPS_OF_ASKER_MAX`] groups; the store failed.
+    pub(crate) fn of(state: State<'_>, requester: &Requester) -> Result<Option<Standing>> {
+        let rules = &state.catalog.access_rules;
+        let own = match requester {
+            _ if !rules.are_there() => return Ok(None),
+            Requester::Administrator { .. } => return Ok(None),
+            Requester::Anonymous => None,
+            Requester::User { id, .. } => Some(*id),
+        };
+        let mut asker = AskerFacts { state, own, groups: None };
+        let mut mine = Vec::new();
+        if !rules.is_broken {
+            for (number, rule) in rules.rules.iter().enumerate() {
+                let Some(condition) = asker.condition(&rule.askers)? else { continue };
+                let place = match &rule.place {
+                    None => None,
+                    // The root of all names is above every entry.
+                    Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
+                    Some((reach, name)) => match state.entry_of(name)? {
+                        Some(id) => Some((*reach, id)),
+                        None => continue,
+                    },
+                };
+                mine.push(Mine { rule: number, place, condition });
+            }
+        }
+        let is_uniform = mine.iter().all(|of| of.place.is_none() && of.condition == Condition::Always);
+        Ok(Some(Standing { rules: Arc::clone(rules), mine, own, is_uniform, known: Mutex::default() }))
+    }
+
+    /// What the asker may do with an entry of the tree.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn at(
+        &self,
+        state: State<'_>,
+        walk: &mut Walk,
+        id: EntryId,
+        parent: EntryId,
+    ) -> Result<Arc<EntryRights>> {
+        if let (true, Some((_, rights))) = (self.is_uniform, &walk.last) {
+            return Ok(Arc::clone(rights));
+        }
+        self.note_inherited(state, walk, parent)?;
+        for (place, mine) in self.mine.iter().enumerate() {
+            let reaches = match mine.place {
+                Some((Reach::In | Reach::At, base)) if base == id => true,
+                Some((Reach::At, _)) => false,
+                _ => walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0),
+            };
+            let holds = reaches && self.is_met(state, &mine.condition, id)?;
+            if let Some(bits) = walk.holding.get_mut(place / 64) {
+                *bits = *bits & !(1 << (place % 64)) | u64::from(holds) << (place % 64);
+            }
+        }
+        if let Some((holding, rights)) = &walk.last
+            && **holding == *walk.holding
+        {
+            return Ok(Arc::clone(rights));
+        }
+        let rights = self.rights(state, &walk.holding);
+        walk.last = Some((walk.holding.as_slice().into(), Arc::clone(&rights)));
+        Ok(rights)
+    }
+
+    /// What the asker may do with an entry that is yet to come below `parent`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn below(&self, state: State<'_>, parent: EntryId) -> Result<Arc<EntryRights>> {
+        // No entry has the id of the root, and nothing is written of it: no condition is met.
+        self.at(state, &mut Walk::default(), EntryId::ROOT, parent)
+    }
+
+    /// The rights at an entry that is known to exist.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn at_entry(&self, state: State<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
+        let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+        self.at(state, &mut Walk::default(), id, node.parent)
+    }
+
+    /// Whether a search may begin at an entry: one that the asker may see, or one above entries of which a rule allows
+    /// the asker something.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn may_begin_at(&self, state: State<'_>, id: EntryId) -> Result<bool> {
+        if id == EntryId::ROOT || self.at_entry(state, id)?.may_browse() {
+            return Ok(true);
+        }
+        for mine in &self.mine {
+            let is_allow = self.rules.rules.get(mine.rule).is_some_and(|rule| rule.is_allow);
+            if let Some((_, base)) = mine.place
+                && is_allow
+                && state.is_at_or_below(base, id)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What to say of an entry that is not there for the asker, in the same words whether it exists or not: with the
+    /// nearest entry above that the asker may see.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn hidden(
+        &self,
+        state: State<'_>,
+        dn: &str,
+        nearest: Option<EntryId>,
+    ) -> Result<OperationError> {
+        let mut at = nearest;
+        for _ in 0..=TREE_DEPTH_MAX {
+            let Some(id) = at.filter(|id| *id != EntryId::ROOT) else { break };
+            if self.at_entry(state, id)?.may_browse() {
+                break;
+            }
+            at = state.node(id)?.map(|node| node.parent);
+        }
+        let matched_dn = match at {
+            Some(id) => state.dn(id)?.unwrap_or_default(),
+            None => String::new(),
+        };
+        let what = format!("{} does not exist, or you may not see it", Quoted(dn));
+        Ok(OperationError::NoSuchObject { matched_dn, what })
+    }
+
+    /// What the asker may hear of why an entry was not found.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn permitted(
+        &self,
+        state: State<'_>,
+        dn: &str,
+        error: OperationError,
+    ) -> Result<OperationError> {
+        let (OperationError::NoSuchObject { matched_dn, .. }
+        | OperationError::Referral { matched_dn, .. }
+        | OperationError::Alias { matched_dn, .. }) = &error
+        else {
+            return Ok(error);
+        };
+        let matched = match matched_dn.as_str() {
+            "" => None,
+            dn => state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?,
+        };
+        if !matches!(error, OperationError::NoSuchObject { .. })
+            && let Some(id) = matched
+            && self.at_entry(state, id)?.may_browse()
+        {
+            return Ok(error);
+        }
+        self.hidden(state, dn, matched)
+    }
+
+    /// Marks the rules that hold below a container by their place in the tree.
+    fn note_inherited(&self, state: State<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
+        walk.holding.clear();
+        if let Some(known) = walk.below.get(&parent) {
+            walk.holding.extend_from_slice(known);
+            return Ok(());
+        }
+        let mut above = Vec::new();
+        let mut at = parent;
+        while at != EntryId::ROOT && above.len() < TREE_DEPTH_MAX {
+            above.push(at);
+            at = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?.parent;
+        }
+        walk.holding.resize(self.mine.len().div_ceil(64), 0);
+        for (place, mine) in self.mine.iter().enumerate() {
+            let holds = match mine.place {
+                None => true,
+                Some((Reach::In | Reach::Below, base)) => above.contains(&base),
+                Some((Reach::At, _)) => false,
+            };
+            if let (true, Some(bits)) = (holds, walk.holding.get_mut(place / 64)) {
+                *bits |= 1 << (place % 64);
+            }
+        }
+        if walk.below.len() >= RIGHTS_KEPT_MAX {
+            walk.below.clear();
+        }
+        walk.below.insert(parent, walk.holding.as_slice().into());
+        Ok(())
+    }
+
+    fn is_met(&self, state: State<'_>, condition: &Condition, id: EntryId) -> Result<bool> {
+        let (Condition::AtEntry { is_own, names }, Some(own)) = (condition, self.own) else {
+            return Ok(*condition == Condition::Always);
+        };
+        if *is_own && own == id {
+            return Ok(true);
+        }
+        for attribute in names {
+            if state.read.contains_id(LINKS, &link_key(id, *attribute), own.0)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What a set of rules comes to.
+    fn rights(&self, state: State<'_>, holding: &[u64]) -> Arc<EntryRights> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rights) = known.get(holding) {
+            return Arc::clone(rights);
+        }
+        let holds = |place: usize| holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
+        let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(*place));
+        let rules: Vec<_> = mine.filter_map(|(_, mine)| self.rules.rules.get(mine.rule)).collect();
+        let mut rights = EntryRights::default();
+        let EntryRights { entry, compare, search, read, write } = &mut rights;
+        for wants_allow in [true, false] {
+            for rule in rules.iter().filter(|rule| rule.is_allow == wants_allow) {
+                for (right, types) in [
+                    (COMPARE, &mut *compare),
+                    (SEARCH, &mut *search),
+                    (READ, &mut *read),
+                    (WRITE, &mut *write),
+                ] {
+                    match (rule.rights.has(right), wants_allow) {
+                        (true, true) => types.add(&rule.types),
+                        (true, false) => types.remove(&rule.types),
+                        (false, _) => {}
+                    }
+                }
+                for right in [BROWSE, ADD, DELETE, RENAME] {
+                    match (rule.rights.has(right), wants_allow) {
+                        (true, true) => entry.0 |= right.0,
+                        (true, false) => entry.0 &= !right.0,
+                        (false, _) => {}
+                    }
+                }
+            }
+        }
+        if !entry.has(BROWSE) {
+            rights = EntryRights::default();
+        } else {
+            let schema = &state.catalog.schema;
+            for type_id in (0..).map(TypeId).take(schema.attribute_types().len()) {
+                if goes_with_the_entry(schema, type_id) {
+                    search.insert(type_id);
+                }
+                if counts_entries(schema, type_id) && !self.is_uniform {
+                    [&mut *compare, &mut *search, &mut *read]
+                        .into_iter()
+                        .for_each(|set| set.take_out(type_id));
+                }
+            }
+        }
+        if known.len() >= RIGHTS_KEPT_MAX {
+            known.clear();
+        }
+        let rights = Arc::new(rights);
+        known.insert(holding.into(), Arc::clone(&rights));
+        rights
+    }
+}
+
+/// What is asked of an asker, looked for when it is.
+struct AskerFacts<'s> {
+    state: State<'s>,
+    own: Option<EntryId>,
+    /// The groups that the asker is in, ascending, those by way of other groups with them.
+    groups: Option<Vec<u64>>,
+}
+
+impl AskerFacts<'_> {
+    /// When a rule for these is for the asker; `None` for never.
+    fn condition(&mut self, askers: &[RuleAsker]) -> Result<Option<Condition>> {
+        let (mut is_own, mut names) = (false, Vec::new());
+        for asker in askers {
+            match asker {
+                RuleAsker::Itself => is_own = self.own.is_some(),
+                RuleAsker::NamedBy(type_id) if self.own.is_some() => {
+                    names.extend_from_slice(self.state.catalog.attributes_of_type(*type_id));
+                }
+                other if self.is(other)? => return Ok(Some(Condition::Always)),
+                _ => {}
+            }
+        }
+        Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
+    }
+
+    /// Whether these are the asker, whatever the entry.
+    fn is(&mut self, asker: &RuleAsker) -> Result<bool> {
+        let state = self.state;
+        let Some(own) = self.own else {
+            return Ok(matches!(asker, RuleAsker::Anyone | RuleAsker::Anonymous));
+        };
+        Ok(match asker {
+            RuleAsker::Anyone | RuleAsker::Authenticated => true,
+            RuleAsker::User(name) => state.entry_of(name)? == Some(own),
+            RuleAsker::UsersIn(name) => match state.entry_of(name)? {
+                Some(base) => state.is_at_or_below(own, base)?,
+                None => false,
+            },
+            RuleAsker::Group(name) => match state.entry_of(name)? {
+                Some(group) => self.groups(own)?.binary_search(&group.0).is_ok(),
+                None => false,
+            },
+            RuleAsker::Anonymous | RuleAsker::Itself | RuleAsker::NamedBy(_) => false,
+        })
+    }
+
+    fn groups(&mut self, own: EntryId) -> Result<&[u64]> {
+        let groups = match self.groups.take() {
+            Some(groups) => groups,
+            None => groups_of(self.state, own)?,
+        };
+        Ok(self.groups.insert(groups))
+    }
+}
+
+/// The groups that an entry is in, ascending, those that are in others of them too.
+fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
+    let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
+    let (mut all, mut new) = (Vec::new(), vec![own.0]);
+    while let Some(member) = new.pop() {
+        let mut groups = Vec::new();
+        for attribute in &attributes {
+            let key = link_key(EntryId(member), *attribute);
+            state.read.ids(LINKED, &key)?.next_block(&mut groups, GROUPS_OF_ASKER_MAX + 1)?;
+        }
+        for group in groups {
+            if let Err(place) = all.binary_search(&group) {
+                all.insert(place, group);
+                new.push(group);
+            }
+        }
+        if all.len() > GROUPS_OF_ASKER_MAX {
+            return Err(OperationError::refused(
+                ResultCode::ADMIN_LIMIT_EXCEEDED,
+                format!(
+                    "you are in more than {GROUPS_OF_ASKER_MAX} groups: access rules take no more into account"
+                ),
+            ));
+        }
+    }
+    Ok(all)
+}

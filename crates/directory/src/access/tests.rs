@@ -1,0 +1,555 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
+
+use super::Requester;
+use crate::compare::{CompareOutcome, compare};
+use crate::controls::RequestControls;
+use crate::model::name::{NormalName, parse_dn};
+use crate::testing::{Found, SUFFIX, TestDirectory};
+
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+const STAFF: &str = "ou=staff,ou=people,dc=example,dc=com";
+const GROUPS: &str = "ou=groups,dc=example,dc=com";
+
+fn person(name: &str, unit: &str) -> String {
+    format!("uid={name},{unit}")
+}
+
+/// Anna in ou=people, bert and carl in ou=staff; anna is bert's manager; bert is in cn=inner, which is in cn=outer.
+fn sample() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for unit in [PEOPLE, STAFF, GROUPS] {
+        ok(&mut directory, |of| of.add(unit, &[("objectClass", &["organizationalUnit"])]));
+    }
+    for (name, unit, phone) in [("anna", PEOPLE, "+1"), ("bert", STAFF, "+2"), ("carl", STAFF, "+3")] {
+        let mail = format!("{name}@example.com");
+        let attributes: &[(&str, &[&str])] = &[
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &[name]),
+            ("sn", &["Person"]),
+            ("mail", &[&mail]),
+            ("telephoneNumber", &[phone]),
+            ("description", &["same for all"]),
+            ("userPassword", &["{SSHA}x"]),
+        ];
+        ok(&mut directory, |of| of.add(&person(name, unit), attributes));
+    }
+    let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
+    ok(&mut directory, |of| of.modify(&bert, &[(ChangeOperation::Add, "manager", &[&anna])]));
+    let (inner, outer) = (format!("cn=inner,{GROUPS}"), format!("cn=outer,{GROUPS}"));
+    for (group, member) in [(&inner, &bert), (&outer, &inner)] {
+        ok(&mut directory, |of| of.add(group, &[("objectClass", &["groupOfNames"]), ("member", &[member])]));
+    }
+    directory
+}
+
+#[track_caller]
+fn ok(directory: &mut TestDirectory, change: impl FnOnce(&mut TestDirectory) -> crate::Outcome) {
+    let outcome = change(directory);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+}
+
+fn rule(directory: &mut TestDirectory, rules: &[&str]) {
+    let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
+    directory.change_settings(|settings| settings.general.access_rules = rules);
+}
+
+/// The user of this entry asks from here on; of "" nobody does.
+fn ask_as(directory: &mut TestDirectory, dn: &str) {
+    directory.requester = match dn {
+        "" => Requester::Anonymous,
+        "cn=admin" => Requester::Administrator { dn: dn.to_owned() },
+        _ => {
+            let state = directory.snapshot.state();
+            let name = NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema);
+            Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn: dn.to_owned() }
+        }
+    };
+}
+
+fn all(directory: &mut TestDirectory, filter: &str) -> Found {
+    directory.search(SUFFIX, Scope::WholeSubtree, filter, &["*", "+"])
+}
+
+fn compared(directory: &TestDirectory, dn: &str, description: &str, value: &str) -> (ResultCode, String) {
+    let request = CompareRequest { entry: dn, description, value: value.as_bytes() };
+    let none = RequestControls::default();
+    match compare(&directory.snapshot, &directory.requester, &request, &none) {
+        CompareOutcome::Done(outcome) => (outcome.code, outcome.diagnostic),
+        CompareOutcome::Verify { .. } => panic!("a verification of {description}"),
+    }
+}
+
+#[test]
+fn an_attribute_that_is_denied_is_nowhere() {
+    let mut directory = sample();
+    rule(
+        &mut directory,
+        &["all: allow read to authenticated", "phones: deny read of telephoneNumber to authenticated"],
+    );
+    let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
+    ask_as(&mut directory, &anna);
+    let found = all(&mut directory, "(uid=bert)");
+    assert_eq!(found.dns(), [bert.as_str()]);
+    assert_eq!(found.entries[0].texts("mail"), ["bert@example.com"]);
+    for hidden in ["telephoneNumber", "userPassword"] {
+        assert!(found.entries[0].texts(hidden).is_empty(), "{hidden}");
+    }
+    let named = directory.search(&bert, Scope::BaseObject, "(objectClass=*)", &["telephoneNumber", "mail"]);
+    assert_eq!(named.entries[0].attributes.keys().collect::<Vec<_>>(), ["mail"]);
+    for filter in [
+        "(telephoneNumber=*)",
+        "(telephoneNumber=+2)",
+        "(!(telephoneNumber=+2))",
+        "(!(telephoneNumber=*))",
+        "(&(uid=bert)(telephoneNumber=+2))",
+        "(&(uid=bert)(!(telephoneNumber=+9)))",
+        "(telephoneNumber:telephoneNumberMatch:=+2)",
+        "(:telephoneNumberMatch:=+2)",
+    ] {
+        assert!(all(&mut directory, filter).dns().is_empty(), "{filter}");
+    }
+    assert_eq!(all(&mut directory, "(|(uid=bert)(telephoneNumber=+3))").dns(), [bert.as_str()]);
+    let refused = compared(&directory, &bert, "telephoneNumber", "+2");
+    assert_eq!(refused.0, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(refused, compared(&directory, &bert, "telephoneNumber", "+9"));
+    assert_eq!(compared(&directory, &bert, "mail", "bert@example.com").0, ResultCode::COMPARE_TRUE);
+    // Nobody who has not bound sees anything, and the administrator sees everything.
+    ask_as(&mut directory, "");
+    let nothing = all(&mut directory, "(objectClass=*)");
+    assert_eq!((nothing.code, nothing.matched_dn.as_str()), (ResultCode::NO_SUCH_OBJECT, ""));
+    ask_as(&mut directory, "cn=admin");
+    assert_eq!(all(&mut directory, "(telephoneNumber=+2)").dns(), [bert.as_str()]);
+}
+
+#[test]
+fn an_entry_that_may_not_be_seen_is_as_one_that_is_not_there() {
+    let mut directory = sample();
+    rule(
+        &mut directory,
+        &[
+            "all: allow read, write, delete, rename, add to authenticated",
+            &format!("staff: deny browse in \"{STAFF}\" to user \"{}\"", person("anna", PEOPLE)),
+        ],
+    );
+    let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
+    ask_as(&mut directory, &anna);
+    let found = all(&mut directory, "(objectClass=*)");
+    assert!(found.dns().iter().all(|dn| !dn.ends_with(STAFF)), "{:?}", found.dns());
+    let nobody = person("nobody", STAFF);
+    let nowhere = "uid=x,ou=nowhere,ou=people,dc=example,dc=com";
+    let same = |found: (ResultCode, String, String), other: (ResultCode, String, String), dns: [&str; 2]| {
+        assert_eq!((found.0, &found.1), (other.0, &other.1), "{dns:?}");
+        assert_eq!(found.2.replace(dns[0], "DN"), other.2.replace(dns[1], "DN"));
+        assert_eq!((found.0, found.1.as_str()), (ResultCode::NO_SUCH_OBJECT, PEOPLE));
+    };
+    let outcome = |of: crate::Outcome| (of.code, of.matched_dn, of.diagnostic);
+    for other in [nobody.as_str(), nowhere] {
+        let dns = [bert.as_str(), other];
+        let mut search = |dn: &str| {
+            let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", &[]);
+            (found.code, found.matched_dn, found.diagnostic)
+        };
+        same(search(&bert), search(other), dns);
+        let rename = |directory: &mut TestDirectory, dn: &str| directory.modify_dn(dn, "uid=z", true, None);
+        same(outcome(rename(&mut directory, &bert)), outcome(rename(&mut directory, other)), dns);
+        same(outcome(directory.delete(&bert)), outcome(directory.delete(other)), dns);
+        let change: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Replace, "mail", &["x"])];
+        same(outcome(directory.modify(&bert, change)), outcome(directory.modify(other, change)), dns);
+        let (code, text) = compared(&directory, &bert, "mail", "x");
+        let expected = compared(&directory, other, "mail", "x");
+        assert_eq!((code, text.replace(&bert, "DN")), (expected.0, expected.1.replace(other, "DN")));
+        let below = directory.modify_dn(&anna, "uid=anna", false, Some(STAFF));
+        assert_eq!(below.code, ResultCode::NO_SUCH_OBJECT, "{}", below.diagnostic);
+        let new: &[(&str, &[&str])] = &[("objectClass", &["account"])];
+        let added = outcome(directory.add(&bert, new));
+        assert_eq!((added.0, added.1.as_str()), (ResultCode::NO_SUCH_OBJECT, PEOPLE));
+        assert_eq!(added.2, outcome(directory.add(&nobody, new)).2.replace(&nobody, &bert));
+    }
+    // Nothing of it is counted.
+    let people = directory.read(PEOPLE).unwrap();
+    assert!(people.texts("numSubordinates").is_empty() && people.texts("hasSubordinates").is_empty());
+    assert_eq!(people.texts("ou"), ["people"]);
+}
+
+#[test]
+fn rules_are_for_whom_they_say() {
+    let mut directory = sample();
+    let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
+    let mut sees = |text: &str, asker: &str| {
+        rule(&mut directory, &[text]);
+        ask_as(&mut directory, asker);
+        let found = all(&mut directory, "(uid=*)");
+        let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let outer = format!("x: allow read to group \"cn=outer,{GROUPS}\"");
+    assert_eq!(sees(&outer, &bert), "anna bert carl");
+    assert_eq!(sees(&outer, &anna), "");
+    let users = format!("x: allow read to users in \"{STAFF}\", user \"{PEOPLE}\"");
+    assert_eq!(sees(&users, &carl), "anna bert carl");
+    assert_eq!(sees(&users, &anna), "");
+    assert_eq!(sees("x: allow read to anyone", ""), "anna bert carl");
+    assert_eq!(sees("x: allow read to anonymous", ""), "anna bert carl");
+    assert_eq!(sees("x: allow read to anonymous", &anna), "");
+    let root = "top: allow browse at \"dc=example,dc=com\" to authenticated";
+    for (text, asker, expected) in [
+        ("x: allow read to self, named by manager", &anna, "anna bert"),
+        ("x: allow read to self, named by manager", &bert, "bert"),
+        ("x: allow read below \"ou=people,dc=example,dc=com\" to authenticated", &bert, "anna bert carl"),
+        ("x: allow read at \"ou=people,dc=example,dc=com\" to authenticated", &bert, ""),
+        ("x: allow read in \"ou=staff,ou=people,dc=example,dc=com\" to authenticated", &bert, "bert carl"),
+        ("x: allow read in \"ou=gone,dc=example,dc=com\" to authenticated", &bert, ""),
+        ("x: allow read below \"\" to authenticated", &bert, "anna bert carl"),
+    ] {
+        let mut both = directory_with(&[root, text]);
+        ask_as(&mut both, asker);
+        let found = all(&mut both, "(uid=*)");
+        let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
+        names.sort();
+        assert_eq!(names.join(" "), expected, "{text} as {asker}");
+    }
+}
+
+fn directory_with(rules: &[&str]) -> TestDirectory {
+    let mut directory = sample();
+    rule(&mut directory, rules);
+    directory
+}
+
+#[test]
+fn changes_need_their_rights() {
+    let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
+    let mut directory = directory_with(&[
+        "see: allow read to authenticated",
+        "own: allow write of userPassword, mail to self",
+        &format!("desk: allow write of description in \"{STAFF}\" to user \"{anna}\""),
+        &format!("moves: allow add, delete, rename in \"{STAFF}\" to user \"{anna}\""),
+    ]);
+    ask_as(&mut directory, &bert);
+    let check =
+        |outcome: crate::Outcome, code: ResultCode| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
+    let no = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+    fn set<'a>(name: &'a str, value: &'a [&'a str]) -> [(ChangeOperation, &'a str, &'a [&'a str]); 1] {
+        [(ChangeOperation::Replace, name, value)]
+    }
+    check(directory.modify(&bert, &set("mail", &["b@example.com"])), ResultCode::SUCCESS);
+    check(directory.modify(&bert, &set("userPassword", &["{SSHA}y"])), ResultCode::SUCCESS);
+    check(directory.modify(&bert, &set("description", &["y"])), no);
+    check(directory.modify(&anna, &set("mail", &["b@example.com"])), no);
+    check(directory.delete(&anna), no);
+    check(directory.modify_dn(&bert, "uid=b", true, None), no);
+    let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
+    check(directory.add(&person("new", STAFF), account), no);
+    ask_as(&mut directory, &anna);
+    check(directory.modify(&bert, &set("description", &["y"])), ResultCode::SUCCESS);
+    check(directory.modify(&bert, &set("mail", &["y"])), no);
+    check(directory.modify(&bert, &set("userPassword", &["{SSHA}z"])), no);
+    check(directory.add(&person("new", STAFF), account), ResultCode::SUCCESS);
+    check(directory.add(&person("new", PEOPLE), account), no);
+    check(directory.add(&person("new", GROUPS), account), no);
+    check(directory.modify_dn(&person("new", STAFF), "uid=newer", true, None), ResultCode::SUCCESS);
+    check(directory.modify_dn(&person("newer", STAFF), "uid=newer", true, Some(PEOPLE)), no);
+    check(directory.delete(&person("newer", STAFF)), ResultCode::SUCCESS);
+    check(directory.delete(&anna), no);
+    ask_as(&mut directory, "");
+    check(directory.delete(&anna), ResultCode::STRONGER_AUTH_REQUIRED);
+    check(directory.modify(&anna, &set("mail", &["x"])), ResultCode::STRONGER_AUTH_REQUIRED);
+}
+
+#[test]
+fn a_right_that_is_taken_away_is_gone_at_once() {
+    let mut directory = directory_with(&[&format!("x: allow read to group \"cn=inner,{GROUPS}\"")]);
+    let bert = person("bert", STAFF);
+    ask_as(&mut directory, &bert);
+    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    ask_as(&mut directory, "cn=admin");
+    let anna = person("anna", PEOPLE);
+    let inner = format!("cn=inner,{GROUPS}");
+    ok(&mut directory, |of| of.modify(&inner, &[(ChangeOperation::Replace, "member", &[&anna])]));
+    ask_as(&mut directory, &bert);
+    assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
+    ask_as(&mut directory, &anna);
+    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    // And so it is behind a restart.
+    let mut directory = directory.reopen();
+    ask_as(&mut directory, &anna);
+    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    ask_as(&mut directory, &bert);
+    assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
+}
+
+#[test]
+fn rules_that_cannot_be_are_refused() {
+    let mut directory = sample();
+    for (rules, expected) in [
+        (&["x: allow read to nobody"][..], "\"nobody\" stands where"),
+        (&["x: allow read of shoeSize to anyone"], "shoeSize is no attribute type"),
+        (&["x: allow read of @shoe to anyone"], "shoe is no object class"),
+        (&["x: allow read in \"no dn\" to anyone"], "no dn"),
+        (&["x: allow read to named by mail"], "values of mail are not links"),
+        (&["x: allow read to anyone", "X: deny read to self"], "there is another rule"),
+    ] {
+        let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        let error =
+            directory.try_change_settings(|settings| settings.general.access_rules = rules).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// The rules once more, from `docs/how-to/access-rules.md` and as simply as can be.
+struct Plain {
+    is_allow: bool,
+    rights: Vec<&'static str>,
+    attributes: Vec<&'static str>,
+    place: Option<(&'static str, &'static str)>,
+    askers: Vec<String>,
+}
+
+/// Attributes of the sample that the property is about; `sn` and `cn` are subtypes of `name`.
+const ATTRIBUTES: [&str; 6] = ["cn", "sn", "mail", "telephoneNumber", "description", "manager"];
+
+impl Plain {
+    fn random(rng: &mut fastrand::Rng) -> Plain {
+        let some = |rng: &mut fastrand::Rng, all: &[&'static str]| -> Vec<&'static str> {
+            let mut some: Vec<_> = all.iter().copied().filter(|_| rng.u8(0..3) == 0).collect();
+            if some.is_empty() {
+                some.push(all[rng.usize(..all.len())]);
+            }
+            some
+        };
+        let users = [person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF)];
+        let askers = [
+            "anyone".to_owned(),
+            "anonymous".to_owned(),
+            "authenticated".to_owned(),
+            "self".to_owned(),
+            "named by manager".to_owned(),
+            format!("user \"{}\"", users[rng.usize(..3)]),
+            format!("users in \"{STAFF}\""),
+            format!("group \"cn=outer,{GROUPS}\""),
+        ];
+        let named = [&ATTRIBUTES[..], &["name", "objectClass", "*", "+"]].concat();
+        let place =
+            [("in", SUFFIX), ("in", PEOPLE), ("in", STAFF), ("at", PEOPLE), ("below", PEOPLE), ("at", STAFF)];
+        let is_allow = rng.u8(0..3) > 0;
+        Plain {
+            is_allow,
+            rights: some(rng, &["browse", "compare", "search", "read", "read"]),
+            attributes: if rng.bool() { Vec::new() } else { some(rng, &named) },
+            place: rng.bool().then(|| place[rng.usize(..place.len())]),
+            askers: (0..rng.usize(1..3)).map(|_| askers[rng.usize(..askers.len())].clone()).collect(),
+        }
+    }
+
+    fn text(&self, number: usize) -> String {
+        let mut text = format!("r{number}: {} ", if self.is_allow { "allow" } else { "deny" });
+        text += &self.rights.join(", ");
+        if !self.attributes.is_empty() {
+            text += &format!(" of {}", self.attributes.join(", "));
+        }
+        if let Some((word, dn)) = self.place {
+            text += &format!(" {word} \"{dn}\"");
+        }
+        text + " to " + &self.askers.join(", ")
+    }
+
+    fn is_about(&self, right: &str, attribute: Option<&str>) -> bool {
+        let has = |word: &str| self.rights.contains(&word);
+        let by_right = match (self.is_allow, right) {
+            (true, "browse") => true,
+            (true, "search" | "compare") => has(right) || has("read"),
+            (false, "browse") => has("browse"),
+            (false, "search" | "compare") => has(right) || has("read") || has("browse"),
+            (false, _) => has(right) || has("browse"),
+            (true, _) => has(right),
+        };
+        let by_attribute = attribute.is_none_or(|attribute| {
+            self.attributes.is_empty()
+                || self.attributes.iter().any(|named| match *named {
+                    "*" => true,
+                    "+" => false,
+                    "name" => attribute == "cn" || attribute == "sn",
+                    named => named == attribute,
+                })
+        });
+        by_right && by_attribute
+    }
+
+    fn is_at(&self, dn: &str) -> bool {
+        self.place.is_none_or(|(word, base)| match word {
+            "in" => dn == base || dn.ends_with(&format!(",{base}")),
+            "at" => dn == base,
+            _ => dn.ends_with(&format!(",{base}")),
+        })
+    }
+
+    fn is_for(&self, asker: &str, dn: &str, managers: &[String]) -> bool {
+        self.askers.iter().any(|word| match word.as_str() {
+            "anyone" => true,
+            "anonymous" => asker.is_empty(),
+            _ if asker.is_empty() => false,
+            "authenticated" => true,
+            "self" => asker == dn,
+            "named by manager" => managers.iter().any(|manager| manager == asker),
+            word if word.starts_with("user ") => *word == format!("user \"{asker}\""),
+            word if word.starts_with("users") => asker.ends_with(STAFF),
+            _ => asker.starts_with("uid=bert,"),
+        })
+    }
+}
+
+type Tree = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+fn may(rules: &[Plain], tree: &Tree, asker: &str, dn: &str, right: &str, attribute: Option<&str>) -> bool {
+    let managers = tree[dn].get("manager").cloned().unwrap_or_default();
+    let holding = |right: &str, attribute: Option<&str>, is_allow: bool| {
+        rules.iter().any(|rule| {
+            rule.is_allow == is_allow
+                && rule.is_about(right, attribute)
+                && rule.is_at(dn)
+                && rule.is_for(asker, dn, &managers)
+        })
+    };
+    let sees = holding("browse", None, true) && !holding("browse", None, false);
+    match right {
+        "browse" => sees,
+        "search" if attribute == Some("objectClass") => sees,
+        _ => sees && holding(right, attribute, true) && !holding(right, attribute, false),
+    }
+}
+
+/// What a filter of the property says of an entry; `None` is Undefined.
+fn plain_truth(filter: &str, ask: &dyn Fn(&str, &str) -> Option<bool>) -> Option<bool> {
+    let inner = &filter[1..filter.len() - 1];
+    let parts = |text: &str| -> Vec<String> {
+        let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                parts.push(text[start..=at].to_owned());
+                start = at + 1;
+            }
+        }
+        parts
+    };
+    match inner.as_bytes()[0] {
+        b'!' => plain_truth(&inner[1..], ask).map(|truth| !truth),
+        b'&' => {
+            let truths: Vec<_> = parts(&inner[1..]).iter().map(|part| plain_truth(part, ask)).collect();
+            if truths.contains(&Some(false)) {
+                Some(false)
+            } else {
+                truths.iter().copied().all(|t| t == Some(true)).then_some(true)
+            }
+        }
+        b'|' => {
+            let truths: Vec<_> = parts(&inner[1..]).iter().map(|part| plain_truth(part, ask)).collect();
+            if truths.contains(&Some(true)) {
+                Some(true)
+            } else {
+                truths.iter().copied().all(|t| t == Some(false)).then_some(false)
+            }
+        }
+        _ => {
+            let (name, value) = inner.split_once('=').unwrap();
+            ask(name, value)
+        }
+    }
+}
+
+#[test]
+fn searches_and_compares_show_what_the_plain_rules_say() {
+    let mut directory = sample();
+    ask_as(&mut directory, "cn=admin");
+    let tree: Tree = all(&mut directory, "(objectClass=*)")
+        .entries
+        .iter()
+        .map(|entry| {
+            let values = entry.attributes.keys().map(|name| (name.clone(), entry.texts(name)));
+            (entry.dn.clone(), values.collect())
+        })
+        .collect();
+    let mut rng = fastrand::Rng::with_seed(19);
+    let items = [
+        "(cn=bert)",
+        "(sn=*)",
+        "(sn=Person)",
+        "(mail=anna@example.com)",
+        "(telephoneNumber=*)",
+        "(description=same for all)",
+        "(manager=*)",
+        "(objectClass=*)",
+        "(mail=*)",
+    ];
+    let mut shown = 0;
+    for _ in 0..400 {
+        let rules: Vec<Plain> = (0..rng.usize(1..6)).map(|_| Plain::random(&mut rng)).collect();
+        let texts: Vec<String> = rules.iter().enumerate().map(|(number, rule)| rule.text(number)).collect();
+        directory.change_settings(|settings| settings.general.access_rules = texts.clone());
+        for asker in ["", &person("anna", PEOPLE), &person("bert", STAFF), &person("carl", STAFF)] {
+            ask_as(&mut directory, asker);
+            let a = items[rng.usize(..items.len())];
+            let b = items[rng.usize(..items.len())];
+            let filter = match rng.u8(0..6) {
+                0 => format!("(!{a})"),
+                1 => format!("(&{a}{b})"),
+                2 => format!("(|{a}(!{b}))"),
+                3 => format!("(&(!{a}){b})"),
+                _ => a.to_owned(),
+            };
+            // From the root of all names, where every search may begin.
+            let found = directory.search("", Scope::WholeSubtree, &filter, &["*"]);
+            let sees = |dn: &str, right: &str, attribute: Option<&str>| {
+                may(&rules, &tree, asker, dn, right, attribute)
+            };
+            let mut expected = BTreeMap::new();
+            for (dn, values) in &tree {
+                let ask = |name: &str, value: &str| {
+                    if !sees(dn, "search", Some(name)) {
+                        return None;
+                    }
+                    let have = values.get(name).map(Vec::as_slice).unwrap_or_default();
+                    Some(have.iter().any(|have| value == "*" || have == value))
+                };
+                if sees(dn, "browse", None) && plain_truth(&filter, &ask) == Some(true) {
+                    let read = ATTRIBUTES
+                        .iter()
+                        .filter(|name| values.contains_key(**name) && sees(dn, "read", Some(name)));
+                    expected.insert(dn.clone(), read.map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
+                }
+            }
+            let got: BTreeMap<String, BTreeSet<String>> = found
+                .entries
+                .iter()
+                .map(|entry| {
+                    let names = entry.attributes.keys().filter(|name| ATTRIBUTES.contains(&name.as_str()));
+                    (entry.dn.clone(), names.cloned().collect())
+                })
+                .collect();
+            assert_eq!(got, expected, "{filter} as {asker:?} under {texts:#?}");
+            shown += got.len();
+            for (dn, values) in &tree {
+                let name = ATTRIBUTES[rng.usize(..ATTRIBUTES.len())];
+                let Some(value) = values.get(name).and_then(|values| values.first()) else { continue };
+                let expected = match (sees(dn, "browse", None), sees(dn, "compare", Some(name))) {
+                    (false, _) => ResultCode::NO_SUCH_OBJECT,
+                    (true, false) => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                    (true, true) => ResultCode::COMPARE_TRUE,
+                };
+                assert_eq!(
+                    compared(&directory, dn, name, value).0,
+                    expected,
+                    "{name} of {dn} as {asker:?} under {texts:#?}"
+                );
+            }
+        }
+    }
+    assert!(shown > 500, "too little was to be seen: {shown}");
+}

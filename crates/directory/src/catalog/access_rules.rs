@@ -1,0 +1,213 @@
+//! The access rules of the settings, their names resolved: which attribute types they are about, and the normal forms
+//! of the DNs in them.
+
+use schema::{Schema, TypeId};
+
+use super::VirtualAttribute;
+use super::secret::is_secret;
+use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
+use crate::model::name::{NormalName, parse_dn};
+
+/// OID of objectClass.
+const OBJECT_CLASS: &str = "2.5.4.0";
+/// OID of extensibleObject, whose entries may have every user attribute.
+const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
+
+/// A set of attribute types, a bit for each by its number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TypeSet(Vec<u64>);
+
+impl TypeSet {
+    pub(crate) fn contains(&self, type_id: TypeId) -> bool {
+        let place = type_id.0 as usize;
+        self.0.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
+    }
+
+    pub(crate) fn take_out(&mut self, type_id: TypeId) {
+        let place = type_id.0 as usize;
+        if let Some(bits) = self.0.get_mut(place / 64) {
+            *bits &= !(1 << (place % 64));
+        }
+    }
+
+    pub(crate) fn insert(&mut self, type_id: TypeId) {
+        let place = type_id.0 as usize;
+        if self.0.len() <= place / 64 {
+            self.0.resize(place / 64 + 1, 0);
+        }
+        if let Some(bits) = self.0.get_mut(place / 64) {
+            *bits |= 1 << (place % 64);
+        }
+    }
+
+    /// Adds what the other has.
+    pub(crate) fn add(&mut self, other: &TypeSet) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+    }
+
+    /// Takes away what the other has.
+    pub(crate) fn remove(&mut self, other: &TypeSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
+    }
+}
+
+/// Whom a rule is for, DNs in their normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RuleAsker {
+    Anyone,
+    Anonymous,
+    Authenticated,
+    Itself,
+    User(NormalName),
+    UsersIn(NormalName),
+    Group(NormalName),
+    NamedBy(TypeId),
+}
+
+/// A rule ready to be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) name: String,
+    pub(crate) is_allow: bool,
+    pub(crate) rights: Rights,
+    pub(crate) types: TypeSet,
+    pub(crate) place: Option<(Reach, NormalName)>,
+    pub(crate) askers: Vec<RuleAsker>,
+}
+
+/// All rules of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AccessRules {
+    pub(crate) rules: Vec<Rule>,
+    /// One could not be read. Settings are checked before they are taken, so another program wrote them: then nobody
+    /// but the administrator has any right, since what is missing may be a refusal.
+    pub(crate) is_broken: bool,
+}
+
+impl AccessRules {
+    /// Reads the rules of the settings.
+    pub(crate) fn of(texts: &[String], schema: &Schema) -> AccessRules {
+        let mut rules = AccessRules::default();
+        for text in texts {
+            match Rule::read(text, schema) {
+                Ok(rule) => rules.rules.push(rule),
+                Err(_) => rules.is_broken = true,
+            }
+        }
+        rules
+    }
+
+    /// Whether there are rules: otherwise what [`crate::access`] says of directories without them holds.
+    pub(crate) fn are_there(&self) -> bool {
+        self.is_broken || !self.rules.is_empty()
+    }
+}
+
+impl Rule {
+    /// Reads a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read(text: &str, schema: &Schema) -> Result<Rule, String> {
+        let AccessRule { name, is_allow, rights, attributes, place, askers } = AccessRule::parse(text)?;
+        let place = match place {
+            Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
+            None => None,
+        };
+        let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
+        Ok(Rule { name, is_allow, rights, types: types(&attributes, is_allow, schema)?, place, askers })
+    }
+}
+
+impl RuleAsker {
+    fn of(asker: &Asker, schema: &Schema) -> Result<RuleAsker, String> {
+        Ok(match asker {
+            Asker::Anyone => RuleAsker::Anyone,
+            Asker::Anonymous => RuleAsker::Anonymous,
+            Asker::Authenticated => RuleAsker::Authenticated,
+            Asker::Itself => RuleAsker::Itself,
+            Asker::User(dn) => RuleAsker::User(normal(dn, schema)?),
+            Asker::UsersIn(dn) => RuleAsker::UsersIn(normal(dn, schema)?),
+            Asker::Group(dn) => RuleAsker::Group(normal(dn, schema)?),
+            Asker::NamedBy(name) => {
+                let attribute_type = schema.attribute_type(name).ok_or_else(|| unknown(name))?;
+                if !super::is_link_type(attribute_type) {
+                    return Err(format!(
+                        "values of {name} are not links to entries: it takes member, uniqueMember, owner, manager, \
+                         secretary, seeAlso, roleOccupant"
+                    ));
+                }
+                RuleAsker::NamedBy(attribute_type.id)
+            }
+        })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!("{name} is no attribute type of the schema")
+}
+
+fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
+    let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
+    let name = NormalName::of(&parsed, schema);
+    match &name.failure {
+        Some(failure) => Err(format!("{dn:?}: {failure}")),
+        None => Ok(name),
+    }
+}
+
+/// The types that a rule is about, with their subtypes. Without any named, an `allow` is about all but secrets, a
+/// `deny` about all of them. `*` and `+` leave secrets out in both: these have to be named.
+fn types(names: &[String], is_allow: bool, schema: &Schema) -> Result<TypeSet, String> {
+    let all = || (0..).map(TypeId).take(schema.attribute_types().len());
+    let mut set = TypeSet::default();
+    if names.is_empty() {
+        all().filter(|id| !is_allow || !is_secret(schema, *id)).for_each(|id| set.insert(id));
+    }
+    for name in names {
+        let mut add_kind = |wants_operational: bool| {
+            for id in all().filter(|id| !is_secret(schema, *id)) {
+                if schema.type_by_id(id).is_operational() == wants_operational {
+                    set.insert(id);
+                }
+            }
+        };
+        match name.as_str() {
+            "*" => add_kind(false),
+            "+" => add_kind(true),
+            _ => match name.strip_prefix('@') {
+                Some(class) => {
+                    let known = schema.object_class(class);
+                    let known = known.ok_or_else(|| format!("{class} is no object class of the schema"))?;
+                    if known.oid == EXTENSIBLE_OBJECT {
+                        add_kind(false);
+                    }
+                    let named = known.all_must.iter().chain(&known.all_may);
+                    named.filter(|id| !is_secret(schema, **id)).for_each(|id| set.insert(*id));
+                }
+                None => {
+                    let known = schema.attribute_type(name).ok_or_else(|| unknown(name))?;
+                    schema.subtypes(known.id).iter().for_each(|id| set.insert(*id));
+                }
+            },
+        }
+    }
+    Ok(set)
+}
+
+/// Whether a filter may ask for a type wherever the entry may be found: objectClass, which every filter for any entry
+/// asks for, and which is much the same as what an entry is for.
+pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
+    schema.type_by_id(type_id).oid == OBJECT_CLASS
+}
+
+/// Whether values of a type tell how many entries there are below one, whoever may see these.
+pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
+    matches!(
+        VirtualAttribute::of(schema.type_by_id(type_id)),
+        Some(VirtualAttribute::HasSubordinates | VirtualAttribute::NumSubordinates)
+    )
+}

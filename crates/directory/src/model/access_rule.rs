@@ -1,0 +1,337 @@
+//! The text of an access rule, as the settings have it:
+//!
+//! ```text
+//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [in|at|below 'DN'] to WHO, ...
+//! ```
+//!
+//! A DN stands in single or in double quotes.
+//! This knows the grammar and no names: whether an attribute type is defined and a DN is one says who compiles it.
+//! `docs/how-to/access-rules.md` explains the words.
+
+/// A right, as a bit of [`Rights`].
+pub(crate) const BROWSE: Rights = Rights(1);
+pub(crate) const COMPARE: Rights = Rights(2);
+pub(crate) const SEARCH: Rights = Rights(4);
+pub(crate) const READ: Rights = Rights(8);
+pub(crate) const WRITE: Rights = Rights(16);
+pub(crate) const ADD: Rights = Rights(32);
+pub(crate) const DELETE: Rights = Rights(64);
+pub(crate) const RENAME: Rights = Rights(128);
+
+/// The words of rights.
+const RIGHTS: [(&str, Rights); 8] = [
+    ("browse", BROWSE),
+    ("compare", COMPARE),
+    ("search", SEARCH),
+    ("read", READ),
+    ("write", WRITE),
+    ("add", ADD),
+    ("delete", DELETE),
+    ("rename", RENAME),
+];
+
+/// A set of rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rights(pub(crate) u8);
+
+impl Rights {
+    /// Whether any of these is among them.
+    pub(crate) fn has(self, right: Rights) -> bool {
+        self.0 & right.0 != 0
+    }
+
+    fn with(self, other: Rights) -> Rights {
+        Rights(self.0 | other.0)
+    }
+
+    /// What an `allow` gives: who reads also searches and compares, and whoever may do anything with an entry finds it.
+    fn allowed(self) -> Rights {
+        let read = if self.has(READ) { SEARCH.with(COMPARE) } else { Rights::default() };
+        self.with(read).with(BROWSE)
+    }
+
+    /// What a `deny` takes: an attribute that may not be read tells nothing by a filter either, and of an entry that
+    /// cannot be found nothing is left.
+    fn denied(self) -> Rights {
+        match self.has(BROWSE) {
+            true => Rights(u8::MAX),
+            false if self.has(READ) => self.with(SEARCH).with(COMPARE),
+            false => self,
+        }
+    }
+}
+
+/// Which entries, by where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The named one and everything below it.
+    In,
+    /// The named one.
+    At,
+    /// Everything below the named one.
+    Below,
+}
+
+/// Whom a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Anyone,
+    Anonymous,
+    Authenticated,
+    /// Whose the entry is.
+    Itself,
+    User(String),
+    /// Users whose entries lie at or below this DN.
+    UsersIn(String),
+    /// Members of this group, and of the groups in it.
+    Group(String),
+    /// Whom the entry names in an attribute of this type.
+    NamedBy(String),
+}
+
+/// A rule, its names as they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccessRule {
+    pub(crate) name: String,
+    pub(crate) is_allow: bool,
+    pub(crate) rights: Rights,
+    /// Types, `*`, `+`, `@class`; empty where none are named.
+    pub(crate) attributes: Vec<String>,
+    pub(crate) place: Option<(Reach, String)>,
+    pub(crate) askers: Vec<Asker>,
+}
+
+/// A piece of a rule behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'t> {
+    Word(&'t str),
+    Quoted(&'t str),
+    Comma,
+}
+
+impl AccessRule {
+    /// Reads the text of a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub(crate) fn parse(text: &str) -> Result<AccessRule, String> {
+        let Some((name, rest)) = text.split_once(':') else {
+            return Err(
+                "a rule begins with its name and a colon, such as \"staff: allow read to authenticated\""
+                    .into(),
+            );
+        };
+        let name = name.trim();
+        if name.is_empty() || name.len() > NAME_MAX || name.contains(['"', '\'', '\n']) {
+            return Err(format!(
+                "a rule has a name of 1 to {NAME_MAX} octets without quotes before its colon"
+            ));
+        }
+        let tokens = tokens(rest)?;
+        let mut parser = Parser { tokens: &tokens };
+        let is_allow = match parser.word("allow or deny")? {
+            "allow" => true,
+            "deny" => false,
+            other => return Err(format!("{other:?} stands where allow or deny is wanted")),
+        };
+        let mut rights = Rights::default();
+        for word in parser.list("a right")? {
+            let Some((_, right)) = RIGHTS.iter().find(|(known, _)| *known == word) else {
+                let known: Vec<_> = RIGHTS.iter().map(|(known, _)| *known).collect();
+                return Err(format!("{word:?} is no right: there are {}", known.join(", ")));
+            };
+            rights = rights.with(*right);
+        }
+        let mut rule = AccessRule {
+            name: name.to_owned(),
+            is_allow,
+            rights: if is_allow { rights.allowed() } else { rights.denied() },
+            attributes: Vec::new(),
+            place: None,
+            askers: Vec::new(),
+        };
+        if parser.takes("of") {
+            rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
+        }
+        for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
+            if rule.place.is_none() && parser.takes(word) {
+                rule.place = Some((reach, parser.quoted("a DN")?));
+            }
+        }
+        if !parser.takes("to") {
+            return Err(format!(
+                "{} stands where \"to\" and whom the rule is for is wanted",
+                parser.next_text()
+            ));
+        }
+        loop {
+            rule.askers.push(parser.asker()?);
+            if !parser.takes_comma() {
+                break;
+            }
+        }
+        match parser.tokens {
+            [] => Ok(rule),
+            _ => Err(format!("{} stands behind the end of the rule", parser.next_text())),
+        }
+    }
+}
+
+/// Longest name of a rule, in octets.
+const NAME_MAX: usize = 100;
+
+fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let token_len = match first {
+            ',' => {
+                tokens.push(Token::Comma);
+                1
+            }
+            '"' | '\'' => {
+                let inner = rest.get(1..).unwrap_or_default();
+                let Some(len) = inner.find(first) else {
+                    return Err(format!("the quote in {rest:?} does not end"));
+                };
+                tokens.push(Token::Quoted(inner.get(..len).unwrap_or_default()));
+                len + 2
+            }
+            _ => {
+                let len = rest.find([',', '"', '\'', ' ', '\t', '\n']).unwrap_or(rest.len());
+                tokens.push(Token::Word(rest.get(..len).unwrap_or_default()));
+                len
+            }
+        };
+        rest = rest.get(token_len..).unwrap_or_default().trim_start();
+    }
+    Ok(tokens)
+}
+
+struct Parser<'p, 't> {
+    tokens: &'p [Token<'t>],
+}
+
+impl<'t> Parser<'_, 't> {
+    fn next_text(&self) -> String {
+        match self.tokens.first() {
+            None => "the end of the rule".to_owned(),
+            Some(Token::Comma) => "a comma".to_owned(),
+            Some(Token::Word(text) | Token::Quoted(text)) => format!("{text:?}"),
+        }
+    }
+
+    fn advance(&mut self) {
+        self.tokens = self.tokens.get(1..).unwrap_or_default();
+    }
+
+    fn takes(&mut self, word: &str) -> bool {
+        let takes = self.tokens.first() == Some(&Token::Word(word));
+        if takes {
+            self.advance();
+        }
+        takes
+    }
+
+    fn takes_comma(&mut self) -> bool {
+        let takes = self.tokens.first() == Some(&Token::Comma);
+        if takes {
+            self.advance();
+        }
+        takes
+    }
+
+    fn word(&mut self, what: &str) -> Result<&'t str, String> {
+        match self.tokens.first() {
+            Some(Token::Word(word)) => {
+                self.advance();
+                Ok(word)
+            }
+            _ => Err(format!("{} stands where {what} is wanted", self.next_text())),
+        }
+    }
+
+    fn quoted(&mut self, what: &str) -> Result<String, String> {
+        match self.tokens.first() {
+            Some(Token::Quoted(text)) => {
+                self.advance();
+                Ok((*text).to_owned())
+            }
+            _ => Err(format!("{} stands where {what} in quotes is wanted", self.next_text())),
+        }
+    }
+
+    fn list(&mut self, what: &str) -> Result<Vec<&'t str>, String> {
+        let mut all = vec![self.word(what)?];
+        while self.takes_comma() {
+            all.push(self.word(what)?);
+        }
+        Ok(all)
+    }
+
+    fn asker(&mut self) -> Result<Asker, String> {
+        const WANTED: &str =
+            "anyone, anonymous, authenticated, self, user, users in, group (a DN each) or named by ATTRIBUTE";
+        Ok(match self.word(WANTED)? {
+            "anyone" => Asker::Anyone,
+            "anonymous" => Asker::Anonymous,
+            "authenticated" => Asker::Authenticated,
+            "self" => Asker::Itself,
+            "user" => Asker::User(self.quoted("a DN")?),
+            "users" if self.takes("in") => Asker::UsersIn(self.quoted("a DN")?),
+            "group" => Asker::Group(self.quoted("a DN")?),
+            "named" if self.takes("by") => Asker::NamedBy(self.word("an attribute")?.to_owned()),
+            other => return Err(format!("{other:?} stands where {WANTED} is wanted")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read() {
+        let rule =
+            AccessRule::parse("phones: deny read of homePhone, mobile to anonymous, authenticated").unwrap();
+        assert_eq!((rule.name.as_str(), rule.is_allow), ("phones", false));
+        assert_eq!(rule.rights, READ.with(SEARCH).with(COMPARE));
+        assert_eq!(rule.attributes, ["homePhone", "mobile"]);
+        assert_eq!((rule.place, rule.askers), (None, vec![Asker::Anonymous, Asker::Authenticated]));
+        let text =
+            "help desk : allow write,read of userPassword in \"ou=people,dc=example\" to group \"cn=a, o=b\"";
+        let rule = AccessRule::parse(text).unwrap();
+        assert_eq!((rule.name.as_str(), rule.is_allow), ("help desk", true));
+        assert_eq!(rule.rights, WRITE.with(READ).with(SEARCH).with(COMPARE).with(BROWSE));
+        assert_eq!(rule.place, Some((Reach::In, "ou=people,dc=example".to_owned())));
+        assert_eq!(rule.askers, [Asker::Group("cn=a, o=b".to_owned())]);
+        assert_eq!(AccessRule::parse(&text.replace('"', "'")), Ok(rule));
+        let all = "x: allow browse below \"\" to anyone, self, user \"\", users in \"o=x\", named by manager";
+        let rule = AccessRule::parse(all).unwrap();
+        assert_eq!((rule.rights, rule.place), (BROWSE, Some((Reach::Below, String::new()))));
+        assert_eq!(rule.askers.len(), 5);
+        assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, Rights(u8::MAX));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, expected) in [
+            ("allow read to anyone", "begins with its name"),
+            (": allow read to anyone", "a name of 1 to"),
+            ("x: permit read to anyone", "\"permit\" stands where allow or deny"),
+            ("x: allow", "the end of the rule stands where a right"),
+            ("x: allow see to anyone", "\"see\" is no right: there are browse, "),
+            ("x: allow read,, to anyone", "a comma stands where a right"),
+            ("x: allow read of to anyone", "\"anyone\" stands where \"to\""),
+            ("x: allow read in ou=x to anyone", "\"ou=x\" stands where a DN in quotes"),
+            ("x: allow read in \"ou=x to anyone", "does not end"),
+            ("x: allow read", "the end of the rule stands where \"to\""),
+            ("x: allow read to", "the end of the rule stands where anyone"),
+            ("x: allow read to users \"ou=x\"", "\"users\" stands where anyone"),
+            ("x: allow read to anyone else", "\"else\" stands behind the end"),
+        ] {
+            let error = AccessRule::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A search under access rules: which candidates the asker may see, and what of them.
+//!
+//! What the filter says of an attribute that the asker may not search is Undefined (RFC 4511 section 4.5.1.7). That
+//! never makes a result of an entry that is none otherwise, because what is less certain is at most as true; so
+//! candidates are found by the whole filter, and each that passes is asked once more by what is left of the filter
+//! under the rights at that entry.
+
+use std::sync::Arc;
+
+use schema::{Schema, TypeId};
+
+use super::filter::{Item, Subject, Term, Truth};
+use super::matcher::{Candidate, Matcher};
+use super::result::ResultWriter;
+use crate::access::{EntryRights, Standing, Walk};
+use crate::catalog::{Catalog, VirtualAttribute};
+use crate::model::outcome::OperationError;
+use crate::model::rows::AttrId;
+use crate::tree::State;
+
+/// The rights of one search.
+#[derive(Debug)]
+pub(super) struct Permitted {
+    pub(super) standing: Arc<Standing>,
+    walk: Walk,
+    /// What is left of the filter under rights that were met; `None` where that is all of it.
+    filters: Vec<(Arc<EntryRights>, Option<Term>)>,
+}
+
+impl Permitted {
+    pub(super) fn new(standing: Arc<Standing>) -> Permitted {
+        Permitted { standing, walk: Walk::default(), filters: Vec::new() }
+    }
+
+    /// Forgets what was found out on another snapshot.
+    pub(super) fn forget(&mut self) {
+        self.walk = Walk::default();
+        self.filters.clear();
+    }
+
+    /// Whether an entry that passes the filter is a result for the asker. Then the writer writes what of it may be
+    /// read.
+    pub(super) fn admits<'s>(
+        &mut self,
+        state: State<'s>,
+        filter: &Term,
+        matcher: &mut Matcher,
+        candidate: &Candidate<'s>,
+        writer: &mut ResultWriter,
+    ) -> Result<bool, OperationError> {
+        let rights = self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        if !rights.may_browse() {
+            return Ok(false);
+        }
+        let known = self.filters.iter().position(|(known, _)| Arc::ptr_eq(known, &rights));
+        let place = known.unwrap_or_else(|| {
+            if self.filters.len() >= FILTERS_MAX {
+                self.filters.clear();
+            }
+            let left =
+                (!may_ask(filter, state.catalog, &rights)).then(|| left_of(filter, state.catalog, &rights));
+            self.filters.push((Arc::clone(&rights), left));
+            self.filters.len() - 1
+        });
+        if let Some((_, Some(left))) = self.filters.get(place)
+            && matcher.truth(left, state, candidate)? != Truth::True
+        {
+            return Ok(false);
+        }
+        writer.selection.rights = Some(rights);
+        Ok(true)
+    }
+}
+
+/// Filters that are kept ready.
+const FILTERS_MAX: usize = 16;
+
+/// The type that an item is about, if it is one.
+fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
+    match &item.subject {
+        Subject::Attribute(description) => Some(description.type_id),
+        Subject::Virtual(attribute) => {
+            let types = schema.attribute_types().iter();
+            types
+                .map(|known| known.id)
+                .find(|id| VirtualAttribute::of(schema.type_by_id(*id)) == Some(*attribute))
+        }
+        Subject::Any => None,
+    }
+}
+
+fn may_ask_item(item: &Item, catalog: &Catalog, rights: &EntryRights) -> bool {
+    let by_type = type_of(item, &catalog.schema).is_some_and(|type_id| {
+        catalog.schema.subtypes(type_id).iter().all(|subtype| rights.may_search(*subtype))
+    });
+    by_type
+        || (matches!(item.subject, Subject::Any)
+            && item.attributes.iter().all(|id| may_ask_number(catalog, *id, rights)))
+}
+
+fn may_ask_number(catalog: &Catalog, id: AttrId, rights: &EntryRights) -> bool {
+    rights.may_search(catalog.attribute(id).description.type_id)
+}
+
+/// Whether all that a filter asks for may be searched.
+fn may_ask(term: &Term, catalog: &Catalog, rights: &EntryRights) -> bool {
+    match term {
+        // objectClass goes with the entry, and what it tells is what structuralObjectClass does.
+        Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
+        Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| may_ask(term, catalog, rights)),
+        Term::Not(term) => may_ask(term, catalog, rights),
+        Term::Item(item) => may_ask_item(item, catalog, rights),
+    }
+}
+
+/// What is left of a filter: what may not be searched is Undefined. Of a type of which only some subtypes may be, these
+/// are left.
+fn left_of(term: &Term, catalog: &Catalog, rights: &EntryRights) -> Term {
+    let all = |terms: &[Term]| terms.iter().map(|term| left_of(term, catalog, rights)).collect();
+    match term {
+        Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => term.clone(),
+        Term::And(terms) => Term::And(all(terms)),
+        Term::Or(terms) => Term::Or(all(terms)),
+        Term::Not(term) => Term::Not(Box::new(left_of(term, catalog, rights))),
+        Term::Item(item) if may_ask_item(item, catalog, rights) => term.clone(),
+        Term::Item(item) => {
+            let attributes = item.attributes.only(|id| may_ask_number(catalog, id, rights));
+            let is_own = type_of(item, &catalog.schema).is_some_and(|type_id| rights.may_search(type_id));
+            let is_virtual = matches!(item.subject, Subject::Virtual(_));
+            if attributes.is_empty() && (is_virtual || !is_own) {
+                return Term::Constant(Truth::Undefined);
+            }
+            Term::Item(Item { attributes, ..item.clone() })
+        }
+    }
+}

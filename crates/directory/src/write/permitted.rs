@@ -1,0 +1,62 @@
+//! Changes under access rules: which entries the asker may change, and what those who may not are told.
+
+use crate::access::{Access, EntryRights, Requester, Standing, denied};
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::tree::State;
+use crate::tree::target::Target;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The standing of who wants to add, delete, rename or move entries; `None` where no rules bind. Ask before looking for
+/// the entry.
+pub(crate) fn tree_writer(state: State<'_>, requester: &Requester) -> Result<Option<Standing>> {
+    let access = Access::of(requester, state.settings);
+    let standing = Standing::of(state, requester)?;
+    match &standing {
+        None => access.check_write_tree()?,
+        Some(_) => access.check_bound()?,
+    }
+    Ok(standing)
+}
+
+/// The entry that is to be changed, where the asker may see it and `may` says yes to the rights there.
+pub(crate) fn target(
+    state: State<'_>,
+    standing: Option<&Standing>,
+    dn: &str,
+    located: Result<Target>,
+    (what, may): (&str, fn(&EntryRights) -> bool),
+) -> Result<Target> {
+    let Some(standing) = standing else { return located };
+    let target = match located {
+        Ok(target) => target,
+        Err(error) => return Err(standing.permitted(state, dn, error)?),
+    };
+    let rights = standing.at_entry(state, target.id)?;
+    if !rights.may_browse() {
+        return Err(standing.hidden(state, dn, Some(target.id))?);
+    }
+    if !may(&rights) {
+        return Err(denied(format!("no access rule lets you {what} this entry")));
+    }
+    Ok(target)
+}
+
+/// Whether the asker may put an entry below `parent`, where `nearest` is the nearest entry that there is at or above
+/// the place; the entry itself may be there already. `None` stands for a parent that is not there.
+pub(crate) fn check_new(
+    state: State<'_>,
+    standing: &Standing,
+    dn: &str,
+    (parent, nearest): (Option<EntryId>, Option<EntryId>),
+) -> Result<()> {
+    let Some(parent) = parent else { return Err(standing.hidden(state, dn, nearest)?) };
+    if standing.below(state, parent)?.may_add() {
+        return Ok(());
+    }
+    if parent != EntryId::ROOT && !standing.at_entry(state, parent)?.may_browse() {
+        return Err(standing.hidden(state, dn, Some(parent))?);
+    }
+    Err(denied("no access rule lets you add entries here"))
+}

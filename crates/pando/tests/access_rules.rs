@@ -1,0 +1,148 @@
+//! Access rules as people use them: written into the settings, seen by OpenLDAP's clients. What each right means is
+//! tested in `crates/directory/src/access/tests.rs`.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use client::Connection;
+use ldap::{ChangeOperation, ResultCode, Scope};
+use support::clients::{Run, run};
+use support::pando::command;
+use support::tree::{person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+/// The first rules of the how-to.
+const RULES: &str = "access_rules = [\n  \
+                     \"everybody: allow read to authenticated\",\n  \
+                     \"phones: deny read of homePhone, employeeNumber to authenticated\",\n  \
+                     \"own entry: allow write of userPassword, description to self\",\n  \
+                     \"staff: allow write of telephoneNumber in 'ou=people,dc=example,dc=com' to \
+                     group 'cn=staff,ou=groups,dc=example,dc=com'\",\n]\n";
+
+fn as_person(pando: &Pando, name: &str, program: &str, arguments: &[&str], input: &str) -> Run {
+    let (url, password) = (format!("ldap://{}", pando.address()), format!("{name}-secret"));
+    let bound = ["-x", "-H", &url, "-D", &person_dn(name), "-w", &password];
+    run(program, &[&bound[..], arguments].concat(), input)
+}
+
+#[test]
+fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
+    let scratch = Scratch::new("access-rules");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let secret: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "employeeNumber", &["4711"])];
+    assert!(pando.administrator().modify(&person_dn("bert"), secret).unwrap().is_success());
+    assert!(pando.stop().success());
+
+    let data = Pando::data(&scratch);
+    let text = command(&["export", "--settings-only"], Some(&data)).expect_code(0).stdout;
+    let start = text.lines().find(|line| line.starts_with("access_rules")).unwrap().to_owned() + "\n";
+    let file = scratch.write("settings.toml", text.replace(&start, RULES));
+    let file = file.to_str().unwrap();
+    let wrong =
+        scratch.write("wrong.toml", text.replace(&start, "access_rules = [\"x: allow reed to self\"]\n"));
+    let wrong = command(&["plan", wrong.to_str().unwrap()], Some(&data));
+    assert!(wrong.stderr.contains("\"reed\" is no right: there are browse, "), "{wrong}");
+    command(&["plan", file], Some(&data)).expect_code(0).expect_output("access_rules");
+    command(&["apply", file], Some(&data)).expect_code(0);
+    command(&["apply", file], Some(&data)).expect_code(0).expect_output("no change");
+
+    let pando = Pando::start(&scratch);
+    let read = ["-LLL", "-b", SUFFIX];
+    let found = as_person(&pando, "anna", "ldapsearch", &[&read[..], &["(uid=bert)", "*", "+"]].concat(), "");
+    let found = found.expect_code(0).expect_output("uid: bert").stdout;
+    assert!(!found.contains("employeeNumber") && !found.contains("userPassword"), "{found}");
+    let by_number = [&read[..], &["(employeeNumber=4711)"]].concat();
+    assert_eq!(as_person(&pando, "anna", "ldapsearch", &by_number, "").expect_code(0).stdout, "");
+    let compare = [person_dn("bert"), "employeeNumber:4711".to_owned()];
+    as_person(&pando, "anna", "ldapcompare", &[&compare[0], &compare[1]], "").expect_code(50);
+    let change = |name: &str, attribute: &str| {
+        format!("dn: {}\nchangetype: modify\nreplace: {attribute}\n{attribute}: +49 1\n", person_dn(name))
+    };
+    as_person(&pando, "anna", "ldapmodify", &[], &change("bert", "telephoneNumber")).expect_code(0);
+    as_person(&pando, "anna", "ldapmodify", &[], &change("anna", "description")).expect_code(0);
+    let refused =
+        as_person(&pando, "anna", "ldapmodify", &[], &change("bert", "description")).expect_code(50);
+    refused.expect_error("no access rule lets you change description of this entry");
+    as_person(&pando, "anna", "ldapdelete", &[&person_dn("bert")], "").expect_code(50);
+    as_person(&pando, "anna", "ldappasswd", &["-s", "another-s3cret"], "").expect_code(0);
+    let url = format!("ldap://{}", pando.address());
+    run("ldapsearch", &["-x", "-H", &url, "-b", SUFFIX], "").expect_code(32);
+
+    // A change of the rules holds for the next request, on connections that are there.
+    let mut anna = pando.connect();
+    assert!(anna.bind(&person_dn("anna"), "another-s3cret").unwrap().is_success());
+    assert!(anna.entry(&person_dn("bert"), &[]).unwrap().is_some());
+    let nothing: &[(_, &str, &[&str])] =
+        &[(ChangeOperation::Replace, "pandoAccessRule", &["none: allow read to anonymous"])];
+    assert!(pando.administrator().modify("cn=config", nothing).unwrap().is_success());
+    assert!(anna.entry(&person_dn("bert"), &[]).unwrap().is_none());
+    assert!(pando.connect().entry(&person_dn("bert"), &[]).unwrap().is_some());
+}
+
+/// What a search for everything below the suffix shows: the DNs, and which have a description.
+fn shown(connection: &mut Connection, filter: &str) -> (usize, usize) {
+    let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["description"]).unwrap();
+    assert_eq!(found.outcome.code, ResultCode::SUCCESS, "{:?}", found.outcome);
+    let with = found.entries.iter().filter(|entry| entry.text("description").is_some());
+    (found.entries.len(), with.count())
+}
+
+#[test]
+fn long_searches_and_large_entries_obey_the_rules_too() {
+    const PEOPLE: usize = 6_000;
+    let scratch = Scratch::new("access-long");
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
+    for unit in ["open", "closed"] {
+        write!(ldif, "dn: ou={unit},{SUFFIX}\nobjectClass: organizationalUnit\nou: {unit}\n\n").unwrap();
+        for number in 0..PEOPLE / 2 {
+            let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: Somebody";
+            write!(ldif, "dn: uid={unit}{number},ou={unit},{SUFFIX}\n{entry}\n\n").unwrap();
+        }
+    }
+    for group in ["seen", "unseen"] {
+        write!(ldif, "dn: cn={group},ou=open,{SUFFIX}\nobjectClass: groupOfNames\ndescription: Group\n")
+            .unwrap();
+        for number in 0..PEOPLE / 2 {
+            writeln!(ldif, "member: uid=closed{number},ou=closed,{SUFFIX}").unwrap();
+        }
+        ldif.push('\n');
+    }
+    ldif_import(&scratch, &ldif);
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    let no_limit: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoSizeLimit", &["0"]),
+        (
+            ChangeOperation::Replace,
+            "pandoAccessRule",
+            &[
+                "all: allow read to anyone",
+                &format!("closed: deny read of description in 'ou=closed,{SUFFIX}' to anyone"),
+                &format!("unseen: deny read of member at 'cn=unseen,ou=open,{SUFFIX}' to anyone"),
+            ],
+        ),
+    ];
+    assert!(admin.modify("cn=config", no_limit).unwrap().is_success());
+    let mut nobody = pando.connect();
+    // Everything; descriptions in ou=open alone. Both are walks over all entries.
+    assert_eq!(shown(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
+    assert_eq!(shown(&mut nobody, "(description=*ome*)"), (PEOPLE / 2, PEOPLE / 2));
+    assert_eq!(shown(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));
+    assert_eq!(shown(&mut admin, "(description=*ome*)"), (PEOPLE, PEOPLE));
+    for (group, count) in [("seen", PEOPLE / 2), ("unseen", 0)] {
+        let dn = format!("cn={group},ou=open,{SUFFIX}");
+        let entry = nobody.entry(&dn, &["*"]).unwrap().unwrap();
+        assert_eq!((entry.texts("member").len(), entry.texts("description").len()), (count, 1), "{group}");
+        let by_member = format!("(&(cn={group})(member=uid=closed7,ou=closed,{SUFFIX}))");
+        assert_eq!(shown(&mut nobody, &by_member).0, usize::from(count > 0), "{group}");
+    }
+}
+
+fn ldif_import(scratch: &Scratch, ldif: &str) {
+    let file = scratch.write("people.ldif", ldif);
+    command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+        .expect_code(0);
+}
