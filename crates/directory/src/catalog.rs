@@ -224,6 +224,8 @@ pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
+/// Begins the keys of what a node of a cluster knows of the log that it follows; see [`crate::replicated`].
+pub(crate) const META_REPLICATION: &[u8] = b"replication ";
 
 /// The key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {

@@ -5,6 +5,7 @@
 
 mod open;
 pub(crate) mod read_only;
+pub mod replicated;
 mod writer;
 
 pub use open::OpenOptions;

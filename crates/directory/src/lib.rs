@@ -41,7 +41,7 @@ mod write;
 mod testing;
 
 pub use access::Requester;
-pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer};
+pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, replicated};
 pub use maintenance::{check, export, import, ldif_check, ldif_diff, salvage};
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};

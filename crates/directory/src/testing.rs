@@ -178,6 +178,7 @@ impl TestDirectory {
             vendor_version: "test".to_owned(),
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
             stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], ..Stamp::default() },
+            follows_log: true,
         };
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();

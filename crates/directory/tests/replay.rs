@@ -10,10 +10,13 @@ use std::sync::Arc;
 
 use directory::apply::apply;
 use directory::catalog::Catalog;
+use directory::controls::RequestControls;
 use directory::index::maintenance::{SliceBudget, run_slice};
 use directory::record::Record;
+use directory::replicated::LogRow;
 use directory::rows::MAPS;
-use ldap::{ChangeOperation, ResultCode};
+use directory::{Directory, DirectorySettings, NodeSettings, OpenOptions, Requester, Stamp, WriteBatch};
+use ldap::{AddRequest, AttributesBuf, ChangeOperation, Request, ResultCode};
 use schema::Schema;
 use store::{Direction, MapId, MapKind, Read, Store};
 use testing::{TemporaryFolder, TestDirectory};
@@ -215,4 +218,111 @@ fn a_store_caught_anywhere_in_the_log_arrives_at_the_same_rows() {
         replica.replay(&records[stop..]);
         assert_eq!(replica.rows(), expected, "stopped after record {}", records[stop - 1].0);
     }
+}
+
+#[test]
+fn groups_of_another_node_make_the_same_rows() {
+    let mut decided = eventful();
+    let records: Vec<Vec<u8>> =
+        decided.snapshot.state().read.log_records(1).map(|row| row.unwrap().1.to_vec()).collect();
+    // Both began with the same first record.
+    let mut follower = TestDirectory::new();
+    for (first, group) in (1..).step_by(3).zip(records.chunks(3)) {
+        // Once more, as a log is read again after a crash.
+        for _ in 0..2 {
+            let cursor = (first + group.len() as u64).to_be_bytes();
+            let group = group.iter().map(Vec::as_slice);
+            let log_rows: &[LogRow<'_>] = &[(b"cursor", Some(&cursor)), (b"gone", None)];
+            follower.writer.apply_group(first, group, log_rows).unwrap();
+        }
+    }
+    follower.snapshot.renew().unwrap();
+    decided.finish_indexes();
+    follower.finish_indexes();
+    let mut found = rows(follower.snapshot.state().read);
+    let of_log: Vec<_> = found.extract_if(.., |row| row.1.starts_with(b"replication ")).collect();
+    assert_eq!(of_log.len(), 1, "{of_log:?}");
+    assert_eq!(found, rows(decided.snapshot.state().read));
+    assert_eq!(follower.directory.log_rows().unwrap(), [(b"cursor".to_vec(), of_log[0].2.clone())]);
+}
+
+#[test]
+fn a_group_that_does_not_follow_or_is_damaged_leaves_no_trace() {
+    let mut d = TestDirectory::with_suffix_entry();
+    let before = rows(d.snapshot.state().read);
+    let position = d.snapshot.position().unwrap();
+    let record = d.snapshot.state().read.log_records(position).last().unwrap().unwrap().1.to_vec();
+    for (first, group) in [(position + 2, vec![&record[..]]), (position + 1, vec![&record[..], b"no record"])]
+    {
+        let refused = d.writer.apply_group(first, group, &[(b"cursor", Some(b"c"))]).unwrap_err();
+        assert!(refused.to_string().contains("of the cluster's log"), "{refused}");
+        d.snapshot.renew().unwrap();
+        assert_eq!(rows(d.snapshot.state().read), before);
+    }
+}
+
+/// Adds an organizational unit in a batch that is open.
+fn add_unit(batch: &mut WriteBatch<'_>, requester: &Requester, name: &str, stamp: &Stamp) -> ResultCode {
+    let dn = format!("ou={name},{}", testing::SUFFIX);
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["organizationalUnit"].iter());
+    let request = Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() });
+    batch.execute(requester, &request, &RequestControls::default(), stamp).code
+}
+
+#[test]
+fn a_batch_is_held_while_its_records_travel() {
+    let mut d = TestDirectory::with_suffix_entry();
+    let position = d.snapshot.position().unwrap();
+    let stamps = [d.stamp(), d.stamp(), d.stamp()];
+    let before = rows(d.snapshot.state().read);
+    for is_accepted in [false, true] {
+        let mut batch = d.writer.begin().unwrap();
+        batch.limit_records(1_000);
+        assert_eq!(add_unit(&mut batch, &d.requester, "a", &stamps[0]), ResultCode::SUCCESS);
+        assert_eq!(batch.held_back(), None);
+        assert_eq!(add_unit(&mut batch, &d.requester, &"b".repeat(900), &stamps[1]), ResultCode::BUSY);
+        assert!(batch.held_back().is_some_and(|bytes| bytes > 900), "its record has no room");
+        assert_eq!(batch.held_back(), None, "said once");
+        assert_eq!(add_unit(&mut batch, &d.requester, "c", &stamps[2]), ResultCode::SUCCESS);
+        assert_eq!(batch.position().unwrap(), position + 2, "what was refused left no record");
+        let records = batch.records(position).unwrap();
+        assert_eq!(records.len(), 2);
+        assert!(records.iter().all(|record| Record::decode(record).is_some()));
+        d.snapshot.renew().unwrap();
+        assert_eq!(rows(d.snapshot.state().read), before, "nobody sees what is held");
+        if is_accepted {
+            batch.put_log_rows(&[(b"cursor", Some(b"1"))]).unwrap();
+            batch.commit().unwrap();
+        }
+    }
+    d.snapshot.renew().unwrap();
+    assert_eq!(d.snapshot.position().unwrap(), position + 2);
+    assert!(d.read(&format!("ou=c,{}", testing::SUFFIX)).is_some());
+}
+
+#[test]
+fn a_node_changes_only_with_its_log() {
+    let mut d = TestDirectory::with_suffix_entry();
+    d.writer.apply_group(1, [], &[(b"cursor", Some(b"1"))]).unwrap();
+    let folder = d.folder();
+    drop(d);
+    let options = |suffixes: &[&str]| OpenOptions {
+        initial: DirectorySettings::default(),
+        suffixes: suffixes.iter().map(|suffix| suffix.to_string()).collect(),
+        node: NodeSettings::default(),
+        monitor: testing::no_monitor(),
+        vendor_version: String::new(),
+        store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 28), ..store::Options::default() },
+        stamp: Stamp::default(),
+        follows_log: false,
+    };
+    let (directory, mut writer) = Directory::open(folder.path(), options(&[])).unwrap();
+    let Err(refused) = writer.begin() else { panic!("it changes") };
+    assert!(refused.to_string().contains("is a node of a cluster"), "{refused}");
+    drop((directory, writer));
+    // What a start would write is refused too, whoever starts.
+    let options = OpenOptions { follows_log: true, ..options(&["o=other"]) };
+    let Err(refused) = Directory::open(folder.path(), options) else { panic!("it has another suffix") };
+    assert!(refused.to_string().contains("another suffix"), "{refused}");
 }

@@ -85,6 +85,7 @@ impl Opened {
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             store: store::Options { observer, ..store::Options::default() },
             stamp: new_stamp(&mut random)?,
+            follows_log: false,
         };
         let opened = Directory::open(&config.data, options);
         let (directory, writer) =

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use schema::NORMALISATION_VERSION;
 use store::{Read, Store};
 
-use super::{SERVER_NUMBER, Writer};
+use super::{SERVER_NUMBER, Writer, replicated};
 use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
 use crate::model::csn::Csn;
@@ -44,6 +44,8 @@ pub struct OpenOptions {
     pub store: store::Options,
     /// Time and random bits for what a first start writes.
     pub stamp: Stamp,
+    /// Whether whoever opens it follows the cluster's log, where the directory is a node of one. Others may read it.
+    pub follows_log: bool,
 }
 
 impl Directory {
@@ -63,6 +65,7 @@ impl Directory {
         prepare(&mut store_writer, &mut catalog, &options, is_new)?;
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
+        let is_node = replicated::is_node(&view)?;
         drop(view);
         let directory = Arc::new(Directory {
             store,
@@ -74,7 +77,8 @@ impl Directory {
             streams: AtomicUsize::new(0),
             page_key: PageKey::new(generation),
         });
-        let writer = Writer::new(directory.clone(), store_writer, catalog);
+        let may_change = !is_node || options.follows_log;
+        let writer = Writer::new(directory.clone(), store_writer, catalog, may_change);
         Ok((directory, writer))
     }
 }
@@ -119,6 +123,9 @@ fn prepare(
         return Ok(());
     }
     let mut batch = writer.begin()?;
+    if replicated::is_node(&batch)? {
+        return Err(OpenError::ChangedNode);
+    }
     let settings = Settings::of(&options.node, &catalog.settings.general);
     let decided = settings::decide(State { read: &batch, catalog, settings: &settings }, &proposal);
     let decided = decided.map_err(|error| match error {

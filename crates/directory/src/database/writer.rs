@@ -35,11 +35,18 @@ pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
+    /// False for a node of a cluster whose log is not followed.
+    may_change: bool,
 }
 
 impl Writer {
-    pub(super) fn new(directory: Arc<Directory>, store: store::Writer, catalog: Arc<Catalog>) -> Writer {
-        Writer { directory, store, catalog }
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        store: store::Writer,
+        catalog: Arc<Catalog>,
+        may_change: bool,
+    ) -> Writer {
+        Writer { directory, store, catalog, may_change }
     }
 
     /// As [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for what changes ask.
@@ -52,6 +59,7 @@ impl Writer {
     /// # Errors
     /// Writes are stopped after a failed sync, or the engine failed.
     pub fn begin(&mut self) -> Result<WriteBatch<'_>, OperationError> {
+        self.check_may_change()?;
         let settings = self.directory.settings();
         let full = match self.store.check_reserve() {
             Ok(()) => None,
@@ -66,11 +74,23 @@ impl Writer {
             settings,
             full,
             failure: None,
+            record_bytes_left: usize::MAX,
+            held_back: None,
         })
+    }
+
+    fn check_may_change(&self) -> Result<(), OperationError> {
+        if self.may_change {
+            return Ok(());
+        }
+        let text =
+            "the data directory is a node of a cluster: it changes by the cluster's log, while it is served";
+        Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
     /// Begins a batch of plain rows, for repairs: no record is made of it.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
+        self.check_may_change()?;
         Ok(self.store.begin()?)
     }
 
@@ -163,7 +183,7 @@ impl Writer {
 
 /// Operations that become durable and visible together.
 pub struct WriteBatch<'w> {
-    batch: Batch<'w>,
+    pub(super) batch: Batch<'w>,
     directory: &'w Directory,
     catalog: Arc<Catalog>,
     committed: &'w mut Arc<Catalog>,
@@ -172,6 +192,10 @@ pub struct WriteBatch<'w> {
     full: Option<StoreError>,
     /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
     failure: Option<BatchFailure>,
+    /// Bytes that further records may have: see [`limit_records`](WriteBatch::limit_records).
+    pub(super) record_bytes_left: usize,
+    /// The size of a record that had no room.
+    pub(super) held_back: Option<usize>,
 }
 
 /// What ended a batch.
@@ -250,7 +274,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    fn check_failure(&self) -> Result<(), OperationError> {
+    pub(super) fn check_failure(&self) -> Result<(), OperationError> {
         match &self.failure {
             None => Ok(()),
             Some(BatchFailure::Store(error)) => Err(error.clone().into()),
@@ -323,7 +347,22 @@ impl WriteBatch<'_> {
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
-        let written = match self.batch.append_record(&record.encode()) {
+        let bytes = record.encode();
+        match self.record_bytes_left.checked_sub(bytes.len()) {
+            Some(left) => self.record_bytes_left = left,
+            None => {
+                self.held_back = Some(bytes.len());
+                return Err(OperationError::refused(
+                    ResultCode::BUSY,
+                    "the change is too large for this batch",
+                ));
+            }
+        }
+        self.append_encoded(record, &bytes)
+    }
+
+    pub(super) fn append_encoded(&mut self, record: &Record, bytes: &[u8]) -> Result<(), OperationError> {
+        let written = match self.batch.append_record(bytes) {
             Ok(position) => apply(&mut self.batch, &mut self.catalog, position, record),
             Err(error) => Err(error.into()),
         };

@@ -49,6 +49,12 @@ pub enum OpenError {
         /// Now.
         now: String,
     },
+    /// A node of a cluster would have to be changed behind the cluster's log.
+    #[error(
+        "this data directory is a node of a cluster, and this program would change it at the start: it serves another \
+         suffix, or ships other schema definitions, than the cluster's log knows of"
+    )]
+    ChangedNode,
     /// A naming context cannot be.
     #[error("suffix {dn:?}: {reason}")]
     Suffix {

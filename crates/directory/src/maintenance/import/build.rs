@@ -21,6 +21,7 @@ use crate::catalog::{
     META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
 };
 use crate::database::SERVER_NUMBER;
+use crate::database::replicated::is_node;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
 use crate::model::record::{Change, Record};
@@ -65,6 +66,9 @@ impl Builder {
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
+        if is_node(&old)? {
+            return Err(ImportError::Node);
+        }
         let nodes = BufWriter::with_capacity(1 << 20, temporary_file(directory)?);
         Ok(Builder {
             store,

@@ -41,6 +41,11 @@ pub enum ImportError {
     /// The data that is there contradicts itself.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// It would change behind the cluster's log.
+    #[error(
+        "the data directory is a node of a cluster: import into a directory of its own, and make a new cluster of that"
+    )]
+    Node,
     /// There is no such naming context.
     #[error("the directory has no suffix {dn:?}; it has {known}")]
     UnknownSuffix {

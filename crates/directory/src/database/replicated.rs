@@ -1,0 +1,137 @@
+//! What a node of a cluster does besides: its changes come from a log that all nodes share.
+//!
+//! The writer decides a batch as ever, and holds it open while its records go to the shared log
+//! ([`WriteBatch::records`]); the batch is committed when the log has accepted them, or dropped. The other nodes make
+//! the same rows of the same records with [`Writer::apply_group`]. What a node knows of the shared log stands in rows
+//! beside them, in the same commit, and is bytes to this crate: keys and values of whoever follows the log.
+//!
+//! A data directory with such rows is a node. It takes no change from anybody who does not follow the log, because
+//! nodes are equal only as long as they have applied the same records at the same positions.
+
+use store::{Direction, Position, Read, StoreError};
+
+use super::{WriteBatch, Writer};
+use crate::catalog::META_REPLICATION;
+use crate::model::outcome::OperationError;
+use crate::model::record::Record;
+use crate::model::rows::META;
+use crate::snapshot::Directory;
+
+/// A row of what is known of the shared log: its key, and its value or that it goes.
+pub type LogRow<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// As [`LogRow`], of rows that are there.
+pub type OwnedLogRow = (Vec<u8>, Vec<u8>);
+
+impl Directory {
+    /// All rows of what is known of the shared log, ascending by key. None where the directory is no node.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn log_rows(&self) -> Result<Vec<OwnedLogRow>, OperationError> {
+        let view = self.store.view()?;
+        let rows = rows(&view).map(|row| {
+            let (key, value) = row?;
+            Ok((key.get(META_REPLICATION.len()..).unwrap_or_default().to_vec(), value.to_vec()))
+        });
+        rows.collect()
+    }
+}
+
+impl Writer {
+    /// Makes rows of records that were decided elsewhere, with what is known of the shared log afterwards: all of it in
+    /// one commit. `first` is the position of the first record. Records that are here already are left alone, so a
+    /// group may come twice.
+    ///
+    /// # Errors
+    /// A record is of a later version, or does not follow the last one: nothing of the group is here then. The store
+    /// failed.
+    pub fn apply_group<'r>(
+        &mut self,
+        first: Position,
+        records: impl IntoIterator<Item = &'r [u8]>,
+        log_rows: &[LogRow<'_>],
+    ) -> Result<(), OperationError> {
+        let mut batch = self.begin()?;
+        let known = batch.position()?;
+        if first > known + 1 {
+            return Err(OperationError::Damaged(format!(
+                "the records of the cluster's log go on at position {first}, those here end at {known}"
+            )));
+        }
+        for (position, bytes) in (first..).zip(records) {
+            if position <= known {
+                continue;
+            }
+            let record = Record::decode(bytes).ok_or_else(|| {
+                OperationError::Damaged(format!(
+                    "the record at position {position} of the cluster's log is damaged, or of a later version"
+                ))
+            })?;
+            batch.append_encoded(&record, bytes)?;
+        }
+        batch.put_log_rows(log_rows)?;
+        batch.commit()
+    }
+}
+
+impl WriteBatch<'_> {
+    /// Position of the last record, those of the batch included.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn position(&self) -> Result<Position, StoreError> {
+        self.batch.position()
+    }
+
+    /// The records behind `position`, those of the batch included.
+    ///
+    /// # Errors
+    /// The store failed, or a record is damaged.
+    pub fn records(&self, position: Position) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
+    }
+
+    /// From now on a change whose record has more than `bytes_max` bytes is refused without a trace, and each one that
+    /// is made takes its record's bytes away from that. [`held_back`](WriteBatch::held_back) tells of a refusal.
+    pub fn limit_records(&mut self, bytes_max: usize) {
+        self.record_bytes_left = bytes_max;
+        self.held_back = None;
+    }
+
+    /// The size of the last record that had no room, if any, since this was last asked.
+    pub fn held_back(&mut self) -> Option<usize> {
+        self.held_back.take()
+    }
+
+    /// Changes what is known of the shared log.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn put_log_rows(&mut self, log_rows: &[LogRow<'_>]) -> Result<(), OperationError> {
+        self.check_failure()?;
+        for (key, value) in log_rows {
+            let key = [META_REPLICATION, key].concat();
+            match value {
+                Some(value) => self.batch.put(META, &key, value)?,
+                None => drop(self.batch.delete(META, &key)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the data is that of a node.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
+    rows(read).next().transpose().map(|first| first.is_some())
+}
+
+fn rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
+    use std::ops::Bound::{Excluded, Included};
+    // One more than the space at its end.
+    const END: &[u8] = b"replication!";
+    read.scan(META, (Included(META_REPLICATION), Excluded(END)), Direction::Forward)
+}
