@@ -1,0 +1,45 @@
+//! Fixed-width numbers, the highest byte first. Reading answers `None` where the bytes end early.
+
+pub(crate) struct Reader<'m>(pub(crate) &'m [u8]);
+
+impl<'m> Reader<'m> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'m [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A length as u32 and that many bytes.
+    pub(crate) fn bytes(&mut self) -> Option<&'m [u8]> {
+        let length = self.u32()?;
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    /// That nothing is left.
+    pub(crate) fn end(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+}
+
+/// A length as four bytes. The caller keeps what it announces below [`crate::limits::MESSAGE_BYTES_MAX`].
+pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+    out.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+}

@@ -1,0 +1,354 @@
+//! Who accepts what. Fed with the messages of the log in order, every node gives the same verdicts, because a verdict
+//! depends on nothing but the message and those accepted before it.
+
+mod resume;
+#[cfg(test)]
+mod tests;
+
+use crate::key::{KeyRing, Tag};
+use crate::message::{self, Body, Claim, Generation, GenerationId, Group, Message, MessageError, Records};
+use crate::operation::{NodeId, OperationId};
+use crate::rows::{Cursor, Epoch, Row, RowChange, StateError};
+pub use crate::window::Known;
+use crate::window::Window;
+pub use resume::Reseed;
+
+/// A reader of the log.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    keys: KeyRing,
+    cursor: Cursor,
+    /// Where it reads on: behind the cursor and behind what was ignored since.
+    next_offset: u64,
+    window: Window,
+    stopped: Option<Alarm>,
+}
+
+/// What a message comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<'m> {
+    /// Its records are part of the directory. They and the rows go into one commit.
+    Apply(Accepted<'m>),
+    /// A node begins to write.
+    NewEpoch(NewEpoch),
+    /// All data is new from here: stop, and begin again from a snapshot of this generation.
+    NewGeneration(GenerationId),
+    /// It counts for nobody, as happens in the life of a cluster.
+    Ignored(Ignored),
+    /// It counts for nobody, and somebody must look at it.
+    Alarm(Alarm),
+    /// The message at this offset had its verdict before.
+    Seen,
+    /// Messages were left out: read again from `expected`. If the log has none there, it has lost messages.
+    Missing {
+        /// The offset that was to come.
+        expected: u64,
+    },
+}
+
+/// An accepted group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted<'m> {
+    /// Where it stands.
+    pub offset: u64,
+    /// Whose it is.
+    pub epoch: Epoch,
+    /// Its number in the epoch.
+    pub number: u64,
+    /// The position of its first record; each further one has the next.
+    pub first_position: u64,
+    /// The records.
+    pub records: Records<'m>,
+    /// What goes into the same commit, in this order.
+    pub rows: Vec<RowChange>,
+}
+
+/// An accepted claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEpoch {
+    /// The epoch that begins.
+    pub epoch: Epoch,
+    /// Which start of the node's process it was.
+    pub incarnation: u64,
+    /// Which claim of it.
+    pub attempt: u64,
+    /// What goes into a commit, alone or with the next group's.
+    pub rows: Vec<RowChange>,
+}
+
+/// Why a message counts for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Ignored {
+    /// It is of another generation, or follows another than the one in force.
+    #[error("another generation")]
+    OtherGeneration,
+    /// Its writer was followed by another before it landed.
+    #[error("an older epoch")]
+    OlderEpoch,
+    /// It landed twice.
+    #[error("a group that is there already")]
+    Repeated,
+    /// The claimant has made a newer claim, which landed first.
+    #[error("a claim older than another of its node")]
+    OlderClaim,
+}
+
+/// Why a message counts for nobody and is a matter for an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Alarm {
+    /// Somebody without the key writes the topic.
+    #[error("a message that is not authentic")]
+    NotAuthentic,
+    /// A newer build writes the log.
+    #[error("a message of version {0}, which this build does not know")]
+    NewerVersion(u8),
+    /// A message that no right build writes.
+    #[error("an authentic message that cannot be read")]
+    Malformed,
+    /// A group of the epoch is missing before it.
+    #[error("group {number} of an epoch where {expected} was to come")]
+    Gap {
+        /// Its number.
+        number: u64,
+        /// The number that was to come.
+        expected: u64,
+    },
+    /// Its epoch's claim was not accepted here.
+    #[error("a group of the unknown epoch {0}")]
+    UnknownEpoch(u64),
+    /// Its writer, or claimant, stands on another history than this node.
+    #[error("another history up to position {position}")]
+    OtherHistory {
+        /// The position of the last record that was accepted here.
+        position: u64,
+    },
+    /// A record of an operation that was applied before, or whose id is too old to know.
+    #[error("a record of an operation that is in the log already")]
+    RepeatedOperation,
+    /// More nodes than may be.
+    #[error("a claim or a record of one node too many")]
+    TooManyNodes,
+}
+
+impl Alarm {
+    /// Whether the node reads no further, because it may be wrong itself or cannot know what the message does. It reads
+    /// again from its last commit; if it comes to the same, it begins again from a snapshot, or needs the newer build.
+    /// It must not claim.
+    pub fn stops(self) -> bool {
+        use Alarm::{Gap, NewerVersion, OtherHistory, UnknownEpoch};
+        matches!(self, NewerVersion(_) | Gap { .. } | UnknownEpoch(_) | OtherHistory { .. })
+    }
+}
+
+impl Follower {
+    /// A follower whose data is the snapshot that `generation` begins with: the message of tag `tag` at `offset` of the
+    /// topic `topic`. The rows go into the data's first commit.
+    pub fn seed(
+        keys: KeyRing,
+        topic: [u8; 16],
+        id: GenerationId,
+        generation: &Generation,
+        offset: u64,
+        tag: Tag,
+    ) -> (Follower, Vec<RowChange>) {
+        let position = generation.position;
+        let cursor = Cursor {
+            topic,
+            generation: id,
+            key: keys.current_id(),
+            offset,
+            message: tag,
+            epoch: None,
+            number: 0,
+            position,
+            previous: tag,
+        };
+        (Follower::new(keys, cursor, Window::default()), vec![RowChange::cursor(&cursor)])
+    }
+
+    /// A follower that goes on from its last commit, or from that of the node whose snapshot it took: from all rows of
+    /// the state.
+    ///
+    /// # Errors
+    /// They are not those of a node.
+    pub fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        keys: KeyRing,
+        rows: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Follower, StateError> {
+        let (mut found, mut window) = (None, Window::default());
+        for (key, value) in rows {
+            match Row::decode(key.as_ref(), value.as_ref()) {
+                Some(Row::Cursor(cursor)) => found = Some(cursor),
+                Some(Row::Node(node, row)) => window.load_node(node, row),
+                Some(Row::Operation(operation, position)) => window.load_operation(operation, position),
+                None => return Err(StateError::Damaged(key.as_ref().to_vec())),
+            }
+        }
+        let cursor = found.ok_or(StateError::NoCursor)?;
+        if !keys.has(cursor.key) {
+            return Err(StateError::NoKey(cursor.key));
+        }
+        Ok(Follower::new(keys, cursor, window))
+    }
+
+    fn new(keys: KeyRing, cursor: Cursor, window: Window) -> Follower {
+        Follower { keys, cursor, next_offset: cursor.offset + 1, window, stopped: None }
+    }
+
+    /// The message at `offset`. The records and rows of verdicts are committed in the order of the verdicts. After an
+    /// alarm that stops the follower, and after a new generation, it comes to the same verdict for ever.
+    pub fn step<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
+        if let Some(alarm) = self.stopped {
+            return Verdict::Alarm(alarm);
+        }
+        if offset < self.next_offset {
+            return Verdict::Seen;
+        }
+        if offset > self.next_offset {
+            return Verdict::Missing { expected: self.next_offset };
+        }
+        let verdict = self.judge(offset, bytes);
+        match &verdict {
+            Verdict::Alarm(alarm) if alarm.stops() => self.stopped = Some(*alarm),
+            Verdict::NewGeneration(_) => {}
+            _ => self.next_offset = offset + 1,
+        }
+        verdict
+    }
+
+    fn judge<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
+        // One key is in force at each offset, for all nodes, whatever others they have.
+        let message = match Message::decode(bytes, &self.keys, self.cursor.key) {
+            Ok(message) => message,
+            Err(MessageError::NotAuthentic) => return Verdict::Alarm(Alarm::NotAuthentic),
+            Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
+            Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
+        };
+        if let Body::Generation(generation) = message.body {
+            return match generation.follows == self.cursor.generation {
+                true => Verdict::NewGeneration(message.generation),
+                false => Verdict::Ignored(Ignored::OtherGeneration),
+            };
+        }
+        if message.generation != self.cursor.generation {
+            return Verdict::Ignored(Ignored::OtherGeneration);
+        }
+        match message.body {
+            Body::Claim(claim) => self.claim(offset, message.tag, &claim),
+            Body::Group(group) => self.group(offset, message.tag, group),
+            Body::Generation(_) => Verdict::Ignored(Ignored::OtherGeneration),
+        }
+    }
+
+    fn claim<'m>(&mut self, offset: u64, tag: Tag, claim: &Claim) -> Verdict<'m> {
+        let position = self.cursor.position;
+        let is_ahead = claim.position > position;
+        if is_ahead || (claim.position == position && claim.previous != self.cursor.previous) {
+            return Verdict::Alarm(Alarm::OtherHistory { position });
+        }
+        if !self.window.takes_claim(claim) {
+            return match self.window.knows(claim.node) {
+                true => Verdict::Ignored(Ignored::OlderClaim),
+                false => Verdict::Alarm(Alarm::TooManyNodes),
+            };
+        }
+        let mut rows = Vec::new();
+        self.window.claim(claim, &mut rows);
+        let epoch = Epoch { offset, node: claim.node };
+        self.cursor = Cursor { offset, message: tag, epoch: Some(epoch), number: 0, ..self.cursor };
+        rows.push(RowChange::cursor(&self.cursor));
+        Verdict::NewEpoch(NewEpoch { epoch, incarnation: claim.incarnation, attempt: claim.attempt, rows })
+    }
+
+    fn group<'m>(&mut self, offset: u64, tag: Tag, group: Group<'m>) -> Verdict<'m> {
+        let epoch = match self.check_fence(&group) {
+            Ok(epoch) => epoch,
+            Err(verdict) => return verdict,
+        };
+        let position = self.cursor.position;
+        let is_next = group.first_position == position + 1 && group.previous == self.cursor.previous;
+        if !is_next {
+            return Verdict::Alarm(Alarm::OtherHistory { position });
+        }
+        if !self.window.are_new(&group.records) {
+            return Verdict::Alarm(Alarm::RepeatedOperation);
+        }
+        if !self.window.has_room(&group.records) {
+            return Verdict::Alarm(Alarm::TooManyNodes);
+        }
+        let mut rows = Vec::new();
+        let (first_position, number) = (group.first_position, group.number);
+        self.window.apply(&group.records, first_position, &mut rows);
+        let position = first_position + u64::from(group.records.count()) - 1;
+        self.cursor = Cursor { offset, message: tag, number, position, previous: tag, ..self.cursor };
+        rows.push(RowChange::cursor(&self.cursor));
+        Verdict::Apply(Accepted { offset, epoch, number, first_position, records: group.records, rows })
+    }
+
+    /// That a group is the next one of the epoch in force.
+    fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
+        let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));
+        let Some(epoch) = self.cursor.epoch else { return Err(unknown) };
+        if group.epoch < epoch.offset {
+            return Err(Verdict::Ignored(Ignored::OlderEpoch));
+        }
+        if group.epoch > epoch.offset {
+            return Err(unknown);
+        }
+        let expected = self.cursor.number + 1;
+        if group.number < expected {
+            return Err(Verdict::Ignored(Ignored::Repeated));
+        }
+        if group.number > expected {
+            return Err(Verdict::Alarm(Alarm::Gap { number: group.number, expected }));
+        }
+        Ok(epoch)
+    }
+
+    /// How far it has come.
+    pub fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// The position of the last accepted record.
+    pub fn position(&self) -> u64 {
+        self.cursor.position
+    }
+
+    /// The epoch in force.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.cursor.epoch
+    }
+
+    /// The offset that is to come.
+    pub fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// What is known of an operation.
+    pub fn operation(&self, operation: &OperationId) -> Known {
+        self.window.operation(operation)
+    }
+
+    /// Why it reads no further, if it does not: see [`Alarm::stops`].
+    pub fn stopped(&self) -> Option<Alarm> {
+        self.stopped
+    }
+
+    /// The claim that `node` would make now, as a message.
+    pub(crate) fn claim_of(&self, node: NodeId, incarnation: u64, attempt: u64) -> Vec<u8> {
+        let Cursor { position, previous, .. } = self.cursor;
+        let claim = Claim { node, incarnation, attempt, position, previous };
+        message::encode_claim(&self.keys, self.cursor.key, &self.cursor.generation, &claim)
+    }
+
+    /// The next group of the epoch in force, as a message, and its tag.
+    pub(crate) fn group_of(&self, epoch: u64, count: u32, records: &[u8]) -> (Vec<u8>, Tag) {
+        let Cursor { key, generation, number, position, previous, .. } = self.cursor;
+        let (number, first_position) = (number + 1, position + 1);
+        let head = message::GroupHead { key, generation, epoch, number, first_position, previous, count };
+        message::encode_group(&self.keys, &head, records)
+    }
+}

@@ -1,0 +1,256 @@
+use super::*;
+use crate::key::ClusterKey;
+use crate::limits::{IDS_PER_NODE, NODES_MAX};
+use crate::message::{GroupHead, put_record};
+use std::collections::BTreeMap;
+
+const TOPIC: [u8; 16] = [1; 16];
+const GENERATION: GenerationId = [2; 16];
+
+/// A log being written, and a follower of it.
+struct Fixture {
+    follower: Follower,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    log: Vec<Vec<u8>>,
+}
+
+impl Fixture {
+    /// A topic with its first generation, at position 100.
+    fn new() -> Fixture {
+        let generation = Generation { follows: [0; 16], position: 100 };
+        let (message, tag) = message::encode_generation(&keys(), &GENERATION, &generation);
+        let (follower, rows) = Follower::seed(keys(), TOPIC, GENERATION, &generation, 0, tag);
+        let mut fixture = Fixture { follower, rows: BTreeMap::new(), log: vec![message] };
+        fixture.keep(rows);
+        fixture
+    }
+
+    /// With the epoch 1 of node 1.
+    fn led() -> Fixture {
+        let mut fixture = Fixture::new();
+        let claim = fixture.follower.claim_of(NodeId(1), 1, 1);
+        assert_eq!(fixture.push(claim), "epoch 1");
+        fixture
+    }
+
+    fn keep(&mut self, rows: Vec<RowChange>) {
+        for RowChange { key, value } in rows {
+            match value {
+                Some(value) => drop(self.rows.insert(key, value)),
+                None => drop(self.rows.remove(&key)),
+            }
+        }
+    }
+
+    /// The verdict of the next message in short.
+    fn push(&mut self, message: Vec<u8>) -> String {
+        let offset = self.log.len() as u64;
+        self.log.push(message.clone());
+        match self.follower.step(offset, &message) {
+            Verdict::Apply(accepted) => {
+                let text = format!("apply {}..{}", accepted.first_position, self.follower.position());
+                self.keep(accepted.rows);
+                text
+            }
+            Verdict::NewEpoch(new) => {
+                self.keep(new.rows);
+                format!("epoch {}", new.epoch.offset)
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// A group as a right writer makes it now, changed.
+    fn group(&self, sequences: &[u64], change: impl FnOnce(&mut GroupHead)) -> Vec<u8> {
+        let Cursor { key, generation, epoch, number, position, previous, .. } = *self.follower.cursor();
+        let mut records = Vec::new();
+        sequences.iter().for_each(|sequence| put_record(&mut records, &operation(*sequence), b"record"));
+        let mut head = GroupHead {
+            key,
+            generation,
+            epoch: epoch.map_or(0, |epoch| epoch.offset),
+            number: number + 1,
+            first_position: position + 1,
+            previous,
+            count: sequences.len() as u32,
+        };
+        change(&mut head);
+        message::encode_group(&keys(), &head, &records).0
+    }
+
+    fn reload(&self) -> Follower {
+        Follower::load(keys(), &self.rows).unwrap()
+    }
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(1, ClusterKey::new(&[5; 32])).with(2, ClusterKey::new(&[6; 32]))
+}
+
+fn operation(sequence: u64) -> OperationId {
+    OperationId { node: NodeId(1), incarnation: 1, sequence }
+}
+
+#[test]
+fn groups_of_the_epoch_are_accepted_in_order() {
+    let mut fixture = Fixture::led();
+    for (sequences, verdict) in [(vec![1], "apply 101..101"), (vec![2, 3], "apply 102..103")] {
+        let group = fixture.group(&sequences, |_| ());
+        assert_eq!(fixture.push(group), verdict);
+    }
+    assert_eq!(fixture.follower.operation(&operation(3)), Known::Applied { position: 103 });
+    assert_eq!(fixture.follower.operation(&operation(4)), Known::New);
+    assert_eq!(fixture.follower.step(2, &fixture.log[2]), Verdict::Seen);
+    assert_eq!(fixture.follower.step(9, &fixture.log[2]), Verdict::Missing { expected: 4 });
+}
+
+#[test]
+fn what_is_not_the_next_group_of_the_epoch_counts_for_nobody() {
+    fn check(change: impl FnOnce(&mut GroupHead), verdict: &str) {
+        let mut fixture = Fixture::led();
+        let group = fixture.group(&[1], |_| ());
+        fixture.push(group);
+        let claim = fixture.follower.claim_of(NodeId(2), 1, 1);
+        assert_eq!(fixture.push(claim), "epoch 3");
+        let first = fixture.group(&[2], |_| ());
+        assert_eq!(fixture.push(first), "apply 102..102");
+        let (cursor, rows) = (*fixture.follower.cursor(), fixture.rows.clone());
+        let group = fixture.group(&[3], change);
+        assert_eq!(fixture.push(group), verdict);
+        assert_eq!((cursor, rows), (*fixture.follower.cursor(), fixture.rows));
+    }
+    check(|head| head.epoch = 1, "Ignored(OlderEpoch)");
+    check(|head| head.number = 1, "Ignored(Repeated)");
+    check(|head| head.number = 3, "Alarm(Gap { number: 3, expected: 2 })");
+    check(|head| head.epoch = 4, "Alarm(UnknownEpoch(4))");
+    check(|head| head.first_position = 104, "Alarm(OtherHistory { position: 102 })");
+    check(|head| head.previous.0[0] ^= 1, "Alarm(OtherHistory { position: 102 })");
+    check(|head| head.generation = [3; 16], "Ignored(OtherGeneration)");
+    check(|head| head.key = 2, "Alarm(NotAuthentic)");
+    check(|head| head.count = 2, "Alarm(Malformed)");
+}
+
+#[test]
+fn a_stopped_follower_reads_no_further_and_begins_again_where_it_was() {
+    let mut fixture = Fixture::led();
+    let group = fixture.group(&[1], |head| head.number = 2);
+    assert_eq!(fixture.push(group), "Alarm(Gap { number: 2, expected: 1 })");
+    let right = fixture.group(&[1], |_| ());
+    let before = fixture.follower.cursor().offset;
+    assert_eq!(fixture.push(right), "Alarm(Gap { number: 2, expected: 1 })");
+    assert!(fixture.follower.stopped().is_some());
+    let again = fixture.reload();
+    assert_eq!((again.stopped(), again.next_offset()), (None, before + 1));
+}
+
+#[test]
+fn an_operation_is_applied_once() {
+    let mut fixture = Fixture::led();
+    let twice = fixture.group(&[1, 1], |_| ());
+    assert_eq!(fixture.push(twice), "Alarm(RepeatedOperation)");
+    let group = fixture.group(&[1, 2], |_| ());
+    assert_eq!(fixture.push(group), "apply 101..102");
+    let again = fixture.group(&[3, 2], |_| ());
+    assert_eq!(fixture.push(again), "Alarm(RepeatedOperation)");
+    let group = fixture.group(&[3], |_| ());
+    assert_eq!(fixture.push(group), "apply 103..103");
+}
+
+#[test]
+fn ids_below_the_window_are_too_old() {
+    let mut fixture = Fixture::led();
+    // Not in order, with a hole at 3.
+    let last = IDS_PER_NODE as u64 + 4;
+    for sequence in [2, 1, 4].into_iter().chain(5..=last) {
+        let group = fixture.group(&[sequence], |_| ());
+        assert!(fixture.push(group).starts_with("apply"));
+    }
+    for follower in [&fixture.follower, &fixture.reload()] {
+        let known = |sequence| follower.operation(&operation(sequence));
+        assert_eq!([known(1), known(2), known(3), known(4)], [Known::TooOld; 4]);
+        assert_eq!((known(5), known(last + 1)), (Known::Applied { position: 104 }, Known::New));
+        let of_next_start = OperationId { incarnation: 2, ..operation(1) };
+        assert_eq!(follower.operation(&of_next_start), Known::New);
+    }
+    let old = fixture.group(&[3], |_| ());
+    assert_eq!(fixture.push(old), "Alarm(RepeatedOperation)");
+    assert!(fixture.rows.len() <= IDS_PER_NODE + 2);
+}
+
+#[test]
+fn claims_of_a_node_count_in_its_order() {
+    let mut fixture = Fixture::led();
+    let late = fixture.follower.claim_of(NodeId(1), 1, 2);
+    let newer = fixture.follower.claim_of(NodeId(1), 1, 3);
+    assert_eq!(fixture.push(newer.clone()), "epoch 2");
+    assert_eq!(fixture.push(late), "Ignored(OlderClaim)");
+    assert_eq!(fixture.push(newer), "Ignored(OlderClaim)");
+    let started_again = fixture.follower.claim_of(NodeId(1), 2, 1);
+    assert_eq!(fixture.push(started_again), "epoch 5");
+}
+
+#[test]
+fn a_claim_on_another_history_stops() {
+    fn check(claim: impl FnOnce(u64, Tag) -> (u64, Tag), verdict: &str) {
+        let mut fixture = Fixture::led();
+        let group = fixture.group(&[1], |_| ());
+        fixture.push(group);
+        let (position, previous) = claim(101, fixture.follower.cursor().previous);
+        let claim = Claim { node: NodeId(2), incarnation: 1, attempt: 1, position, previous };
+        assert_eq!(fixture.push(message::encode_claim(&keys(), 1, &GENERATION, &claim)), verdict);
+    }
+    check(|position, tag| (position, tag), "epoch 3");
+    check(|_, _| (100, Tag([0; 32])), "epoch 3");
+    check(|position, _| (position, Tag([0; 32])), "Alarm(OtherHistory { position: 101 })");
+    check(|position, tag| (position + 1, tag), "Alarm(OtherHistory { position: 101 })");
+}
+
+#[test]
+fn nodes_are_bounded() {
+    let mut fixture = Fixture::new();
+    for node in 1..=NODES_MAX as u32 {
+        let claim = fixture.follower.claim_of(NodeId(node), 1, 1);
+        assert!(fixture.push(claim).starts_with("epoch"));
+    }
+    let claim = fixture.follower.claim_of(NodeId(1_000), 1, 1);
+    assert_eq!(fixture.push(claim), "Alarm(TooManyNodes)");
+    let mut records = Vec::new();
+    put_record(&mut records, &OperationId { node: NodeId(1_000), ..operation(1) }, b"");
+    let epoch = fixture.follower.epoch().unwrap().offset;
+    let (group, _) = fixture.follower.group_of(epoch, 1, &records);
+    assert_eq!(fixture.push(group), "Alarm(TooManyNodes)");
+}
+
+#[test]
+fn a_new_generation_ends_the_one_it_follows() {
+    let mut fixture = Fixture::led();
+    let after = |follows| {
+        let generation = Generation { follows, position: 500 };
+        message::encode_generation(&keys(), &[9; 16], &generation).0
+    };
+    assert_eq!(fixture.push(after([8; 16])), "Ignored(OtherGeneration)");
+    assert_eq!(fixture.push(after(GENERATION)), format!("NewGeneration({:?})", [9; 16]));
+    assert_eq!(fixture.follower.next_offset(), 3);
+}
+
+#[test]
+fn a_restart_goes_on_only_where_it_was() {
+    let mut fixture = Fixture::led();
+    let group = fixture.group(&[1], |_| ());
+    fixture.push(group);
+    let follower = fixture.reload();
+    assert_eq!(follower.cursor(), fixture.follower.cursor());
+    let [claim, group] = [&fixture.log[1], &fixture.log[2]];
+    assert_eq!(follower.check_start(TOPIC, 0, 3, Some(group)), Ok(()));
+    assert_eq!(follower.check_start(TOPIC, 2, 3, Some(group)), Ok(()));
+    assert_eq!(follower.check_start([0; 16], 0, 3, Some(group)), Err(Reseed::OtherTopic));
+    assert_eq!(follower.check_start(TOPIC, 3, 3, None), Err(Reseed::Deleted { offset: 2, start: 3 }));
+    assert_eq!(follower.check_start(TOPIC, 0, 2, None), Err(Reseed::Shorter { offset: 2, end: 2 }));
+    assert_eq!(follower.check_start(TOPIC, 0, 3, Some(claim)), Err(Reseed::OtherMessage { offset: 2 }));
+    assert_eq!(follower.check_start(TOPIC, 0, 3, None), Err(Reseed::OtherMessage { offset: 2 }));
+
+    let without = KeyRing::new(7, ClusterKey::new(&[5; 32]));
+    assert_eq!(Follower::load(without, &fixture.rows).err(), Some(StateError::NoKey(1)));
+    assert_eq!(Follower::load(keys(), [([0u8; 0], [0u8; 0])]).err(), Some(StateError::Damaged(Vec::new())));
+    assert_eq!(Follower::load(keys(), [([0u8; 0], [0u8; 0]); 0]).err(), Some(StateError::NoCursor));
+}

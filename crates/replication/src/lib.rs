@@ -1,0 +1,31 @@
+//! The protocol of one directory on several machines.
+//!
+//! The log of the directory is one partition of a topic that all machines share. Every node reads it in order and
+//! accepts the same messages as every other node, because acceptance depends on nothing but the messages before:
+//! [`Follower`]. One node at a time writes: [`Member`] is a follower that may become the writer. `docs/reference/
+//! cluster-protocol.md` draws the messages and says why each rule holds.
+//!
+//! Everything here is a function of its arguments: no I/O, no thread, no clock, no randomness, and no knowledge of
+//! LDAP. Records are bytes. What must survive a restart leaves as [`RowChange`]s, which stand in the same commit as the
+//! records they belong to.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
+#![forbid(unsafe_code)]
+
+mod codec;
+mod follower;
+mod key;
+pub mod limits;
+mod member;
+pub mod message;
+mod operation;
+mod rows;
+mod shared_log;
+mod window;
+
+pub use follower::{Accepted, Alarm, Follower, Ignored, Known, NewEpoch, Reseed, Verdict};
+pub use key::{ClusterKey, KeyRing, Tag};
+pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, Held, Member, Role, Step};
+pub use operation::{NodeId, OperationId};
+pub use rows::{Cursor, Epoch, RowChange, StateError};
+pub use shared_log::{AppendError, LogEvent, SharedLog};

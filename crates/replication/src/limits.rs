@@ -1,0 +1,14 @@
+//! Every bound of the protocol, in one place.
+
+/// Longest message in bytes that is looked at. A topic's `max.message.bytes` may be lower and then holds.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Most records in a group.
+pub const GROUP_RECORDS_MAX: usize = 1 << 16;
+
+/// Most nodes that the state knows.
+pub const NODES_MAX: usize = 256;
+
+/// How many of a node's applied operation ids are remembered. A node keeps fewer requests outstanding than this, so
+/// that a retry always finds its id.
+pub const IDS_PER_NODE: usize = 1024;

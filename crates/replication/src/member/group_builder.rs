@@ -1,0 +1,98 @@
+//! Filling a group.
+
+use crate::limits::{GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
+use crate::message::{GROUP_SIZE_MIN, put_record, record_size};
+use crate::operation::OperationId;
+
+/// The records of a batch while it is decided. A batch is one group: where a record does not fit any more, the batch
+/// ends before it.
+#[derive(Clone, Debug)]
+pub struct GroupBuilder {
+    records: Vec<u8>,
+    count: u32,
+    message_bytes_max: usize,
+}
+
+/// Whether a record fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It does.
+    Yes,
+    /// It is for the next group.
+    Next,
+    /// No group can have it: a message would have `size` bytes, and `max` are possible.
+    Never {
+        /// Of the message with this record alone.
+        size: usize,
+        /// The most that a message may have.
+        max: usize,
+    },
+}
+
+impl GroupBuilder {
+    /// An empty group whose message has at most this many bytes: the topic's `max.message.bytes`, less what the log
+    /// itself adds to a message.
+    pub fn new(message_bytes_max: usize) -> GroupBuilder {
+        GroupBuilder {
+            records: Vec::new(),
+            count: 0,
+            message_bytes_max: message_bytes_max.min(MESSAGE_BYTES_MAX),
+        }
+    }
+
+    /// Whether a record of this many bytes fits. Asked before the record is applied to the batch.
+    pub fn fits(&self, length: usize) -> Fit {
+        let (size, max) = (GROUP_SIZE_MIN + record_size(length), self.message_bytes_max);
+        if size > max {
+            return Fit::Never { size, max };
+        }
+        let is_full = self.records.len() + size > max || self.record_count() == GROUP_RECORDS_MAX;
+        if is_full { Fit::Next } else { Fit::Yes }
+    }
+
+    /// The longest record that still fits, `None` if none does.
+    pub fn room(&self) -> Option<usize> {
+        let used = GROUP_SIZE_MIN + self.records.len() + record_size(0);
+        self.message_bytes_max.checked_sub(used).filter(|_| self.record_count() < GROUP_RECORDS_MAX)
+    }
+
+    /// Adds a record, which must fit.
+    ///
+    /// # Panics
+    /// It does not fit.
+    pub fn push(&mut self, operation: &OperationId, bytes: &[u8]) {
+        assert_eq!(self.fits(bytes.len()), Fit::Yes, "a record of {} bytes", bytes.len());
+        put_record(&mut self.records, operation, bytes);
+        self.count += 1;
+    }
+
+    /// How many records it has.
+    pub fn record_count(&self) -> usize {
+        self.count as usize
+    }
+
+    pub(crate) fn into_parts(self) -> (u32, Vec<u8>) {
+        (self.count, self.records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::NodeId;
+
+    #[test]
+    fn a_group_is_cut_where_it_is_full() {
+        let operation = OperationId { node: NodeId(1), incarnation: 1, sequence: 1 };
+        let max = GROUP_SIZE_MIN + 2 * record_size(100);
+        let mut group = GroupBuilder::new(max);
+        assert_eq!(group.fits(record_size(200)), Fit::Yes);
+        let size = max + 1;
+        assert_eq!(group.fits(100 + record_size(100) + 1), Fit::Never { size, max });
+        group.push(&operation, &[0; 100]);
+        assert_eq!((group.fits(100), group.fits(101), group.room()), (Fit::Yes, Fit::Next, Some(100)));
+        group.push(&operation, &[0; 100]);
+        assert_eq!(group.room(), None);
+        assert_eq!((group.fits(0), group.record_count()), (Fit::Next, 2));
+    }
+}

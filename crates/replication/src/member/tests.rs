@@ -1,0 +1,189 @@
+use super::*;
+use crate::key::{ClusterKey, KeyRing};
+use crate::message::{self, Generation};
+use crate::operation::OperationId;
+
+/// Nodes that read one log.
+struct Cluster {
+    log: Vec<Vec<u8>>,
+    members: Vec<Member>,
+}
+
+impl Cluster {
+    fn new(nodes: u32) -> Cluster {
+        let keys = KeyRing::new(1, ClusterKey::new(&[5; 32]));
+        let generation = Generation { follows: [0; 16], position: 0 };
+        let (message, tag) = message::encode_generation(&keys, &[1; 16], &generation);
+        let member = |node| {
+            let (follower, _) = Follower::seed(keys.clone(), [0; 16], [1; 16], &generation, 0, tag);
+            Member::new(follower, NodeId(node), 1)
+        };
+        Cluster { log: vec![message], members: (0..nodes).map(member).collect() }
+    }
+
+    /// With node 0 as the writer.
+    fn led() -> Cluster {
+        let mut cluster = Cluster::new(2);
+        let claim = cluster.members[0].claim().unwrap();
+        assert_eq!(cluster.append(claim), None);
+        assert_eq!(cluster.members[0].role(), Role::Leading { epoch: 1 });
+        cluster
+    }
+
+    /// Appends a message, which all read. What it means for the batch of node 0.
+    fn append(&mut self, message: Vec<u8>) -> Option<Held> {
+        let offset = self.log.len() as u64;
+        self.log.push(message);
+        let steps: Vec<_> =
+            self.members.iter_mut().map(|member| member.step(offset, self.log.last().unwrap())).collect();
+        assert!(steps.iter().all(|step| step.verdict == steps[0].verdict));
+        steps[0].held
+    }
+
+    fn propose(&mut self, node: usize, sequence: u64) -> Vec<u8> {
+        let mut group = GroupBuilder::new(1 << 20);
+        let operation = OperationId { node: NodeId(node as u32), incarnation: 1, sequence };
+        group.push(&operation, b"record");
+        self.members[node].propose(group).unwrap()
+    }
+
+    fn role(&self) -> Role {
+        self.members[0].role()
+    }
+}
+
+#[test]
+fn a_batch_is_held_until_its_group_is_read_back() {
+    let mut cluster = Cluster::led();
+    for sequence in 1..3 {
+        assert!(cluster.members[0].may_decide());
+        let group = cluster.propose(0, sequence);
+        assert!(!cluster.members[0].may_decide());
+        let mut second = GroupBuilder::new(1 << 20);
+        second.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 9 }, b"");
+        assert_eq!(cluster.members[0].propose(second), Err(CannotPropose::NotNow));
+        assert_eq!(cluster.append(group), Some(Held::Accepted));
+    }
+    assert_eq!(cluster.members[0].propose(GroupBuilder::new(1 << 20)), Err(CannotPropose::Empty));
+    assert_eq!(cluster.members[0].claim(), Err(CannotClaim::Leading));
+    assert_eq!(cluster.members[1].propose(GroupBuilder::new(1 << 20)), Err(CannotPropose::NotNow));
+}
+
+#[test]
+fn another_claim_before_the_group_drops_the_batch() {
+    let mut cluster = Cluster::led();
+    let group = cluster.propose(0, 1);
+    let claim = cluster.members[1].claim().unwrap();
+    assert_eq!(cluster.append(claim), Some(Held::Dropped));
+    assert_eq!((cluster.role(), cluster.members[1].role()), (Role::Following, Role::Leading { epoch: 2 }));
+    assert_eq!(cluster.append(group), None);
+    assert_eq!(cluster.members[0].follower().position(), 0);
+}
+
+#[test]
+fn a_claim_settles_what_became_of_a_group() {
+    // Whether the group lands before the claim.
+    for lands in [true, false] {
+        let mut cluster = Cluster::led();
+        let group = cluster.propose(0, 1);
+        assert_eq!(cluster.members[0].group_failed(AppendError::Unknown), None);
+        assert_eq!(cluster.role(), Role::Doubtful { epoch: 1 });
+        assert!(!cluster.members[0].may_decide());
+        let claim = cluster.members[0].claim().unwrap();
+        if lands {
+            assert_eq!(cluster.append(group), Some(Held::Accepted));
+            assert_eq!(cluster.append(claim), None);
+        } else {
+            assert_eq!(cluster.append(claim), Some(Held::Dropped));
+            assert_eq!(cluster.append(group), None);
+        }
+        assert!(matches!(cluster.role(), Role::Leading { .. }));
+        assert_eq!(cluster.members[1].follower().position(), u64::from(lands));
+        let group = cluster.propose(0, 2);
+        assert_eq!(cluster.append(group), Some(Held::Accepted));
+    }
+}
+
+#[test]
+fn a_group_in_doubt_may_land_before_any_claim() {
+    let mut cluster = Cluster::led();
+    let group = cluster.propose(0, 1);
+    cluster.members[0].group_failed(AppendError::Unknown);
+    assert_eq!(cluster.append(group), Some(Held::Accepted));
+    // The epoch is over for this node all the same.
+    assert_eq!(cluster.role(), Role::Following);
+}
+
+#[test]
+fn a_group_that_never_left_is_dropped_and_the_epoch_goes_on() {
+    let mut cluster = Cluster::led();
+    cluster.propose(0, 1);
+    assert_eq!(cluster.members[0].group_failed(AppendError::NotAppended), Some(Held::Dropped));
+    let group = cluster.propose(0, 1);
+    assert_eq!(cluster.append(group), Some(Held::Accepted));
+    assert_eq!(cluster.members[0].group_failed(AppendError::Unknown), None);
+    assert_eq!(cluster.role(), Role::Leading { epoch: 1 });
+}
+
+#[test]
+fn only_the_latest_claim_makes_the_writer() {
+    let mut cluster = Cluster::new(2);
+    let first = cluster.members[0].claim().unwrap();
+    let second = cluster.members[0].claim().unwrap();
+    let other = cluster.members[1].claim().unwrap();
+    cluster.append(first);
+    assert_eq!(cluster.role(), Role::Claiming { attempt: 2 });
+    cluster.append(other);
+    assert_eq!(
+        (cluster.role(), cluster.members[1].role()),
+        (Role::Claiming { attempt: 2 }, Role::Leading { epoch: 2 })
+    );
+    cluster.append(second);
+    assert_eq!((cluster.role(), cluster.members[1].role()), (Role::Leading { epoch: 3 }, Role::Following));
+}
+
+#[test]
+fn who_resigns_holds_its_batch_until_its_fate_is_known() {
+    for lands in [true, false] {
+        let mut cluster = Cluster::led();
+        let group = cluster.propose(0, 1);
+        cluster.members[0].resign();
+        assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Doubtful { epoch: 1 }, true));
+        let claim = cluster.members[1].claim().unwrap();
+        let expected = if lands {
+            assert_eq!(cluster.append(group), Some(Held::Accepted));
+            None
+        } else {
+            Some(Held::Dropped)
+        };
+        assert_eq!(cluster.append(claim), expected);
+        assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Following, false));
+    }
+    let mut cluster = Cluster::led();
+    cluster.members[0].resign();
+    assert_eq!(cluster.role(), Role::Following);
+}
+
+#[test]
+fn an_own_group_that_counts_for_nobody_is_dropped() {
+    let mut cluster = Cluster::led();
+    let group = cluster.propose(0, 1);
+    assert_eq!(cluster.append(group), Some(Held::Accepted));
+    // The same operation once more: a fault of whoever decides.
+    let group = cluster.propose(0, 1);
+    assert_eq!(cluster.append(group), Some(Held::Dropped));
+    assert_eq!(cluster.role(), Role::Following);
+}
+
+#[test]
+fn who_stops_reading_does_not_know() {
+    let mut cluster = Cluster::led();
+    cluster.propose(0, 1);
+    let mut group = GroupBuilder::new(1 << 20);
+    group.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 1 }, b"");
+    let (count, records) = group.into_parts();
+    let (message, _) = cluster.members[0].follower.group_of(7, count, &records);
+    assert_eq!(cluster.append(message), Some(Held::Unknown));
+    assert_eq!(cluster.role(), Role::Following);
+    assert!(matches!(cluster.members[0].claim(), Err(CannotClaim::Stopped(Alarm::UnknownEpoch(7)))));
+}

@@ -1,0 +1,210 @@
+//! The state of the protocol as rows: keys and values that stand in the same commit as the records they belong to.
+//!
+//! | key | value |
+//! |---|---|
+//! | `c` | the [`Cursor`] |
+//! | `n`, node | a node's last claim and the floor of its operation ids |
+//! | `o`, node, incarnation, sequence | the position of an applied operation |
+
+use crate::codec::Reader;
+use crate::key::Tag;
+use crate::message::GenerationId;
+use crate::operation::{NodeId, OperationId};
+
+const CURSOR_KEY: &[u8] = b"c";
+const NODE_PREFIX: u8 = b'n';
+const OPERATION_PREFIX: u8 = b'o';
+const CURSOR_VERSION: u8 = 1;
+
+/// A row that is to be written, or deleted where there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowChange {
+    /// At most 40 bytes.
+    pub key: Vec<u8>,
+    /// At most 256 bytes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// How far a node has come: all about the last message it accepted. Messages that all ignore do not move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The identity of the topic.
+    pub topic: [u8; 16],
+    /// The generation of the data.
+    pub generation: GenerationId,
+    /// The number of the key in force.
+    pub key: u32,
+    /// Where the message stands.
+    pub offset: u64,
+    /// Its tag: at a start the message at that offset must have it.
+    pub message: Tag,
+    /// The epoch in force, once there is one.
+    pub epoch: Option<Epoch>,
+    /// The number of the epoch's last group, 0 if there is none.
+    pub number: u64,
+    /// The position of the last record.
+    pub position: u64,
+    /// The tag of the last group or generation: what the next group must name.
+    pub previous: Tag,
+}
+
+/// The time of one writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// The offset of the claim.
+    pub offset: u64,
+    /// Who claimed.
+    pub node: NodeId,
+}
+
+/// Rows that cannot be those of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// There is no cursor: the node was never seeded.
+    #[error("the data directory has no place in a shared log")]
+    NoCursor,
+    /// The key in force is not among those given.
+    #[error("key {0} of the cluster is in force, and this node does not have it")]
+    NoKey(u32),
+    /// A row cannot be read.
+    #[error("a row of the replication state cannot be read: key {0:02x?}")]
+    Damaged(Vec<u8>),
+}
+
+/// What is kept of a node beside its operation ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    /// Incarnation and attempt of its last claim.
+    pub(crate) claim: (u64, u64),
+    /// Incarnation and sequence: of ids up to here nothing is known any more.
+    pub(crate) floor: (u64, u64),
+}
+
+/// A row, read.
+pub(crate) enum Row {
+    Cursor(Cursor),
+    Node(NodeId, NodeRow),
+    Operation(OperationId, u64),
+}
+
+impl Row {
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Row> {
+        let (mut key, mut value) = (Reader(key), Reader(value));
+        let row = match key.u8()? {
+            prefix if [prefix] == CURSOR_KEY => Row::Cursor(cursor(&mut value)?),
+            NODE_PREFIX => {
+                let node = NodeId(key.u32()?);
+                let claim = (value.u64()?, value.u64()?);
+                Row::Node(node, NodeRow { claim, floor: (value.u64()?, value.u64()?) })
+            }
+            OPERATION_PREFIX => {
+                let node = NodeId(key.u32()?);
+                let operation = OperationId { node, incarnation: key.u64()?, sequence: key.u64()? };
+                Row::Operation(operation, value.u64()?)
+            }
+            _ => return None,
+        };
+        key.end()?;
+        value.end()?;
+        Some(row)
+    }
+}
+
+impl RowChange {
+    pub(crate) fn cursor(cursor: &Cursor) -> RowChange {
+        let mut value = vec![CURSOR_VERSION];
+        value.extend(cursor.topic);
+        value.extend(cursor.generation);
+        value.extend(cursor.key.to_be_bytes());
+        value.extend(cursor.offset.to_be_bytes());
+        value.extend(cursor.message.0);
+        value.push(u8::from(cursor.epoch.is_some()));
+        let epoch = cursor.epoch.unwrap_or(Epoch { offset: 0, node: NodeId(0) });
+        value.extend(epoch.offset.to_be_bytes());
+        value.extend(epoch.node.0.to_be_bytes());
+        value.extend(cursor.number.to_be_bytes());
+        value.extend(cursor.position.to_be_bytes());
+        value.extend(cursor.previous.0);
+        RowChange { key: CURSOR_KEY.to_vec(), value: Some(value) }
+    }
+
+    pub(crate) fn node(node: NodeId, row: &NodeRow) -> RowChange {
+        let mut key = vec![NODE_PREFIX];
+        key.extend(node.0.to_be_bytes());
+        let numbers = [row.claim.0, row.claim.1, row.floor.0, row.floor.1];
+        let value = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+        RowChange { key, value: Some(value) }
+    }
+
+    pub(crate) fn operation(operation: &OperationId, position: Option<u64>) -> RowChange {
+        let mut key = vec![OPERATION_PREFIX];
+        key.extend(operation.node.0.to_be_bytes());
+        key.extend(operation.incarnation.to_be_bytes());
+        key.extend(operation.sequence.to_be_bytes());
+        RowChange { key, value: position.map(|position| position.to_be_bytes().to_vec()) }
+    }
+}
+
+fn cursor(value: &mut Reader<'_>) -> Option<Cursor> {
+    if value.u8()? != CURSOR_VERSION {
+        return None;
+    }
+    let (topic, generation) = (value.array()?, value.array()?);
+    let (key, offset, message) = (value.u32()?, value.u64()?, Tag(value.array()?));
+    let has_epoch = match value.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let epoch = Epoch { offset: value.u64()?, node: NodeId(value.u32()?) };
+    Some(Cursor {
+        topic,
+        generation,
+        key,
+        offset,
+        message,
+        epoch: has_epoch.then_some(epoch),
+        number: value.u64()?,
+        position: value.u64()?,
+        previous: Tag(value.array()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back() {
+        let epoch = Some(Epoch { offset: 5, node: NodeId(6) });
+        for epoch in [None, epoch] {
+            let cursor = Cursor {
+                topic: [1; 16],
+                generation: [2; 16],
+                key: 11,
+                offset: 3,
+                message: Tag([4; 32]),
+                epoch,
+                number: 7,
+                position: 8,
+                previous: Tag([9; 32]),
+            };
+            let row = RowChange::cursor(&cursor);
+            let value = row.value.as_deref().unwrap();
+            assert!(matches!(Row::decode(&row.key, value), Some(Row::Cursor(read)) if read == cursor));
+            for length in 0..value.len() {
+                assert!(Row::decode(&row.key, &value[..length]).is_none());
+            }
+        }
+        let node = NodeRow { claim: (1, 2), floor: (3, 4) };
+        let row = RowChange::node(NodeId(9), &node);
+        let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+        assert!(matches!(read, Some(Row::Node(NodeId(9), read)) if read == node));
+        let operation = OperationId { node: NodeId(1), incarnation: 2, sequence: 3 };
+        let row = RowChange::operation(&operation, Some(44));
+        let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+        assert!(matches!(read, Some(Row::Operation(read, 44)) if read == operation));
+        assert!(Row::decode(b"", b"").is_none() && Row::decode(b"x", b"").is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! Which operations were applied: of each node the ids with the highest numbers, and a floor below which nothing is
+//! known. All of it follows from the accepted groups, so every node holds the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::{IDS_PER_NODE, NODES_MAX};
+use crate::message::{Claim, Records};
+use crate::operation::{NodeId, OperationId};
+use crate::rows::{NodeRow, RowChange};
+
+/// What is known of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// No accepted group has a record of it.
+    New,
+    /// It is in the log: a retry is answered, not carried out.
+    Applied {
+        /// Where its record stands.
+        position: u64,
+    },
+    /// Whether it was applied is forgotten: it is refused as unavailable and never carried out.
+    TooOld,
+}
+
+/// Applied operations and claims, by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    nodes: BTreeMap<NodeId, Node>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Node {
+    row: NodeRow,
+    /// Incarnation and sequence to position. Exactly the applied ids above the floor.
+    applied: BTreeMap<(u64, u64), u64>,
+}
+
+impl Window {
+    pub(crate) fn load_node(&mut self, id: NodeId, row: NodeRow) {
+        self.nodes.entry(id).or_default().row = row;
+    }
+
+    pub(crate) fn load_operation(&mut self, operation: OperationId, position: u64) {
+        let node = self.nodes.entry(operation.node).or_default();
+        node.applied.insert((operation.incarnation, operation.sequence), position);
+    }
+
+    pub(crate) fn operation(&self, operation: &OperationId) -> Known {
+        let Some(node) = self.nodes.get(&operation.node) else { return Known::New };
+        let number = (operation.incarnation, operation.sequence);
+        match node.applied.get(&number) {
+            Some(&position) => Known::Applied { position },
+            None if number <= node.row.floor => Known::TooOld,
+            None => Known::New,
+        }
+    }
+
+    pub(crate) fn knows(&self, node: NodeId) -> bool {
+        self.nodes.contains_key(&node)
+    }
+
+    /// Whether every record is of an operation that is new, also among the others of its group.
+    pub(crate) fn are_new(&self, records: &Records<'_>) -> bool {
+        let mut ids: Vec<OperationId> = records.iter().map(|record| record.operation).collect();
+        ids.sort_unstable();
+        let are_distinct = ids.windows(2).all(|pair| !matches!(pair, [one, other] if one == other));
+        are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
+    }
+
+    /// Whether the nodes of the records are known or can become so.
+    pub(crate) fn has_room(&self, records: &Records<'_>) -> bool {
+        let ids = records.iter().map(|record| record.operation.node);
+        let unknown: BTreeSet<NodeId> = ids.filter(|node| !self.knows(*node)).collect();
+        self.nodes.len() + unknown.len() <= NODES_MAX
+    }
+
+    /// The records of an accepted group, the first at `position`.
+    pub(crate) fn apply(&mut self, records: &Records<'_>, mut position: u64, rows: &mut Vec<RowChange>) {
+        for record in records.iter() {
+            let operation = record.operation;
+            let node = self.nodes.entry(operation.node).or_default();
+            node.applied.insert((operation.incarnation, operation.sequence), position);
+            rows.push(RowChange::operation(&operation, Some(position)));
+            if node.applied.len() > IDS_PER_NODE
+                && let Some((lowest, _)) = node.applied.pop_first()
+            {
+                node.row.floor = lowest;
+                let lowest = OperationId { node: operation.node, incarnation: lowest.0, sequence: lowest.1 };
+                rows.push(RowChange::operation(&lowest, None));
+                rows.push(RowChange::node(operation.node, &node.row));
+            }
+            position += 1;
+        }
+    }
+
+    /// Whether the claim is newer than the last of its node, and there is room for the node.
+    pub(crate) fn takes_claim(&self, claim: &Claim) -> bool {
+        match self.nodes.get(&claim.node) {
+            Some(node) => (claim.incarnation, claim.attempt) > node.row.claim,
+            None => self.nodes.len() < NODES_MAX,
+        }
+    }
+
+    pub(crate) fn claim(&mut self, claim: &Claim, rows: &mut Vec<RowChange>) {
+        let node = self.nodes.entry(claim.node).or_default();
+        node.row.claim = (claim.incarnation, claim.attempt);
+        rows.push(RowChange::node(claim.node, &node.row));
+    }
+}
