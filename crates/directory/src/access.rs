@@ -25,6 +25,7 @@
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
+mod explain;
 mod external;
 mod standing;
 #[cfg(test)]
@@ -40,6 +41,8 @@ use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{ANONYMOUS, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
+pub(crate) use explain::{ASKED, Asked, explain, hint, rules_in_force};
+pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{ExternalIdentity, Offered};
 pub(crate) use standing::{EntryRights, Standing, Walk};

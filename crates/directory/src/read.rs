@@ -1,5 +1,6 @@
 //! What clients ask without changing anything: search, compare, bind.
 
+pub mod access_question;
 pub mod bind;
 pub mod compare;
 pub mod controls;

@@ -15,6 +15,7 @@
 // What a peer sends reaches all of this: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
+mod access_values;
 mod attributes;
 mod control;
 mod decode;
@@ -38,6 +39,7 @@ mod result_code;
 mod server_url;
 mod url;
 
+pub use access_values::{AccessQuestion, EffectiveRightsRequest};
 pub use attributes::{
     AttributeSelection, Attributes, AttributesBuf, Change, ChangeOperation, Changes, ChangesBuf,
     PartialAttribute, SelectionBuf, Values,

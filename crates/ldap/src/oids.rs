@@ -50,6 +50,8 @@ pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
 /// The password will expire: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRING: &str = "2.16.840.1.113730.3.4.5";
+/// Get Effective Rights: what somebody may do with the entries of a search (draft-ietf-ldapext-acl-model-08).
+pub const EFFECTIVE_RIGHTS: &str = "1.3.6.1.4.1.42.2.27.9.5.2";
 /// Relax rules: let a directory repair tool write what users may not (draft-zeilenga-ldap-relax).
 pub const RELAX_RULES: &str = "1.3.6.1.4.1.4203.666.5.12";
 /// No operation: say what would happen and do nothing (draft-zeilenga-ldap-noop).

@@ -30,3 +30,8 @@ fn url_corpus() {
 fn ldif_corpus() {
     replay("ldif", properties::ldif);
 }
+
+#[test]
+fn access_values_corpus() {
+    replay("access_values", properties::access_values);
+}

@@ -12,6 +12,7 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, LogLevel};
 use server::{Arguments, ConfigError};
 
+use crate::access::AccessArguments;
 use crate::account::{self, AccountArguments};
 use crate::bench::BenchArguments;
 use crate::compact;
@@ -49,6 +50,8 @@ pub(crate) enum Verb {
     /// Check, count and compare LDIF files
     #[command(after_help = ldif::HELP)]
     Ldif(LdifArguments),
+    /// Say who may do what, and by which rule
+    Access(AccessArguments),
     /// Look at accounts of a directory that is being served: lock, unlock, reset
     #[command(after_help = account::HELP)]
     Account(AccountArguments),

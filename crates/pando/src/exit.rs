@@ -53,6 +53,11 @@ pub(crate) fn some_failed() -> ExitCode {
     ExitCode::from(7)
 }
 
+/// The answer is no.
+pub(crate) fn denied() -> ExitCode {
+    ExitCode::from(8)
+}
+
 fn end(message: &str, code: u8) -> ExitCode {
     eprintln!("pando: {message}");
     ExitCode::from(code)

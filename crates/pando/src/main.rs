@@ -6,6 +6,7 @@
 #[macro_use]
 mod print;
 
+mod access;
 mod account;
 mod arguments;
 mod bench;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Verify(arguments) => verify::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
         Verb::Ldif(arguments) => ldif::run(&arguments),
+        Verb::Access(arguments) => access::run(&arguments),
         Verb::Account(arguments) => account::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),

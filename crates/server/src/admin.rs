@@ -1,5 +1,6 @@
 //! The administrator's commands on a data directory: settings, import, checks, indexes.
 
+pub(crate) mod access;
 pub mod import;
 pub(crate) mod indexes;
 pub mod load;

@@ -34,11 +34,11 @@ use directory::bind::{ExternalIdentity, Offered};
 use directory::controls::{ControlContext, RequestControls};
 use directory::identity::proxied_requester;
 use directory::search::Search;
-use directory::virtual_entries::APPLY_SETTINGS;
-use directory::{Outcome, Requester};
+use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
+use directory::{Outcome, Requester, access_question};
 use ldap::{
-    Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId, Request,
-    ResponseOp, ResultCode, request_tag, response,
+    AccessQuestion, Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId,
+    Request, ResponseOp, ResultCode, request_tag, response,
 };
 
 use self::sasl::ScramBind;
@@ -518,12 +518,30 @@ impl Session {
             head.log(self.number, ResultCode::SUCCESS, None);
             return;
         }
+        if request.name == EXPLAIN_ACCESS {
+            return self.explain_access(context, head, request.value.unwrap_or_default(), out);
+        }
         // RFC 4511 section 4.12: protocolError, without a response name.
         let text = match ldap::oids::extended_operation_name(request.name) {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
             None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
         };
         self.answer(context, head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+    }
+
+    /// Says who may do what, and by which rule.
+    fn explain_access(&self, context: &mut Context, head: &RequestHead, value: &[u8], out: &mut Vec<u8>) {
+        let explained = match AccessQuestion::decode(value) {
+            Some(question) => access_question::answer(context.snapshot.state(), &self.requester, &question),
+            None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access")),
+        };
+        match explained {
+            Ok(explanation) => {
+                let lines = explanation.to_lines();
+                self.answer_with(context, head, &Outcome::success(), Some(lines.as_bytes()), out);
+            }
+            Err(outcome) => self.answer(context, head, &outcome, out),
+        }
     }
 
     /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already is made nevertheless.

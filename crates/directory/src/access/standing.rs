@@ -14,7 +14,9 @@ use schema::TypeId;
 
 use super::Requester;
 use crate::catalog::access_rules::{AccessRules, RuleAsker, TypeSet, counts_entries, goes_with_the_entry};
-use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Reach, Rights, SEARCH, WRITE};
+use crate::model::access_rule::{
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, READ, RENAME, Reach, Rights, SEARCH, WRITE,
+};
 use crate::model::limits::{GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -103,6 +105,16 @@ impl EntryRights {
         self.entry.has(RENAME)
     }
 
+    /// Whether the rules that hold here may be asked for.
+    pub(crate) fn may_explain(&self) -> bool {
+        self.entry.has(EXPLAIN)
+    }
+
+    /// Whether values of any type may be changed.
+    pub(crate) fn may_write_some(&self) -> bool {
+        !self.write.is_empty()
+    }
+
     /// Whether values of the type may be changed.
     pub(crate) fn may_write(&self, type_id: TypeId) -> bool {
         self.write.contains(type_id)
@@ -125,8 +137,22 @@ impl Standing {
     /// adminLimitExceeded for a user in more than [`GROUPS_OF_ASKER_MAX`] groups; the store failed.
     pub(crate) fn of(state: State<'_>, requester: &Requester) -> Result<Option<Standing>> {
         let rules = &state.catalog.access_rules;
+        if !rules.are_there() {
+            return Ok(None);
+        }
+        Standing::under(rules, state, requester)
+    }
+
+    /// The standing of an asker under these rules; `None` for the administrator.
+    ///
+    /// # Errors
+    /// As [`of`](Standing::of).
+    pub(crate) fn under(
+        rules: &Arc<AccessRules>,
+        state: State<'_>,
+        requester: &Requester,
+    ) -> Result<Option<Standing>> {
         let own = match requester {
-            _ if !rules.are_there() => return Ok(None),
             Requester::Administrator { .. } => return Ok(None),
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
@@ -204,6 +230,35 @@ impl Standing {
     pub(crate) fn at_entry(&self, state: State<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         self.at(state, &mut Walk::default(), id, node.parent)
+    }
+
+    /// The rules that hold for the asker at an entry, by their places among all.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) fn holding(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
+        let mut walk = Walk::default();
+        self.at(state, &mut walk, id, parent)?;
+        let holds =
+            |place: &usize| walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
+        let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(place));
+        Ok(mine.map(|(_, mine)| mine.rule).collect())
+    }
+
+    /// Whether the same holds for every entry.
+    pub(super) fn is_uniform(&self) -> bool {
+        self.is_uniform
+    }
+
+    /// The rules that this is about.
+    pub(super) fn rules(&self) -> &AccessRules {
+        &self.rules
+    }
+
+    /// Whether a rule may let the asker ask for rules somewhere.
+    pub(crate) fn may_explain_some(&self) -> bool {
+        let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
+        rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
     /// Whether a search may begin at an entry: one that the asker may see, or one above entries of which a rule allows
@@ -354,7 +409,7 @@ impl Standing {
                         (false, _) => {}
                     }
                 }
-                for right in [BROWSE, ADD, DELETE, RENAME] {
+                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN] {
                     match (rule.rights.has(right), wants_allow) {
                         (true, true) => entry.0 |= right.0,
                         (true, false) => entry.0 &= !right.0,

@@ -23,6 +23,10 @@ impl TypeSet {
         self.0.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|bits| *bits == 0)
+    }
+
     pub(crate) fn take_out(&mut self, type_id: TypeId) {
         let place = type_id.0 as usize;
         if let Some(bits) = self.0.get_mut(place / 64) {
@@ -52,6 +56,14 @@ impl TypeSet {
     pub(crate) fn remove(&mut self, other: &TypeSet) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
     }
+}
+
+/// The rules that hold where there are none: what [`crate::access`] says of directories without rules, as rules.
+pub(crate) fn default_rules(anonymous_read: bool) -> Vec<String> {
+    let mut rules =
+        vec!["users: allow read to authenticated", "own password: allow write of userPassword to self"];
+    rules.extend(anonymous_read.then_some("everybody: allow read to anonymous"));
+    rules.into_iter().map(str::to_owned).collect()
 }
 
 /// Whom a rule is for, DNs in their normal form.

@@ -8,6 +8,8 @@
 //! This knows the grammar and no names: whether an attribute type is defined and a DN is one says who compiles it.
 //! `docs/how-to/access-rules.md` explains the words.
 
+use std::fmt;
+
 /// A right, as a bit of [`Rights`].
 pub(crate) const BROWSE: Rights = Rights(1);
 pub(crate) const COMPARE: Rights = Rights(2);
@@ -17,9 +19,10 @@ pub(crate) const WRITE: Rights = Rights(16);
 pub(crate) const ADD: Rights = Rights(32);
 pub(crate) const DELETE: Rights = Rights(64);
 pub(crate) const RENAME: Rights = Rights(128);
+pub(crate) const EXPLAIN: Rights = Rights(256);
 
 /// The words of rights.
-const RIGHTS: [(&str, Rights); 8] = [
+const RIGHTS: [(&str, Rights); 9] = [
     ("browse", BROWSE),
     ("compare", COMPARE),
     ("search", SEARCH),
@@ -28,13 +31,19 @@ const RIGHTS: [(&str, Rights); 8] = [
     ("add", ADD),
     ("delete", DELETE),
     ("rename", RENAME),
+    ("explain", EXPLAIN),
 ];
 
 /// A set of rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rights(pub(crate) u8);
+pub(crate) struct Rights(pub(crate) u16);
 
 impl Rights {
+    /// The right that a word stands for.
+    pub(crate) fn of_word(word: &str) -> Option<Rights> {
+        RIGHTS.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
+    }
+
     /// Whether any of these is among them.
     pub(crate) fn has(self, right: Rights) -> bool {
         self.0 & right.0 != 0
@@ -54,7 +63,7 @@ impl Rights {
     /// cannot be found nothing is left.
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
-            true => Rights(u8::MAX),
+            true => Rights(u16::MAX),
             false if self.has(READ) => self.with(SEARCH).with(COMPARE),
             false => self,
         }
@@ -87,6 +96,22 @@ pub(crate) enum Asker {
     Group(String),
     /// Whom the entry names in an attribute of this type.
     NamedBy(String),
+}
+
+impl fmt::Display for Asker {
+    /// As a rule has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asker::Anyone => write!(f, "anyone"),
+            Asker::Anonymous => write!(f, "anonymous"),
+            Asker::Authenticated => write!(f, "authenticated"),
+            Asker::Itself => write!(f, "self"),
+            Asker::User(dn) => write!(f, "user {dn:?}"),
+            Asker::UsersIn(dn) => write!(f, "users in {dn:?}"),
+            Asker::Group(dn) => write!(f, "group {dn:?}"),
+            Asker::NamedBy(attribute) => write!(f, "named by {attribute}"),
+        }
+    }
 }
 
 /// A rule, its names as they were written.
@@ -136,11 +161,11 @@ impl AccessRule {
         };
         let mut rights = Rights::default();
         for word in parser.list("a right")? {
-            let Some((_, right)) = RIGHTS.iter().find(|(known, _)| *known == word) else {
+            let Some(right) = Rights::of_word(word) else {
                 let known: Vec<_> = RIGHTS.iter().map(|(known, _)| *known).collect();
                 return Err(format!("{word:?} is no right: there are {}", known.join(", ")));
             };
-            rights = rights.with(*right);
+            rights = rights.with(right);
         }
         let mut rule = AccessRule {
             name: name.to_owned(),
@@ -310,7 +335,7 @@ mod tests {
         let rule = AccessRule::parse(all).unwrap();
         assert_eq!((rule.rights, rule.place), (BROWSE, Some((Reach::Below, String::new()))));
         assert_eq!(rule.askers.len(), 5);
-        assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, Rights(u8::MAX));
+        assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, Rights(u16::MAX));
     }
 
     #[test]

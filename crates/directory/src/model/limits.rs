@@ -53,6 +53,8 @@ pub const GROUPS_OF_ASKER_MAX: usize = 10_000;
 pub const RIGHTS_KEPT_MAX: usize = 4_096;
 /// Askers whose rights a snapshot keeps.
 pub const STANDINGS_KEPT_MAX: usize = 1_024;
+/// Attributes that the Get Effective Rights control names besides those that its search asks for.
+pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
 /// Access rules, and the octets of all their texts.
 pub const ACCESS_RULES_MAX: usize = 1_000;
 

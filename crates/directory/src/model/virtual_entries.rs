@@ -16,12 +16,18 @@ pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// `docs/how-to/configure.md`. The arc is a placeholder until we have a number of our own.
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 
+/// OID of the extended operation that says who may do what, and by which rule: see `docs/how-to/access-rules.md`. Its
+/// value is an [`ldap::AccessQuestion`], that of the answer the lines of an
+/// [`AccessExplanation`](crate::access::AccessExplanation).
+pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
+
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 4] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 5] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (WHO_AM_I, "who am I?"),
     (APPLY_SETTINGS, "settings of the directory"),
+    (EXPLAIN_ACCESS, "explanation of access"),
 ];
 
 /// Features that work, with their names (RFC 3674).

@@ -7,9 +7,10 @@
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, denied};
+use crate::access::{Access, Requester, denied, hint};
 use crate::accounts;
 use crate::catalog::{is_secret, is_user_password};
+use crate::model::access_rule::COMPARE;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
@@ -119,11 +120,12 @@ fn try_compare(
     };
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
-    if let Some(rights) = rights
+    if let (Some(rights), Some(standing)) = (rights, &standing)
         && !is_secret(&state.catalog.schema, description.type_id)
         && !rights.may_compare(description.type_id)
     {
-        return Err(denied(format!("no access rule lets you compare {}", request.description)));
+        let hint = hint(state, standing, &rights, (target, COMPARE, Some(description.type_id)))?;
+        return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
     let row = match row {
         Some(row) => row,

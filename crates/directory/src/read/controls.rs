@@ -4,9 +4,10 @@
 //! control that is unknown, or does not fit the operation, is refused where it is critical and ignored where it is not.
 
 use ber::{Reader, Tag};
-use ldap::{Control, Controls, PagedResults, Request, ResultCode, oids};
+use ldap::{Control, Controls, EffectiveRightsRequest, PagedResults, Request, ResultCode, oids};
 
 use crate::access::Offered;
+use crate::model::limits::RIGHTS_ATTRIBUTES_MAX;
 use crate::model::outcome::Outcome;
 use crate::read::page_request::PageRequest;
 
@@ -143,6 +144,12 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_authorization_identity,
     },
     SupportedControl {
+        oid: oids::EFFECTIVE_RIGHTS,
+        name: "effective rights",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_effective_rights,
+    },
+    SupportedControl {
         oid: EXPLAIN,
         name: "explain",
         contexts: &[ControlContext::Search],
@@ -150,8 +157,17 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     },
 ];
 
+/// Whose rights a search asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectiveRightsAsked {
+    /// The authorization identity as the client wrote it; `None` for the client's own.
+    pub identity: Option<String>,
+    /// Attributes of interest besides those that the search asks for.
+    pub attributes: Vec<String>,
+}
+
 /// What comes with a request: what its controls ask for, and what its connection says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
     pub manage_dsa_it: bool,
@@ -165,6 +181,8 @@ pub struct RequestControls {
     /// The request runs as somebody else, whom its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
+    /// The results of the search say what somebody may do with them.
+    pub effective_rights: Option<Box<EffectiveRightsAsked>>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
     /// How one binds on the connection. Set by the server: no control says this.
@@ -230,6 +248,19 @@ impl RequestControls {
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
     }
 
+    fn read_effective_rights(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
+        let asked = EffectiveRightsRequest::decode(value.unwrap_or_default()).ok_or(EXPECTED)?;
+        if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
+            return Err("names more attributes than are answered for");
+        }
+        self.effective_rights = Some(Box::new(EffectiveRightsAsked {
+            identity: asked.identity.map(str::to_owned),
+            attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
+        }));
+        Ok(())
+    }
+
     fn read_subentries(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         const EXPECTED: &str = "takes a BOOLEAN as its value";
         let mut reader = Reader::new(value.ok_or(EXPECTED)?);
@@ -278,20 +309,20 @@ mod tests {
     #[test]
     fn known_controls_are_read() {
         use ControlContext::{Bind, Search, Unanswered};
-        let none = RequestControls::default();
-        let manage = RequestControls { manage_dsa_it: true, ..none };
-        assert_eq!(read(&[], Search), Ok(none));
-        assert_eq!(read(&[(MANAGE_DSA_IT, true, None)], Search), Ok(manage));
-        assert_eq!(read(&[(EXPLAIN, true, None)], Search), Ok(RequestControls { explain: true, ..none }));
-        assert_eq!(read(&[(MANAGE_DSA_IT, false, Some(b""))], Search), Ok(manage));
-        assert_eq!(read(&[(MANAGE_DSA_IT, false, None)], Bind), Ok(none));
-        assert_eq!(read(&[("1.2.3", true, None)], Unanswered), Ok(none));
-        assert_eq!(read(&[("1.2.3", false, None), (MANAGE_DSA_IT, false, None)], Search), Ok(manage));
-        let subentries = |visible| RequestControls { subentries: Some(visible), ..none };
+        let none = RequestControls::default;
+        let manage = || RequestControls { manage_dsa_it: true, ..none() };
+        assert_eq!(read(&[], Search), Ok(none()));
+        assert_eq!(read(&[(MANAGE_DSA_IT, true, None)], Search), Ok(manage()));
+        assert_eq!(read(&[(EXPLAIN, true, None)], Search), Ok(RequestControls { explain: true, ..none() }));
+        assert_eq!(read(&[(MANAGE_DSA_IT, false, Some(b""))], Search), Ok(manage()));
+        assert_eq!(read(&[(MANAGE_DSA_IT, false, None)], Bind), Ok(none()));
+        assert_eq!(read(&[("1.2.3", true, None)], Unanswered), Ok(none()));
+        assert_eq!(read(&[("1.2.3", false, None), (MANAGE_DSA_IT, false, None)], Search), Ok(manage()));
+        let subentries = |visible| RequestControls { subentries: Some(visible), ..none() };
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0xff]))], Search), Ok(subentries(true)));
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0]))], Search), Ok(subentries(false)));
         let page = PagedResults { size: 100, cookie: b"abc" };
-        let paged = RequestControls { page: Some(PageRequest::of(page)), ..none };
+        let paged = RequestControls { page: Some(PageRequest::of(page)), ..none() };
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 

@@ -64,6 +64,11 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     Ok(Some(Identified { requester, scram_keys: accounts::scram_keys(state, id)?, account }))
 }
 
+/// Whoever is meant by an identity, as a requester; `None` for nobody.
+pub(crate) fn requester(state: State<'_>, identity: &str) -> Result<Option<Requester>> {
+    Ok(try_identify(state, identity)?.map(|identified| identified.requester))
+}
+
 /// Whom somebody acts as who has proved to be `requester` and asks for this authorization identity in SASL; `None` for
 /// whom that requester may not act as, whether there is such a one or not. An empty one is the requester's own
 /// (RFC 4422 section 3.4.1).

@@ -24,6 +24,7 @@
 mod base;
 mod budget;
 mod candidates;
+mod effective;
 mod explain;
 mod filter;
 mod matcher;
@@ -133,7 +134,7 @@ impl Search {
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
                 Work::Tree(TreeSearch::start(
                     snapshot,
-                    (access, standing),
+                    (requester, access, standing),
                     id,
                     request,
                     controls,

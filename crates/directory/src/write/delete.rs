@@ -7,6 +7,7 @@ use ldap::{DeleteRequest, ResultCode};
 
 use crate::access::EntryRights;
 use crate::catalog::Allocations;
+use crate::model::access_rule::DELETE;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -25,7 +26,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    let may = ("delete", EntryRights::may_delete as fn(&EntryRights) -> bool);
+    let may = ("delete", DELETE, EntryRights::may_delete as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     if child_count > 0 {

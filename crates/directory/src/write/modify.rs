@@ -13,8 +13,9 @@ use std::borrow::Cow;
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
-use crate::access::{Access, EntryRights, Standing, denied};
+use crate::access::{Access, EntryRights, Standing, denied, hint};
 use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, read_description};
+use crate::model::access_rule::{BROWSE, WRITE};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{self, Modify, Record};
@@ -57,7 +58,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let changes =
         request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    let may = ("change", EntryRights::may_browse as fn(&EntryRights) -> bool);
+    let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.object, located, may)?;
     let types = changes.iter().map(|change| change.description.type_id);
     match &standing {
@@ -67,7 +68,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
             let mut types = types;
             if let Some(type_id) = types.find(|type_id| !rights.may_write(*type_id)) {
                 let name = schema.type_by_id(type_id).name();
-                return Err(denied(format!("no access rule lets you change {name} of this entry")));
+                let hint = hint(state, standing, &rights, (target.id, WRITE, Some(type_id)))?;
+                return Err(denied(format!("no access rule lets you change {name} of this entry{hint}")));
             }
         }
     }

@@ -16,6 +16,7 @@ use store::Direction;
 
 use crate::access::EntryRights;
 use crate::catalog::Allocations;
+use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn, render_rdn};
 use crate::model::outcome::OperationError;
@@ -45,7 +46,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let naming = naming_values(&state.catalog.schema, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    let may = ("rename", EntryRights::may_rename as fn(&EntryRights) -> bool);
+    let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {

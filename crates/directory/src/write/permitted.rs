@@ -1,6 +1,7 @@
 //! Changes under access rules: which entries the asker may change, and what those who may not are told.
 
-use crate::access::{Access, EntryRights, Requester, Standing, denied};
+use crate::access::{Access, EntryRights, Requester, Standing, denied, hint};
+use crate::model::access_rule::Rights;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::tree::State;
@@ -26,7 +27,7 @@ pub(crate) fn target(
     standing: Option<&Standing>,
     dn: &str,
     located: Result<Target>,
-    (what, may): (&str, fn(&EntryRights) -> bool),
+    (what, right, may): (&str, Rights, fn(&EntryRights) -> bool),
 ) -> Result<Target> {
     let Some(standing) = standing else { return located };
     let target = match located {
@@ -38,7 +39,8 @@ pub(crate) fn target(
         return Err(standing.hidden(state, dn, Some(target.id))?);
     }
     if !may(&rights) {
-        return Err(denied(format!("no access rule lets you {what} this entry")));
+        let hint = hint(state, standing, &rights, (target.id, right, None))?;
+        return Err(denied(format!("no access rule lets you {what} this entry{hint}")));
     }
     Ok(target)
 }

@@ -5,8 +5,8 @@
 
 use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
-    Attributes, Control, DecodeLimits, Dn, Filter, FilterBuf, FilterKind, LdapUrl, Message, Request,
-    Response, ResponseMessage,
+    AccessQuestion, Attributes, Control, DecodeLimits, Dn, EffectiveRightsRequest, Filter, FilterBuf,
+    FilterKind, LdapUrl, Message, Request, Response, ResponseMessage,
 };
 
 /// Limits that short inputs can reach.
@@ -233,4 +233,14 @@ fn shape(record: &LdifRecord<'_>) -> String {
         }
     }
     shape
+}
+
+/// Decoding never panics, holds no more than what it was given, and a question that decodes goes there and back.
+pub(crate) fn access_values(bytes: &[u8]) {
+    if let Some(asked) = EffectiveRightsRequest::decode(bytes) {
+        assert!(asked.attributes.len() <= bytes.len() / 2);
+    }
+    if let Some(question) = AccessQuestion::decode(bytes) {
+        assert_eq!(AccessQuestion::decode(&question.encode()), Some(question));
+    }
 }

@@ -16,6 +16,7 @@ use ldap::response::{
 };
 use schema::AttributeDescription;
 
+use super::effective::EffectiveRights;
 use super::matcher::Candidate;
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
@@ -34,6 +35,8 @@ pub(crate) struct ResultWriter {
     pub(crate) id: MessageId,
     pub(crate) types_only: bool,
     pub(crate) selection: Selection,
+    /// Whose rights are told with each result; `None` in most searches.
+    pub(super) effective: Option<Box<EffectiveRights>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
     /// Octets of the attributes of the last result: those of the next one are about as many.
@@ -42,7 +45,7 @@ pub(crate) struct ResultWriter {
 
 impl ResultWriter {
     pub(crate) fn new(id: MessageId, types_only: bool, selection: Selection) -> ResultWriter {
-        ResultWriter { id, types_only, selection, gathered: Vec::new(), last_len: None }
+        ResultWriter { id, types_only, selection, effective: None, gathered: Vec::new(), last_len: None }
     }
 
     /// Bytes of memory that its buffers hold.
@@ -52,7 +55,8 @@ impl ResultWriter {
 
     /// Another one that writes the same, with buffers of its own.
     pub(crate) fn copy(&self) -> ResultWriter {
-        ResultWriter::new(self.id, self.types_only, self.selection.clone())
+        let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
+        ResultWriter { effective, ..ResultWriter::new(self.id, self.types_only, self.selection.clone()) }
     }
 
     /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are
@@ -72,7 +76,7 @@ impl ResultWriter {
         };
         let start = out.len();
         let head = self.put_head(out, state, names, candidate, guess)?;
-        if row.is_none() && self.selection.made.is_empty() {
+        if row.is_none() && self.selection.made.is_empty() && self.effective.is_none() {
             return Ok(true);
         }
         match self.put_attributes(out, state, names, candidate, row) {
@@ -165,6 +169,13 @@ impl ResultWriter {
                 let name = state.catalog.schema.type_by_id(*type_id).name();
                 let values: &[u8] = if self.types_only { &[] } else { gathered };
                 put_attribute_header(out, name, values.len());
+                out.extend_from_slice(values);
+            }
+        }
+        if let Some(effective) = &self.effective {
+            for (name, values) in effective.attributes(state, candidate)? {
+                let values: &[u8] = if self.types_only { &[] } else { &values };
+                put_attribute_header(out, &name, values.len());
                 out.extend_from_slice(values);
             }
         }

@@ -16,7 +16,6 @@ use ldap::response::{
     SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_search_entry_header,
     put_value, value_len,
 };
-use schema::TypeId;
 use store::Direction;
 
 use super::matcher::Candidate;
@@ -40,7 +39,7 @@ pub(super) struct EntryStream {
     /// The stored attributes to be sent, with the size of their values once it is known.
     attributes: Vec<(AttrId, usize)>,
     /// The attributes that are made when asked for: their values, encoded.
-    made: Vec<(TypeId, Vec<u8>)>,
+    made: Vec<(String, Vec<u8>)>,
     types_only: bool,
     /// The attribute that is gone through.
     at: usize,
@@ -90,7 +89,7 @@ impl EntryStream {
     /// Bytes of memory that it holds, itself included. Of the values only those that are made when asked for: the
     /// others go from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
-        let made: usize = self.made.iter().map(|(_, values)| values.capacity()).sum();
+        let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         size_of::<EntryStream>() + self.attributes.capacity() * size_of::<(AttrId, usize)>() + made
     }
 
@@ -109,7 +108,7 @@ impl EntryStream {
         if !scanner.passes(&snapshot, &candidate)? {
             return Ok(None);
         }
-        let selection = &mut scanner.writer.selection;
+        let ResultWriter { selection, effective, .. } = &mut scanner.writer;
         let attributes = candidate.entry(state)?.attributes();
         let attributes = attributes
             .filter(|attribute| selection.decide(state.catalog, attribute.id))
@@ -126,8 +125,11 @@ impl EntryStream {
                 ControlFlow::Continue(())
             })?;
             if !values.is_empty() {
-                made.push((*type_id, values));
+                made.push((state.catalog.schema.type_by_id(*type_id).name().to_owned(), values));
             }
+        }
+        if let Some(effective) = effective {
+            made.extend(effective.attributes(state, &candidate)?);
         }
         let types_only = scanner.writer.types_only;
         let (at, walk, is_begun) = (0, Walk::Start, false);
@@ -214,14 +216,13 @@ impl EntryStream {
     /// Begins the message, and the second way through.
     fn put_head(&mut self, writer: &ResultWriter, out: &mut Vec<u8>) -> Result<()> {
         let state = self.snapshot.state();
-        let schema = &state.catalog.schema;
         let stored = self
             .attributes
             .iter()
             .map(|(attribute, size)| attribute_len(state.catalog.attribute(*attribute).name.len(), *size));
-        let made = self.made.iter().map(|(type_id, values)| {
+        let made = self.made.iter().map(|(name, values)| {
             let size = if self.types_only { 0 } else { values.len() };
-            attribute_len(schema.type_by_id(*type_id).name().len(), size)
+            attribute_len(name.len(), size)
         });
         let attributes_len = stored.chain(made).sum();
         let dn = state.dn(self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
@@ -234,10 +235,9 @@ impl EntryStream {
     }
 
     fn put_made(&self, out: &mut Vec<u8>) {
-        let schema = &self.snapshot.state().catalog.schema;
-        for (type_id, values) in &self.made {
+        for (name, values) in &self.made {
             let values: &[u8] = if self.types_only { &[] } else { values };
-            put_attribute_header(out, schema.type_by_id(*type_id).name(), values.len());
+            put_attribute_header(out, name, values.len());
             out.extend_from_slice(values);
         }
     }

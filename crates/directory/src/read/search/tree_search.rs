@@ -7,6 +7,7 @@ use ldap::response::encode_search_reference;
 use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
 use super::budget::{Budget, Clock};
+use super::effective::EffectiveRights;
 use super::explain::{self, StepTimes};
 use super::filter::Term;
 use super::parts::{PartScanner, Piece, PieceEnd};
@@ -17,7 +18,7 @@ use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
 use super::stream::EntryStream;
-use crate::access::{Access, Standing};
+use crate::access::{Access, Requester, Standing};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -63,7 +64,7 @@ pub(super) struct Tally {
 impl TreeSearch {
     pub(super) fn start(
         snapshot: &Snapshot,
-        (access, standing): (Access, Option<Arc<Standing>>),
+        (requester, access, standing): (&Requester, Access, Option<Arc<Standing>>),
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
@@ -82,7 +83,10 @@ impl TreeSearch {
             check_cost(state, access, &filter, &plan)?;
             plan
         };
-        let writer = ResultWriter::new(id, request.types_only, selection);
+        let mut writer = ResultWriter::new(id, request.types_only, selection);
+        if let Some(asked) = &controls.effective_rights {
+            writer.effective = Some(Box::new(EffectiveRights::of(snapshot, requester, request, asked)?));
+        }
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);

@@ -64,6 +64,11 @@ impl SettingsFile {
         &self.text.settings
     }
 
+    /// The file, and the line on which a member of a list stands.
+    pub fn line_of(&self, key: &str, number: usize) -> (&Path, usize) {
+        (&self.path, self.text.line(&Place::Member(key.to_owned(), number)))
+    }
+
     /// A problem as an error with its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();

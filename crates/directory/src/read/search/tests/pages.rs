@@ -27,7 +27,7 @@ impl Question<'_> {
     /// Asks for a page. A refusal has no control, and so no size and no cookie.
     fn page(&self, directory: &TestDirectory, size: u32, cookie: &[u8], ignores_indexes: bool) -> Page {
         let page = Some(PageRequest::of(PagedResults { size, cookie }));
-        let controls = RequestControls { page, ..self.controls };
+        let controls = RequestControls { page, ..self.controls.clone() };
         let question = Question { controls, ..*self };
         let Ok(messages) = question.answer(directory, ignores_indexes) else {
             let found = question.ask_once(directory, ignores_indexes);

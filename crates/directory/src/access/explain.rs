@@ -1,0 +1,362 @@
+//! Why somebody may do something, or may not: the rules that decide, and what it would take.
+//!
+//! The answer itself is what operations go by: [`EntryRights`]. This finds the rules behind it once more, slowly, and
+//! only when somebody asks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schema::TypeId;
+
+use super::standing::{EntryRights, Standing, Walk};
+use super::{Access, Requester};
+use crate::catalog::access_rules::{AccessRules, Rule, counts_entries, default_rules, goes_with_the_entry};
+use crate::catalog::{is_secret, is_user_password};
+use crate::model::access_rule::{
+    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, READ, RENAME, Reach, Rights, SEARCH, WRITE,
+};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::EntryId;
+use crate::tree::State;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Why somebody may do something, or may not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessExplanation {
+    /// Whether it is allowed.
+    pub is_allowed: bool,
+    /// Who asks for what, and the answer.
+    pub verdict: String,
+    /// The rules that decide.
+    pub rules: Vec<DecidingRule>,
+    /// What else decides.
+    pub notes: Vec<String>,
+    /// What would be needed, one of these; empty where it is allowed or no rule can.
+    pub needed: Vec<String>,
+}
+
+/// A rule that decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidingRule {
+    /// Its number among the rules of the settings, from 1; 0 for a rule that holds because there are none.
+    pub number: usize,
+    /// Whether it allows or denies.
+    pub is_allow: bool,
+    /// Its text.
+    pub text: String,
+}
+
+impl DecidingRule {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.text.split_once(':').map_or("", |(name, _)| name.trim())
+    }
+}
+
+impl fmt::Display for DecidingRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let does = if self.is_allow { "allows" } else { "denies" };
+        match self.number {
+            0 => write!(f, "{does} it by default: {}", self.text),
+            number => write!(f, "{does} it, rule {number}: {}", self.text),
+        }
+    }
+}
+
+impl AccessExplanation {
+    /// It as lines of text, each its kind, a tab and the rest.
+    pub fn to_lines(&self) -> String {
+        let word = if self.is_allowed { "allowed" } else { "denied" };
+        let mut lines = format!("{word}\t{}\n", self.verdict);
+        for rule in &self.rules {
+            let kind = if rule.is_allow { "allow" } else { "deny" };
+            lines += &format!("{kind}\t{}\t{}\n", rule.number, rule.text.replace('\n', " "));
+        }
+        self.notes.iter().for_each(|note| lines += &format!("note\t{note}\n"));
+        self.needed.iter().for_each(|needed| lines += &format!("needed\t{needed}\n"));
+        lines
+    }
+
+    /// Reads what [`to_lines`](AccessExplanation::to_lines) wrote; what it does not know is left out.
+    pub fn of_lines(lines: &str) -> AccessExplanation {
+        let mut explanation = AccessExplanation::default();
+        for (kind, rest) in lines.lines().filter_map(|line| line.split_once('\t')) {
+            match kind {
+                "allowed" | "denied" => {
+                    (explanation.is_allowed, explanation.verdict) = (kind == "allowed", rest.to_owned());
+                }
+                "allow" | "deny" => {
+                    let Some((number, text)) = rest.split_once('\t') else { continue };
+                    let Ok(number) = number.parse() else { continue };
+                    let text = text.to_owned();
+                    explanation.rules.push(DecidingRule { number, is_allow: kind == "allow", text });
+                }
+                "note" => explanation.notes.push(rest.to_owned()),
+                "needed" => explanation.needed.push(rest.to_owned()),
+                _ => {}
+            }
+        }
+        explanation
+    }
+}
+
+/// A right that can be asked for, and whether it is about an attribute.
+pub(crate) const ASKED: [(&str, Rights, bool); 9] = [
+    ("browse", BROWSE, false),
+    ("compare", COMPARE, true),
+    ("search", SEARCH, true),
+    ("read", READ, true),
+    ("write", WRITE, true),
+    ("add", ADD, false),
+    ("delete", DELETE, false),
+    ("rename", RENAME, false),
+    ("explain", EXPLAIN, false),
+];
+
+/// What is asked for, at which entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The right's word.
+    pub(crate) word: &'a str,
+    pub(crate) right: Rights,
+    pub(crate) type_id: Option<TypeId>,
+    /// The entry; for one that is yet to come the root.
+    pub(crate) id: EntryId,
+    pub(crate) parent: EntryId,
+    /// Its DN, as asked.
+    pub(crate) dn: &'a str,
+}
+
+/// The rules in force, those that hold by default where there are none, with their texts. True for the latter.
+pub(crate) fn rules_in_force(state: State<'_>) -> (Arc<AccessRules>, Vec<String>, bool) {
+    let rules = &state.catalog.access_rules;
+    if rules.are_there() {
+        return (Arc::clone(rules), state.settings.general.access_rules.clone(), false);
+    }
+    let texts = default_rules(state.settings.anonymous_read());
+    (Arc::new(AccessRules::of(&texts, &state.catalog.schema)), texts, true)
+}
+
+/// Explains what `subject` may do.
+///
+/// # Errors
+/// As [`Standing::of`].
+pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -> Result<AccessExplanation> {
+    let (rules, texts, by_default) = rules_in_force(state);
+    let who = if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() };
+    let mut explanation = AccessExplanation::default();
+    let say = |explanation: &mut AccessExplanation, is_allowed| {
+        let of = match asked.type_id {
+            Some(type_id) => format!(" {} of", state.catalog.schema.type_by_id(type_id).name()),
+            None => String::new(),
+        };
+        let may = if is_allowed { "may" } else { "may not" };
+        explanation.is_allowed = is_allowed;
+        explanation.verdict = format!("{} {may} {}{of} {}", Quoted(who), asked.word, Quoted(asked.dn));
+    };
+    let Some(standing) = Standing::under(&rules, state, subject)? else {
+        say(&mut explanation, true);
+        explanation.notes.push("the administrator is above all rules".to_owned());
+        return Ok(explanation);
+    };
+    let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
+    let deciding = Deciding { state, standing: &standing, texts: &texts, by_default, who };
+    if rules.is_broken {
+        explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
+    }
+    if !rights.may_browse() && asked.right != BROWSE && asked.right != ADD {
+        say(&mut explanation, false);
+        explanation.notes.push("the entry cannot be seen: it is as one that is not there".to_owned());
+        deciding.add(&mut explanation, Asked { word: "browse", right: BROWSE, type_id: None, ..asked })?;
+        return Ok(explanation);
+    }
+    if let Some((is_allowed, note)) = deciding.beside_rules(subject, asked)? {
+        say(&mut explanation, is_allowed);
+        explanation.notes.push(note);
+        return Ok(explanation);
+    }
+    let is_allowed = may(&rights, asked.right, asked.type_id);
+    say(&mut explanation, is_allowed);
+    deciding.add(&mut explanation, asked)?;
+    Ok(explanation)
+}
+
+/// Whether rights have a right.
+fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) -> bool {
+    match (right, type_id) {
+        (BROWSE, _) => rights.may_browse(),
+        (ADD, _) => rights.may_add(),
+        (DELETE, _) => rights.may_delete(),
+        (RENAME, _) => rights.may_rename(),
+        (EXPLAIN, _) => rights.may_explain(),
+        (COMPARE, Some(type_id)) => rights.may_compare(type_id),
+        (SEARCH, Some(type_id)) => rights.may_search(type_id),
+        (READ, Some(type_id)) => rights.may_read(type_id),
+        (WRITE, Some(type_id)) => rights.may_write(type_id),
+        _ => false,
+    }
+}
+
+/// Says the rule by which an asker may not do something, to askers who may ask for the rules here; empty for others.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn hint(
+    state: State<'_>,
+    standing: &Standing,
+    rights: &EntryRights,
+    (id, right, type_id): (EntryId, Rights, Option<TypeId>),
+) -> Result<String> {
+    if !rights.may_explain() {
+        return Ok(String::new());
+    }
+    let Some(node) = state.node(id)? else { return Ok(String::new()) };
+    let texts = &state.settings.general.access_rules;
+    let holding = standing.holding(state, id, node.parent)?;
+    let rules = &standing.rules().rules;
+    let denies = holding.iter().find(|place| {
+        rules.get(**place).is_some_and(|rule| !rule.is_allow && is_about(rule, right, type_id))
+    });
+    Ok(match denies {
+        Some(place) => {
+            format!(": rule {} denies it: {}", place + 1, texts.get(*place).map_or("", String::as_str))
+        }
+        None => ": none allows it here, ask `pando access explain` what would".to_owned(),
+    })
+}
+
+fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
+    rule.rights.has(right) && type_id.is_none_or(|type_id| rule.types.contains(type_id))
+}
+
+/// What rules decide for one asker.
+struct Deciding<'d> {
+    state: State<'d>,
+    standing: &'d Standing,
+    texts: &'d [String],
+    by_default: bool,
+    who: &'d str,
+}
+
+impl Deciding<'_> {
+    /// What is decided by no rule: whether it is allowed, and why.
+    fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
+        let Asked { right, type_id, .. } = asked;
+        let schema = &*self.state.catalog.schema;
+        if *subject == Requester::Anonymous && [WRITE, ADD, DELETE, RENAME].contains(&right) {
+            let note = "nobody changes anything without a bind, whatever the rules say";
+            return Ok(Some((false, note.to_owned())));
+        }
+        let Some(type_id) = type_id else { return Ok(None) };
+        let name = schema.type_by_id(type_id).name();
+        if right == SEARCH && goes_with_the_entry(schema, type_id) {
+            let note = format!("{name} may be searched wherever the entry may be seen");
+            return Ok(Some((true, note)));
+        }
+        if right == COMPARE && is_user_password(schema, type_id) {
+            let access = Access::of(subject, self.state.settings);
+            let is_allowed = access.check_compare(self.state, asked.id, type_id).is_ok();
+            let note = format!(
+                "who compares {name} says the setting password_comparers; everybody compares their own"
+            );
+            return Ok(Some((is_allowed, note)));
+        }
+        if is_secret(schema, type_id) && right != WRITE {
+            return Ok(Some((
+                false,
+                format!("{name} is a secret: only the administrator, whatever the rules say"),
+            )));
+        }
+        if counts_entries(schema, type_id) && right != WRITE && !self.standing.is_uniform() {
+            let note =
+                format!("{name} counts entries: only for those whom the same rules hold for everywhere");
+            return Ok(Some((false, note)));
+        }
+        Ok(None)
+    }
+
+    /// Adds the rules that decide and, where nothing is allowed, what would be needed.
+    fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
+        let rules = &self.standing.rules().rules;
+        let holding = self.standing.holding(self.state, asked.id, asked.parent)?;
+        let about =
+            |place: &usize| rules.get(*place).is_some_and(|rule| is_about(rule, asked.right, asked.type_id));
+        let is_allow = |place: &usize| rules.get(*place).is_some_and(|rule| rule.is_allow);
+        let (allow, deny): (Vec<usize>, Vec<usize>) =
+            holding.iter().copied().filter(about).partition(is_allow);
+        let deciding = if deny.is_empty() { &allow } else { &deny };
+        explanation.rules.extend(deciding.iter().map(|place| self.rule(*place)));
+        for place in &deny {
+            let rule = self.rule(*place);
+            let whom = self.askers(*place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
+            let needed = match asked.type_id {
+                Some(type_id) => {
+                    let name = self.state.catalog.schema.type_by_id(type_id).name();
+                    format!("that rule {:?} leaves out {name}, or is not for {whom}", rule.name())
+                }
+                None => format!("that rule {:?} is not for {whom}", rule.name()),
+            };
+            explanation.needed.push(needed);
+        }
+        if allow.is_empty() {
+            if deny.is_empty() {
+                explanation.notes.push("no rule allows it, and what none allows is denied".to_owned());
+            }
+            self.add_others(explanation, asked, &holding)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rules that allow it here to others.
+    fn add_others(
+        &self,
+        explanation: &mut AccessExplanation,
+        asked: Asked<'_>,
+        holding: &[usize],
+    ) -> Result<()> {
+        for (place, rule) in self.standing.rules().rules.iter().enumerate() {
+            if !rule.is_allow || !is_about(rule, asked.right, asked.type_id) || holding.contains(&place) {
+                continue;
+            }
+            if !self.reaches(rule, asked)? {
+                continue;
+            }
+            let others = self.askers(place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
+            let name = self.rule(place).name().to_owned();
+            let who = Quoted(self.who).to_string();
+            let needed = format!("that {who} is what rule {name:?} is for: {others}");
+            explanation.needed.push(needed);
+        }
+        if explanation.needed.is_empty() && !self.by_default {
+            explanation.needed.push(format!("a rule that allows {} here", asked.word));
+        }
+        Ok(())
+    }
+
+    /// Whether a rule is about this place.
+    fn reaches(&self, rule: &Rule, asked: Asked<'_>) -> Result<bool> {
+        let Some((reach, name)) = &rule.place else { return Ok(true) };
+        if name.depth() == 0 {
+            return Ok(*reach != Reach::At);
+        }
+        let Some(base) = self.state.entry_of(name)? else { return Ok(false) };
+        Ok(match reach {
+            Reach::At => base == asked.id,
+            Reach::In => base == asked.id || self.state.is_at_or_below(asked.parent, base)?,
+            Reach::Below => self.state.is_at_or_below(asked.parent, base)?,
+        })
+    }
+
+    fn rule(&self, place: usize) -> DecidingRule {
+        let number = if self.by_default { 0 } else { place + 1 };
+        let is_allow = self.standing.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
+        DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
+    }
+
+    fn askers(&self, place: usize) -> Vec<Asker> {
+        let rule = self.texts.get(place).and_then(|text| AccessRule::parse(text).ok());
+        rule.map(|rule| rule.askers).unwrap_or_default()
+    }
+}

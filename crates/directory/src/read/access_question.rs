@@ -1,0 +1,139 @@
+//! Questions about access: whether somebody may do something, and which rule says so. For `pando access explain`.
+
+use ldap::{AccessQuestion, ResultCode};
+
+use super::identity;
+use crate::access::{ASKED, Access, AccessExplanation, Asked, Requester, Standing, denied, explain};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::quoted::Quoted;
+use crate::model::rows::EntryId;
+use crate::tree::{Found, State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Answers a question of the administrator, or of somebody who may ask for the rules at the entry: a rule allows
+/// `explain` there.
+///
+/// # Errors
+/// The outcome to answer with: insufficientAccessRights; noSuchObject for an entry that is not there; protocolError for
+/// a right that there is not, or an attribute too few or too many.
+pub fn answer(
+    state: State<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'_>,
+) -> std::result::Result<AccessExplanation, Outcome> {
+    try_answer(state, requester, question).map_err(Outcome::from)
+}
+
+fn try_answer(
+    state: State<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'_>,
+) -> Result<AccessExplanation> {
+    let schema = &*state.catalog.schema;
+    let dn = parse_dn(question.entry)?;
+    let name = NormalName::of(&dn, schema);
+    let known = ASKED.iter().find(|(word, ..)| *word == question.right);
+    let place = place(state, &name, question.right == "add")?;
+    check_asker(state, requester, question.entry, &place)?;
+    let Some((word, right, wants_attribute)) = known.copied() else {
+        let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
+        return Err(wrong(format!("{:?} is no right: there are {}", question.right, words.join(", "))));
+    };
+    let type_id = match question.attribute {
+        Some(name) => {
+            let known = schema.parse_description(name).map(|description| description.type_id).ok();
+            Some(known.ok_or_else(|| wrong(format!("{} is no attribute type of the schema", Quoted(name))))?)
+        }
+        None => None,
+    };
+    if type_id.is_some() != wants_attribute {
+        let what =
+            if wants_attribute { "of an attribute: name one" } else { "of the entry: name no attribute" };
+        return Err(wrong(format!("{word} is a right {what}")));
+    }
+    let subject = subject(state, question.asker)?;
+    let (id, parent) = match place {
+        Place::Entry(id) => {
+            let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+            (id, node.parent)
+        }
+        Place::New { parent } => (EntryId::ROOT, parent),
+        Place::Nowhere { .. } => {
+            let what = format!("{} does not exist", Quoted(question.entry));
+            return Err(OperationError::NoSuchObject { matched_dn: String::new(), what });
+        }
+    };
+    explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry })
+}
+
+/// Where a question is about.
+enum Place {
+    Entry(EntryId),
+    /// An entry that is yet to come.
+    New {
+        parent: EntryId,
+    },
+    Nowhere {
+        nearest: Option<EntryId>,
+    },
+}
+
+fn place(state: State<'_>, name: &NormalName, is_new: bool) -> Result<Place> {
+    Ok(match state.find(name)? {
+        // The rules for a new entry are those for its place, whether it is taken or not.
+        Found::Entry(id, _) if is_new => {
+            Place::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
+        }
+        Found::Entry(id, _) => Place::Entry(id),
+        Found::Missing { nearest: Some((parent, _, depth)) } if is_new && depth + 1 == name.depth() => {
+            Place::New { parent }
+        }
+        Found::Missing { nearest } => Place::Nowhere { nearest: nearest.map(|(id, ..)| id) },
+    })
+}
+
+fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &Place) -> Result<()> {
+    let access = Access::of(requester, state.settings);
+    if access.is_administrator() {
+        return Ok(());
+    }
+    let refused = || denied("no access rule lets you explain the rules here");
+    let standing = Standing::of(state, requester)?.ok_or_else(refused)?;
+    let (at, hidden) = match place {
+        Place::Entry(id) => (Some(*id), Some(*id)),
+        Place::New { parent } => (Some(*parent), Some(*parent)),
+        Place::Nowhere { nearest } => (None, *nearest),
+    };
+    let rights = match at.filter(|id| *id != EntryId::ROOT) {
+        Some(id) => Some(standing.at_entry(state, id)?),
+        None => None,
+    };
+    match rights {
+        Some(rights) if rights.may_explain() => Ok(()),
+        Some(rights) if rights.may_browse() => Err(refused()),
+        _ => Err(standing.hidden(state, dn, hidden)?),
+    }
+}
+
+/// Whoever an identity means.
+///
+/// # Errors
+/// noSuchObject for nobody; the store failed.
+pub(crate) fn subject(state: State<'_>, identity: &str) -> Result<Requester> {
+    match identity {
+        "" | "dn:" => Ok(Requester::Anonymous),
+        known => {
+            let found = identity::requester(state, known)?;
+            found.ok_or_else(|| {
+                let text = format!("{} is nobody here", Quoted(known));
+                OperationError::refused(ResultCode::NO_SUCH_OBJECT, text)
+            })
+        }
+    }
+}
+
+fn wrong(what: String) -> OperationError {
+    OperationError::refused(ResultCode::PROTOCOL_ERROR, what)
+}

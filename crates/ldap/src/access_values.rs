@@ -1,0 +1,134 @@
+//! Questions about access on the wire: the value of the Get Effective Rights control, and that of the extended
+//! operation by which `pando access explain` asks a server.
+
+use ber::{Reader, Tag, Writer};
+
+/// Whose rights the Get Effective Rights control asks for
+/// (draft-ietf-ldapext-acl-model-08 section 9, and what servers made of it).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectiveRightsRequest<'a> {
+    /// The authorization identity as the client wrote it; `None` for the client's own.
+    pub identity: Option<&'a str>,
+    /// Attributes of interest besides those that the search asks for.
+    pub attributes: Vec<&'a str>,
+}
+
+impl<'a> EffectiveRightsRequest<'a> {
+    /// Takes a control's value apart; `None` where it is none. Clients send two forms: the identity alone (389 DS), and
+    /// `SEQUENCE { identity OCTET STRING OPTIONAL, attributes SEQUENCE OF OCTET STRING OPTIONAL }` (OpenDJ).
+    pub fn decode(value: &'a [u8]) -> Option<EffectiveRightsRequest<'a>> {
+        let mut asked = EffectiveRightsRequest::default();
+        if value.first() != Some(&SEQUENCE_OCTET) {
+            let text = text(value)?;
+            asked.identity = (!text.is_empty()).then_some(text);
+            return Some(asked);
+        }
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        if let Some(identity) = fields.optional(Tag::OCTET_STRING).ok()? {
+            asked.identity = Some(text(identity)?);
+        }
+        if !fields.is_empty() {
+            let mut names = fields.sequence(Tag::SEQUENCE).ok()?;
+            while !names.is_empty() {
+                asked.attributes.push(text(names.octet_string().ok()?)?);
+            }
+        }
+        (reader.is_empty() && fields.is_empty()).then_some(asked)
+    }
+}
+
+/// The first octet of a SEQUENCE, with which no authorization identity begins.
+const SEQUENCE_OCTET: u8 = 0x30;
+
+/// A question to a server: may this one do that, and which rule says so?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessQuestion<'a> {
+    /// The authorization identity (RFC 4513 section 5.2.1.8) of whoever would ask; empty for anonymous.
+    pub asker: &'a str,
+    /// The word of the right.
+    pub right: &'a str,
+    /// The DN of the entry.
+    pub entry: &'a str,
+    /// The attribute, where the right is about one.
+    pub attribute: Option<&'a str>,
+}
+
+const ATTRIBUTE: Tag = Tag::context(0);
+
+impl<'a> AccessQuestion<'a> {
+    /// Takes the value of an extended request apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<AccessQuestion<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let mut next = || text(fields.octet_string().ok()?);
+        let (asker, right, entry) = (next()?, next()?, next()?);
+        let attribute = fields.optional(ATTRIBUTE).ok()?.map(text);
+        let question = AccessQuestion { asker, right, entry, attribute: attribute.flatten() };
+        let is_whole = reader.is_empty() && fields.is_empty() && attribute != Some(None);
+        is_whole.then_some(question)
+    }
+
+    /// The value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        [self.asker, self.right, self.entry].iter().for_each(|text| writer.octet_string(text.as_bytes()));
+        if let Some(attribute) = self.attribute {
+            writer.element(ATTRIBUTE, attribute.as_bytes());
+        }
+        writer.end(fields);
+        value
+    }
+}
+
+fn text(octets: &[u8]) -> Option<&str> {
+    std::str::from_utf8(octets).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_the_control_are_read() {
+        let read = |value: &'static [u8]| EffectiveRightsRequest::decode(value);
+        assert_eq!(read(b""), Some(EffectiveRightsRequest::default()));
+        let identity = |identity| EffectiveRightsRequest { identity: Some(identity), attributes: Vec::new() };
+        assert_eq!(read(b"dn:uid=a"), Some(identity("dn:uid=a")));
+        assert_eq!(read(b"dn:"), Some(identity("dn:")));
+        assert_eq!(read(b"\x30\x04\x04\x02u:"), Some(identity("u:")));
+        assert_eq!(read(b"\x30\x00"), Some(EffectiveRightsRequest::default()));
+        let named = read(b"\x30\x0d\x04\x03dn:\x30\x06\x04\x02cn\x04\x00").unwrap();
+        assert_eq!((named.identity, named.attributes), (Some("dn:"), vec!["cn", ""]));
+        for wrong in [
+            &b"\x30"[..],
+            b"\x30\x01\x04",
+            b"\x30\x02\x02\x00",
+            b"\x30\x00\x00",
+            b"\xff",
+            b"\x30\x03\x04\x01\xff",
+        ] {
+            assert_eq!(read_any(wrong), None, "{wrong:?}");
+        }
+    }
+
+    fn read_any(value: &[u8]) -> Option<EffectiveRightsRequest<'_>> {
+        EffectiveRightsRequest::decode(value)
+    }
+
+    #[test]
+    fn questions_go_there_and_back() {
+        for attribute in [None, Some("mail")] {
+            let question = AccessQuestion { asker: "dn:uid=a", right: "read", entry: "dc=x", attribute };
+            let value = question.encode();
+            assert_eq!(AccessQuestion::decode(&value), Some(question));
+            for len in 0..value.len() {
+                assert_eq!(AccessQuestion::decode(&value[..len]), None);
+            }
+        }
+        assert_eq!(AccessQuestion::decode(b"\x30\x06\x04\x00\x04\x00\x04\x00\x80\x00"), None);
+        assert_eq!(AccessQuestion::decode(b"\x30\x09\x04\x00\x04\x00\x04\x00\x80\x01\xff"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! `pando access explain`: whether somebody may do something, and why.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use client::Connection;
+use directory::access::{AccessExplanation, DecidingRule};
+use directory::virtual_entries::EXPLAIN_ACCESS;
+use ldap::AccessQuestion;
+use server::Config;
+use server::ExplainError;
+use server::settings::{self, SettingsFile};
+
+use crate::arguments::DataArguments;
+use crate::exit;
+use crate::online::ServerArguments;
+
+pub(super) const HELP: &str = "\
+With --data the data file is read, beside a server at work or without one. With --online or --url the server is asked;
+it tells the administrator, and whom a rule lets explain the rules at that entry.
+OPERATION is a right: browse, add, delete, rename, explain of an entry; read, search, compare, write of an attribute.
+
+Examples:
+  pando access explain --data /var/lib/pando --as uid=anna,ou=people,dc=example,dc=com \\
+    --operation read uid=bert,ou=people,dc=example,dc=com telephoneNumber
+  pando access explain --online --data /var/lib/pando --settings settings.toml \\
+    --as anonymous --operation browse dc=example,dc=com
+
+Exit codes:
+  0  it is allowed
+  1  the question could not be answered
+  4  the data directory cannot be read
+  8  it is denied";
+
+/// The options of `pando access explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+    /// Who would ask: a DN, u:NAME, or anonymous
+    #[arg(long = "as", value_name = "WHO")]
+    asker: String,
+    /// What would be done: the word of a right
+    #[arg(long, value_name = "OPERATION")]
+    operation: String,
+    /// The settings file that the rules were applied from: says the line of each
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// The entry; for `add` the one to come
+    dn: String,
+    /// The attribute, where the right is of one
+    attribute: Option<String>,
+}
+
+pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
+    let file = match arguments.settings.as_deref().map(settings::read).transpose() {
+        Ok(file) => file,
+        Err(error) => return exit::failed(&error),
+    };
+    let asker = identity(&arguments.asker);
+    let question = AccessQuestion {
+        asker: &asker,
+        right: &arguments.operation,
+        entry: &arguments.dn,
+        attribute: arguments.attribute.as_deref(),
+    };
+    if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
+        let asked = arguments.server.connect(&url).map_err(|error| error.to_string());
+        return match asked.and_then(|connection| ask(connection, &question)) {
+            Ok(explanation) => print(&explanation, file.as_ref()),
+            Err(error) => exit::failure(&error),
+        };
+    }
+    let config = match Config::load(&arguments.data.to_server()) {
+        Ok(config) => config,
+        Err(error) => return exit::failed(&error.into()),
+    };
+    match server::explain_access(&config, &question) {
+        Ok(explanation) => print(&explanation, file.as_ref()),
+        Err(ExplainError::Serve(error)) => exit::failed(&error),
+        Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+/// An authorization identity (RFC 4513 section 5.2.1.8) of what the command line says.
+fn identity(asker: &str) -> String {
+    match asker {
+        "anonymous" => String::new(),
+        known if known.starts_with("u:") || known.starts_with("dn:") => known.to_owned(),
+        dn => format!("dn:{dn}"),
+    }
+}
+
+fn ask(mut connection: Connection, question: &AccessQuestion<'_>) -> Result<AccessExplanation, String> {
+    let reply =
+        connection.extended(EXPLAIN_ACCESS, Some(&question.encode())).map_err(|error| error.to_string())?;
+    if !reply.outcome.is_success() {
+        return Err(format!("{}: {}", reply.outcome.code, reply.outcome.diagnostic));
+    }
+    let value = reply.extended.value.unwrap_or_default();
+    Ok(AccessExplanation::of_lines(&String::from_utf8_lossy(&value)))
+}
+
+fn print(explanation: &AccessExplanation, file: Option<&SettingsFile>) -> ExitCode {
+    let word = if explanation.is_allowed { "allowed" } else { "denied" };
+    println!("{word}: {}", explanation.verdict);
+    for rule in &explanation.rules {
+        match file.and_then(|file| line(rule, file)) {
+            Some(line) => println!("  {line}: {rule}"),
+            None => println!("  {rule}"),
+        }
+    }
+    explanation.notes.iter().for_each(|note| println!("  {note}"));
+    for (place, needed) in explanation.needed.iter().enumerate() {
+        println!("{} {needed}", if place == 0 { "needed:" } else { "    or:" });
+    }
+    if explanation.is_allowed { ExitCode::SUCCESS } else { exit::denied() }
+}
+
+/// Where a rule stands in a settings file, if it does.
+fn line(rule: &DecidingRule, file: &SettingsFile) -> Option<String> {
+    let rules = &file.settings().general.access_rules;
+    let number = rules.iter().position(|text| *text == rule.text)?;
+    let (path, line) = file.line_of("access_rules", number);
+    Some(format!("{}:{line}", path.display()))
+}
