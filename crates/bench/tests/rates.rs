@@ -53,10 +53,15 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
 #[test]
 fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
     for times_speed in [0.5, 0.95] {
-        let result = run_at(times_speed);
-        check_figures(&result, times_speed);
-        assert!(result.is_clean(), "{times_speed}: {:?}", result.failures);
-        assert!((result.per_second / (SPEED * times_speed) - 1.0).abs() < 0.02, "{}/s", result.per_second);
+        // A busy machine may stop this process for longer than the rate leaves room to catch up, and the result says
+        // so. A defect shows in every attempt.
+        let is_kept = |_| {
+            let result = run_at(times_speed);
+            check_figures(&result, times_speed);
+            eprintln!("{times_speed}: {}/s, {:?}", result.per_second, result.failures);
+            result.is_clean() && (result.per_second / (SPEED * times_speed) - 1.0).abs() < 0.02
+        };
+        assert!((0..5).any(is_kept), "{times_speed} times the speed");
     }
 }
 
