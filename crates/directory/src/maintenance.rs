@@ -3,6 +3,7 @@
 pub mod check;
 pub mod export;
 pub mod import;
+pub mod index_build;
 pub mod ldif_check;
 pub mod ldif_diff;
 pub mod salvage;

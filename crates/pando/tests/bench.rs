@@ -65,7 +65,10 @@ fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
     let targets = Targets::resolve(&[format!("ldap://{address}")]).unwrap();
     let result = driver::run(workload, &targets, &options).unwrap();
     let is_right = result.complete
-        && result.failures.iter().all(|failure| failure.starts_with("the server did not keep up with the rate"))
+        && result
+            .failures
+            .iter()
+            .all(|failure| failure.starts_with("the server did not keep up with the rate"))
         && (result.errors_total(), result.wrong_answers_total(), result.connections_closed) == (0, 0, 0);
     assert!(is_right, "{}: {:?} {:?}", workload.name, result.failures, result.operations);
     result

@@ -22,6 +22,10 @@ pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
 /// several times.
 pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
 
+/// Memory that sorting the rows of indexes takes, in bytes, where indexes are built while nobody serves the data. What
+/// does not fit is sorted in temporary files beside it.
+pub const INDEX_BUILD_MEMORY: usize = 256 << 20;
+
 /// How many quarters of all memory data may have that is read in at the start, by default: the rest is for what is not
 /// data, and for data that is added.
 pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::log;
-use crate::maps::{Map, MapKind};
+use crate::maps::{Map, MapKind, MapSpec};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
 use crate::read::HeldRow;
@@ -53,6 +53,18 @@ impl Writer {
     /// [`View::remember_rows`](crate::View::remember_rows). One change asks for the same few rows several times.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.read.txn.remember_rows(bytes_max);
+    }
+
+    pub(crate) fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn maps(&self) -> &'static [MapSpec] {
+        self.shared.maps
     }
 
     /// Whether a batch may begin: the reserve is free.

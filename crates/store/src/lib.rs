@@ -42,6 +42,7 @@
 //! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that
 //!   replaces the old one when it is complete: for loading, restoring and compacting.
 //! - A [`Sorter`] brings rows into that order, in bounded memory.
+//! - A [`SetInserter`] adds ids in key order straight to the data file of an open store: for building an index.
 //! - A [`ReadOnlyStore`] is for looking at a store that a server has open: exporting, verifying.
 //!
 //! What can go wrong on the disk, and what then happens:
@@ -78,6 +79,7 @@ mod bulk;
 mod compact;
 mod disk;
 mod error;
+mod insert_sets;
 mod layout;
 mod lmdb;
 mod log;
@@ -111,6 +113,7 @@ pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
+pub use insert_sets::SetInserter;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber};
 pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};

@@ -274,6 +274,11 @@ impl Pending {
         self.fold_all()?;
         self.check_writes()?;
         fold::write_through(&self.env, active).map_err(|failure| self.write_failed(failure))?;
+        self.written_through()
+    }
+
+    /// After a transaction that wrote to the data file while nothing was pending: has views move on to it.
+    pub(crate) fn written_through(&self) -> Result<()> {
         let base_txn = self.env.facts()?.last_txn_id;
         let mut state = self.lock();
         self.publish(&mut state, Overlay::new(self.map_count), |published| {

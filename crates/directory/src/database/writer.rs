@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use ldap::{Request, ResultCode};
 use schema::AttributeDescription;
-use store::{Batch, StoreError};
+use store::{Batch, SetInserter, StoreError};
 
 use super::SERVER_NUMBER;
 use crate::access::Requester;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
 use crate::index::check_kinds;
-use crate::index::maintenance::{self, IndexProgress, SliceBudget};
+use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::LOG_TRIM_SLICE;
@@ -111,6 +111,22 @@ impl Writer {
         let is_new = batch.define_index(attribute, kinds, stamp)?;
         batch.commit()?;
         Ok(is_new)
+    }
+
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// As [`store::Writer::insert_sets`].
+    pub(crate) fn insert_sets(&mut self) -> Result<SetInserter<'_>, OperationError> {
+        Ok(self.store.insert_sets()?)
+    }
+
+    /// Says of parts of indexes that all their rows are there. Durable when it returns.
+    pub(crate) fn complete_indexes(&mut self, work: &IndexWork) -> Result<(), OperationError> {
+        let mut batch = self.begin()?;
+        maintenance::complete(&mut batch.batch, &mut batch.catalog, work)?;
+        batch.commit()
     }
 
     /// Whether index rows remain to be made or removed.

@@ -81,6 +81,40 @@ pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
     Ok(all)
 }
 
+/// The parts of indexes whose rows are to be made, by attribute.
+pub(crate) type IndexWork = [(AttrId, IndexParts)];
+
+/// All parts that are being built.
+pub(crate) fn work(read: &Read, catalog: &Catalog) -> Result<Vec<(AttrId, IndexParts)>> {
+    let mut work = Vec::new();
+    for base in indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()) {
+        let row = row(read, base)?;
+        let parts = in_phase(&row, Phase::Building).fold(IndexParts::NONE, IndexParts::with);
+        if !parts.is_empty() {
+            work.push((base, parts));
+        }
+    }
+    Ok(work)
+}
+
+/// Whether rows remain to be removed.
+pub(crate) fn is_clearing(catalog: &Catalog) -> bool {
+    has_part(catalog, Phase::Clearing)
+}
+
+/// Says of parts that all their rows are there.
+pub(crate) fn complete(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, work: &IndexWork) -> Result<()> {
+    for (base, parts) in work {
+        let mut row = row(batch, *base)?;
+        for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
+            row.set_built_to(part, 0);
+            row.index.set_phase(part, Phase::Complete);
+        }
+        put_row(batch, catalog, *base, &row)?;
+    }
+    Ok(())
+}
+
 /// Whether rows remain to be made or removed.
 pub fn is_pending(catalog: &Catalog) -> bool {
     catalog.attributes().iter().any(|def| def.index.has_work())
@@ -88,11 +122,12 @@ pub fn is_pending(catalog: &Catalog) -> bool {
 
 /// Whether the next slice makes rows; if not, it makes room.
 pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
-    let phases = |phase| {
-        let mut all = catalog.attributes().iter();
-        all.any(|def| IndexPart::ALL.into_iter().any(|part| def.index.phase(part) == phase))
-    };
-    phases(Phase::Building) && !phases(Phase::Clearing)
+    has_part(catalog, Phase::Building) && !is_clearing(catalog)
+}
+
+fn has_part(catalog: &Catalog, phase: Phase) -> bool {
+    let mut all = catalog.attributes().iter();
+    all.any(|def| IndexPart::ALL.into_iter().any(|part| def.index.phase(part) == phase))
 }
 
 /// The attributes without options that have an index, or rows of one.
@@ -315,12 +350,9 @@ fn make_rows(
             return Ok(made);
         }
         let (key, bytes) = row?;
-        let id = key.try_into().map(u64::from_be_bytes);
-        let id = id.map_err(|_| OperationError::Damaged("key of entries".to_owned()))?;
-        let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", EntryId(id)))?;
-        entry_rows(read, catalog, work, EntryId(id), &entry, &mut rows)?;
-        made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id)));
-        made.last = Some(id);
+        let id = entry_rows(read, catalog, work, key, bytes, &mut rows)?;
+        made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id.0)));
+        made.last = Some(id.0);
         if count.is_multiple_of(BREATH_ROWS) {
             maybe_yield();
         }
@@ -330,23 +362,27 @@ fn make_rows(
     Ok(made)
 }
 
-fn entry_rows(
+/// Appends the rows that an entry has in these parts, each once. `key` and `bytes` are its row of `entries`.
+pub(crate) fn entry_rows(
     read: &Read,
     catalog: &Catalog,
-    work: &[(AttrId, IndexParts)],
-    id: EntryId,
-    row: &EntryRow<'_>,
+    work: &IndexWork,
+    key: &[u8],
+    bytes: &[u8],
     out: &mut Vec<RowKey>,
-) -> Result<()> {
+) -> Result<EntryId> {
+    let id = key.try_into().map(u64::from_be_bytes).map(EntryId);
+    let id = id.map_err(|_| OperationError::Damaged("key of entries".to_owned()))?;
+    let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
     let parts_of = |attribute: AttrId| {
         let base = catalog.attribute(attribute).base;
         work.iter().find(|(of, parts)| *of == base && !parts.is_empty()).map(|(_, parts)| *parts)
     };
     let wanted: Vec<_> = row.attributes().filter_map(|a| Some((a.id, parts_of(a.id)?))).collect();
     if wanted.is_empty() {
-        return Ok(());
+        return Ok(id);
     }
-    let entry = StoredEntry::of(row);
+    let entry = StoredEntry::of(&row);
     for (attribute, parts) in wanted {
         let def = catalog.attribute(attribute);
         stored_values::any(read, id, &entry, attribute, &mut |value| {
@@ -356,5 +392,5 @@ fn entry_rows(
     }
     out.sort_unstable();
     out.dedup();
-    Ok(())
+    Ok(id)
 }

@@ -4,6 +4,7 @@
 use ldap::{ChangeOperation, ResultCode, Scope};
 
 use crate::maintenance::check::check;
+use crate::maintenance::index_build::build_indexes;
 use crate::model::index_definition::{IndexKinds, IndexPart, Phase};
 use crate::read::search::CandidateSource;
 use crate::testing::{SUFFIX, TestDirectory};
@@ -179,4 +180,28 @@ fn what_cannot_be_indexed_is_refused_with_the_reason() {
     directory.define_index("uid", "equality,ordering");
     directory.define_index("title", "none");
     assert_eq!(directory.snapshot.position().unwrap(), position);
+}
+
+#[test]
+fn all_rows_at_once_are_those_of_the_slices() {
+    // With memory for few rows, the others go to a file.
+    for memory_bytes in [20_000, 1 << 20] {
+        let mut directory = people();
+        directory.define_index("description", "substring,equality,presence");
+        // Rows of some entries are there already, and those of an index that is gone.
+        assert!(directory.run_index_slice(3));
+        directory.define_index("sn", "none");
+        assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Clearing);
+        let folder = directory.folder();
+        build_indexes(&mut directory.writer, folder.path(), memory_bytes, |_| ()).unwrap();
+        directory.snapshot.renew().unwrap();
+        assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Complete);
+        assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Absent);
+        assert_eq!(source(&directory), CandidateSource::Indexes);
+        assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
+        is_sound(&directory);
+        let directory = directory.reopen();
+        assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Complete);
+        is_sound(&directory);
+    }
 }

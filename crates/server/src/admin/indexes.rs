@@ -2,17 +2,18 @@
 
 use std::time::Instant;
 
+use directory::Requester;
 use directory::controls::RequestControls;
 use directory::index::IndexKinds;
-use directory::index::maintenance::{IndexProgress, SliceBudget};
+use directory::index::maintenance::IndexProgress;
+use directory::index_build::build_indexes;
 use directory::search::{Budget, Explanation, Search, Step};
-use directory::{Requester, Writer};
 use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
 
 use crate::admin::verify::{check_data, open_read_only};
 use crate::config::Config;
 use crate::error::ServeError;
-use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::limits::{INDEX_BUILD_MEMORY, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::open::{Opened, new_stamp};
 use crate::stamp::micros_since;
 
@@ -53,6 +54,7 @@ pub fn change_index(
     change: IndexChange,
     report: impl FnMut(&IndexProgress),
 ) -> Result<IndexKinds, ServeError> {
+    let folder = config.data.clone();
     let mut opened = open(config)?;
     let defined = opened.directory().indexes();
     let attribute = opened.directory().attribute_name(attribute).unwrap_or_else(|| attribute.to_owned());
@@ -63,25 +65,8 @@ pub fn change_index(
         IndexChange::Drop(kinds) => known.without(kinds),
     };
     opened.define_index(&attribute, kinds)?;
-    finish_index_work(opened.writer().0, report)?;
+    build_indexes(opened.writer().0, &folder, INDEX_BUILD_MEMORY, report)?;
     Ok(kinds)
-}
-
-/// Builds and removes index rows until all indexes are complete. Calls `report` from time to time.
-pub(super) fn finish_index_work(
-    writer: &mut Writer,
-    mut report: impl FnMut(&IndexProgress),
-) -> Result<(), ServeError> {
-    /// Slices between two reports.
-    const SLICES_PER_REPORT: usize = 128;
-    let mut slices = 0;
-    while writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())? {
-        slices += 1;
-        if slices % SLICES_PER_REPORT == 0 {
-            writer.index_progress()?.iter().for_each(&mut report);
-        }
-    }
-    Ok(())
 }
 
 impl Opened {

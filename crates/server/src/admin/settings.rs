@@ -12,14 +12,15 @@ mod tests;
 use std::path::Path;
 
 use directory::index::maintenance::IndexProgress;
+use directory::index_build::build_indexes;
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::State;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
-use crate::admin::indexes::finish_index_work;
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text as text};
 use crate::error::ServeError;
+use crate::limits::INDEX_BUILD_MEMORY;
 use crate::open::{Opened, new_stamp};
 pub use file::SettingsFile;
 
@@ -64,6 +65,7 @@ pub fn apply(
         return Ok(changes);
     }
     let requester = config.admin_dn.as_str().to_owned();
+    let folder = config.data.clone();
     let mut opened = Opened::open_for_reading(config)?;
     // The lines count rows to remove, so they are made first.
     let snapshot = opened.directory().snapshot()?;
@@ -74,7 +76,7 @@ pub fn apply(
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random)?;
     writer.change_settings(&requester, file.settings(), &stamp).map_err(|error| located(error, file))?;
-    finish_index_work(writer, report)?;
+    build_indexes(writer, &folder, INDEX_BUILD_MEMORY, report)?;
     Ok(Changes { is_new: false, lines })
 }
 

@@ -55,11 +55,16 @@ pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, pace: &mut dyn Pa
 pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     let mut slices = Slices { env, txn: None, pace: None, rows: 0, bytes: 0 };
     slices.write(layer)?;
-    let txn = slices.txn()?;
+    count_write_through(slices.txn()?)?;
+    slices.commit()
+}
+
+/// Has a transaction say that it changes the data file in a way that the redo log does not know: an older data file
+/// beside the same redo log is told by it.
+pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
     let count = before.map_or(0, u64::from_be_bytes) + 1;
-    txn.put(Map::META.index, THROUGH_KEY, &count.to_be_bytes(), PutKind::Set)?;
-    slices.commit()
+    txn.put(Map::META.index, THROUGH_KEY, &count.to_be_bytes(), PutKind::Set).map(drop)
 }
 
 /// The transactions of a fold, one after the other.

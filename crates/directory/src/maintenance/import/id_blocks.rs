@@ -188,7 +188,7 @@ impl GatheredKey {
 
 /// The ids under one key, out of blocks by ascending first id.
 #[derive(Default)]
-pub(super) struct Merged {
+pub(in crate::maintenance) struct Merged {
     /// Ascending.
     ids: Vec<u64>,
     /// How many of them no later block can come before.
@@ -197,7 +197,11 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Takes the next block; ids that `is_refused` says so of are left out. `None` if it is no block.
-    pub(super) fn take(&mut self, block: &[u8], is_refused: impl Fn(u64) -> bool) -> Option<()> {
+    pub(in crate::maintenance) fn take(
+        &mut self,
+        block: &[u8],
+        is_refused: impl Fn(u64) -> bool,
+    ) -> Option<()> {
         let (first, differences) = block.split_first_chunk::<8>()?;
         let mut id = u64::from_be_bytes(*first);
         let old_count = self.ids.len();
@@ -241,23 +245,23 @@ impl Merged {
     }
 
     /// The ids that are in their place for good.
-    pub(super) fn settled(&self) -> &[u64] {
+    pub(in crate::maintenance) fn settled(&self) -> &[u64] {
         &self.ids[..self.final_count]
     }
 
     /// Lets go of them.
-    pub(super) fn drop_settled(&mut self) {
+    pub(in crate::maintenance) fn drop_settled(&mut self) {
         self.ids.drain(..self.final_count);
         self.final_count = 0;
     }
 
     /// All ids, when there are no more blocks.
-    pub(super) fn all(&self) -> &[u64] {
+    pub(in crate::maintenance) fn all(&self) -> &[u64] {
         &self.ids
     }
 
     /// Begins with another key.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::maintenance) fn clear(&mut self) {
         self.ids.clear();
         self.final_count = 0;
     }

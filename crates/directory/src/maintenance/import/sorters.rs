@@ -73,7 +73,7 @@ impl Rows {
     }
 
     /// An id under a key of an id set.
-    pub(super) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
+    pub(in crate::maintenance) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
         self.id_with(map, id, |out| out.extend_from_slice(key))
     }
 
@@ -173,7 +173,7 @@ pub struct RowBlock {
 impl RowBlock {
     /// The rows as key and value.
     #[expect(clippy::indexing_slicing, reason = "the ends are those of the bytes, in their order")]
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(in crate::maintenance) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(key_end, end)| {
             let row = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
@@ -185,7 +185,7 @@ impl RowBlock {
 
 /// Where a sorted row goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination {
+pub(in crate::maintenance) enum Destination {
     /// To this map.
     Map(MapId),
     /// To the counters.
@@ -193,7 +193,7 @@ pub(super) enum Destination {
 }
 
 /// Takes the key of a sorted row apart. `None` if no [`Rows`] made it.
-pub(super) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
+pub(in crate::maintenance) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
     let (&map, key) = key.split_first()?;
     match map {
         COUNTERS => Some((Destination::Counters, key)),

@@ -58,8 +58,8 @@ impl Transaction {
         Ok(row.map_or(&[][..], |(_, freed)| freed))
     }
 
-    /// Puts values into the set of the key above all others, or, unless `new_key`, into that of the highest key. The
-    /// values stand one after the other, `value_len` bytes each, ascend, and are above those that are there;
+    /// Puts values into the set of a key; with `new_key` it is above all others, which fills pages instead of dividing
+    /// them. The values stand one after the other, `value_len` bytes each, ascend, and are above those that are there;
     /// [`Failure::KEY_EXISTS`] if one is not.
     pub(crate) fn append_values(
         &mut self,

@@ -1,0 +1,113 @@
+//! Building indexes of a directory that nobody serves, in one pass.
+//!
+//! While a directory is served, rows are made in short slices, and each slice changes pages all over the index
+//! ([`crate::index::maintenance`]). Here nobody waits: the rows of all entries are sorted in bounded memory, as an
+//! import sorts them, and then put into the data file in the order of its pages. Only then is the index called
+//! complete, so a process that ends before leaves an index in the making, which a server or the next command goes on
+//! with: rows that are there already are no harm.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use store::{Direction, SetInserter};
+
+use super::import::{Destination, Merged, Rows, SortedRows, destination};
+use crate::database::Writer;
+use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
+use crate::model::outcome::OperationError;
+use crate::model::rows::ENTRIES;
+use crate::snapshot::Snapshot;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Entries between two reports.
+const ENTRIES_PER_REPORT: usize = 100_000;
+/// Ids that are gathered before they are written, about.
+const IDS_MAX: usize = 4_096;
+
+/// Does all index work of a directory: removes rows of indexes that are gone and makes those that are missing.
+/// `memory_bytes` is what sorting may take; the rest goes to a temporary file in `folder`, the data directory. Calls
+/// `report` from time to time.
+///
+/// # Errors
+/// The disk is nearly full or fails, or rows contradict each other. What was done until then is no harm.
+pub fn build_indexes(
+    writer: &mut Writer,
+    folder: &Path,
+    memory_bytes: usize,
+    mut report: impl FnMut(&IndexProgress),
+) -> Result<()> {
+    let mut snapshot = writer.directory().snapshot()?;
+    while maintenance::is_clearing(snapshot.state().catalog) {
+        drop(snapshot);
+        writer.run_maintenance_slice(&SliceBudget::default(), &mut || ())?;
+        snapshot = writer.directory().snapshot()?;
+    }
+    let work = maintenance::work(snapshot.state().read, snapshot.state().catalog)?;
+    if work.is_empty() {
+        return Ok(());
+    }
+    let rows = rows(&snapshot, &work, folder, memory_bytes, &mut report)?;
+    drop(snapshot);
+    let mut inserter = writer.insert_sets()?;
+    insert(SortedRows::merge(vec![rows])?, &mut inserter)?;
+    inserter.finish()?;
+    writer.complete_indexes(&work)
+}
+
+/// The rows of all entries.
+fn rows(
+    snapshot: &Snapshot,
+    work: &IndexWork,
+    folder: &Path,
+    memory_bytes: usize,
+    report: &mut dyn FnMut(&IndexProgress),
+) -> Result<Rows> {
+    let state = snapshot.state();
+    let mut rows = Rows::new(folder, memory_bytes);
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let mut of_entry = Vec::new();
+    for (count, row) in state.read.scan(ENTRIES, all, Direction::Forward).enumerate() {
+        let (key, bytes) = row?;
+        let id = maintenance::entry_rows(state.read, state.catalog, work, key, bytes, &mut of_entry)?;
+        for (part, key) in of_entry.drain(..) {
+            rows.id(part.map(), &key, id)?;
+        }
+        if (count + 1).is_multiple_of(ENTRIES_PER_REPORT) {
+            let progress = maintenance::progress(state.read, state.catalog)?;
+            progress.into_iter().for_each(|progress| report(&IndexProgress { built_to: id.0, ..progress }));
+        }
+    }
+    Ok(rows)
+}
+
+fn insert(mut rows: SortedRows, inserter: &mut SetInserter<'_>) -> Result<()> {
+    let damaged = || OperationError::Damaged("sorted rows".to_owned());
+    let mut at = None;
+    let mut ids = Merged::default();
+    while let Some(block) = rows.next_block()? {
+        for (row_key, value) in block.rows() {
+            let (Destination::Map(map), key) = destination(row_key).ok_or_else(damaged)? else {
+                return Err(damaged());
+            };
+            let is_same =
+                at.as_ref().is_some_and(|(last_map, last): &(_, Vec<u8>)| *last_map == map && last == key);
+            if !is_same {
+                if let Some((map, key)) = at.take() {
+                    inserter.insert(map, &key, ids.all())?;
+                }
+                ids.clear();
+                at = Some((map, key.to_vec()));
+            }
+            ids.take(value, |_| false).ok_or_else(damaged)?;
+            if ids.settled().len() > IDS_MAX {
+                inserter.insert(map, key, ids.settled())?;
+                ids.drop_settled();
+            }
+        }
+    }
+    match at {
+        Some((map, key)) => Ok(inserter.insert(map, &key, ids.all())?),
+        None => Ok(()),
+    }
+}
