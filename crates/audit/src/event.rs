@@ -1,0 +1,540 @@
+//! Events: fields behind each other, each a number and a value, drawn in `docs/reference/audit-format.md`.
+//!
+//! An [`EventWriter`] copies fields behind a buffer; what does not fit any more is left out, never half written. An
+//! [`Event`] is a view of the bytes that was checked once.
+
+use std::borrow::Cow;
+
+use crate::limits::EVENT_BYTES_MAX;
+
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum $name { $($(#[$variant_doc])* $variant = $number,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[$name] = &[$($name::$variant,)*];
+
+            /// The one of this number.
+            pub fn of(number: u64) -> Option<$name> {
+                match number { $($number => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// A field of an event.
+    Field {
+        /// See [`Kind`].
+        Kind = 1,
+        /// When it arrived or happened, in microseconds since 1970.
+        Time = 2,
+        /// Microseconds that it took.
+        Took = 3,
+        /// Result code.
+        Result = 4,
+        /// Number of the connection.
+        Connection = 5,
+        /// Message id.
+        MessageId = 6,
+        /// Whose the connection is.
+        Who = 7,
+        /// Authorization identity where it is another.
+        ActsAs = 8,
+        /// Address of the client.
+        Network = 9,
+        /// Session tracking: source address.
+        TrackingAddress = 10,
+        /// Session tracking: source name.
+        TrackingName = 11,
+        /// Session tracking: OID of the format of the identifier.
+        TrackingFormat = 12,
+        /// Session tracking: identifier.
+        TrackingIdentifier = 13,
+        /// DN of the entry, base of the search.
+        Target = 14,
+        /// Scope of the search.
+        Scope = 15,
+        /// Filter in BER.
+        Filter = 16,
+        /// Filter as text.
+        FilterText = 17,
+        /// An attribute asked for, compared or changed.
+        Attribute = 18,
+        /// Entries returned.
+        Entries = 19,
+        /// Position in the log.
+        Position = 20,
+        /// Change sequence number.
+        Csn = 21,
+        /// Why it failed.
+        Reason = 22,
+        /// Method of a bind, version of TLS.
+        Method = 23,
+        /// OID of an extended operation, new RDN, name of what was done.
+        Name = 24,
+        /// New superior.
+        Superior = 25,
+        /// See [`Values`].
+        Values = 26,
+        /// Operation id.
+        OperationId = 27,
+        /// Epoch.
+        Epoch = 28,
+        /// The rule that decided.
+        Rule = 29,
+        /// A count.
+        Count = 30,
+        /// A segment.
+        Segment = 31,
+        /// An offset in it.
+        Offset = 32,
+        /// A hash.
+        Hash = 33,
+        /// Position up to which something holds.
+        Until = 34,
+    }
+}
+
+numbered! {
+    /// What an event tells.
+    Kind {
+        /// Bind.
+        Bind = 1,
+        /// Unbind.
+        Unbind = 2,
+        /// Search.
+        Search = 3,
+        /// Modify.
+        Modify = 4,
+        /// Add.
+        Add = 5,
+        /// Delete.
+        Delete = 6,
+        /// Modify DN.
+        ModifyDn = 7,
+        /// Compare.
+        Compare = 8,
+        /// Abandon.
+        Abandon = 9,
+        /// An extended operation.
+        Extended = 10,
+        /// A connection was opened.
+        Opened = 16,
+        /// A connection was closed.
+        Closed = 17,
+        /// TLS began.
+        Tls = 18,
+        /// A change of something else than entries, or by the server itself.
+        Administration = 32,
+        /// The trail began or went on.
+        Started = 48,
+        /// The server stopped.
+        Stopped = 49,
+        /// Events were lost.
+        Lost = 50,
+        /// Changes are not in the trail.
+        Gap = 51,
+        /// Segments were removed.
+        Retired = 52,
+    }
+}
+
+impl Kind {
+    /// Its name in what is printed and asked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Bind => "bind",
+            Kind::Unbind => "unbind",
+            Kind::Search => "search",
+            Kind::Modify => "modify",
+            Kind::Add => "add",
+            Kind::Delete => "delete",
+            Kind::ModifyDn => "modifyDN",
+            Kind::Compare => "compare",
+            Kind::Abandon => "abandon",
+            Kind::Extended => "extended",
+            Kind::Opened => "opened",
+            Kind::Closed => "closed",
+            Kind::Tls => "tls",
+            Kind::Administration => "administration",
+            Kind::Started => "started",
+            Kind::Stopped => "stopped",
+            Kind::Lost => "lost",
+            Kind::Gap => "gap",
+            Kind::Retired => "retired",
+        }
+    }
+
+    /// The one of this name, in any case.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        let [lowest, ..] = value.to_le_bytes();
+        out.push(lowest | 0x80);
+        value >>= 7;
+    }
+    let [lowest, ..] = value.to_le_bytes();
+    out.push(lowest);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for (shift, &byte) in (0..64).step_by(7).zip(from.iter()) {
+        // The tenth byte has one bit that fits.
+        if shift == 63 && byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            *from = from.get(shift / 7 + 1..)?;
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take_varint(from)?).ok()?;
+    let (taken, rest) = from.split_at_checked(length)?;
+    *from = rest;
+    Some(taken)
+}
+
+/// Appends fields of one event to a buffer: what makes an event is [`finish`](EventWriter::finish).
+#[derive(Debug)]
+pub struct EventWriter<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> EventWriter<'a> {
+    /// Fields behind what is in `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> EventWriter<'a> {
+        let start = out.len();
+        EventWriter { out, start }
+    }
+
+    /// The kind; the first field.
+    pub fn kind(&mut self, kind: Kind) -> &mut Self {
+        self.number(Field::Kind, kind as u64)
+    }
+
+    /// A number.
+    pub fn number(&mut self, field: Field, value: u64) -> &mut Self {
+        self.within(|out| {
+            put_varint(out, u64::from(field as u8) << 1);
+            put_varint(out, value);
+        })
+    }
+
+    /// A text.
+    pub fn text(&mut self, field: Field, value: &str) -> &mut Self {
+        self.bytes(field, value.as_bytes())
+    }
+
+    /// A text, unless it is empty.
+    pub fn text_if_any(&mut self, field: Field, value: &str) -> &mut Self {
+        if value.is_empty() { self } else { self.text(field, value) }
+    }
+
+    /// Bytes.
+    pub fn bytes(&mut self, field: Field, value: &[u8]) -> &mut Self {
+        self.within(|out| {
+            put_varint(out, u64::from(field as u8) << 1 | 1);
+            put_bytes(out, value);
+        })
+    }
+
+    /// Fields that another writer made.
+    pub fn fields(&mut self, fields: &[u8]) -> &mut Self {
+        self.within(|out| out.extend_from_slice(fields))
+    }
+
+    fn within(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        let before = self.out.len();
+        put(self.out);
+        if self.out.len() - self.start > EVENT_BYTES_MAX {
+            self.out.truncate(before);
+        }
+        self
+    }
+
+    /// An event of these fields, from other writers, behind what is in `out`.
+    pub fn finish(out: &mut Vec<u8>, fields: &[&[u8]]) {
+        let length = fields.iter().map(|part| part.len()).sum::<usize>();
+        if length <= EVENT_BYTES_MAX {
+            put_varint(out, length as u64);
+            fields.iter().for_each(|part| out.extend_from_slice(part));
+        }
+    }
+}
+
+/// One event, whose bytes are well formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    fields: &'a [u8],
+}
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+fn take_field<'a>(from: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
+    let tag = take_varint(from)?;
+    let value = match tag & 1 {
+        0 => Value::Number(take_varint(from)?),
+        _ => Value::Bytes(take_bytes(from)?),
+    };
+    Some((tag >> 1, value))
+}
+
+impl<'a> Event<'a> {
+    /// An event of these fields; `None` if they are not well formed.
+    pub fn parse(fields: &'a [u8]) -> Option<Event<'a>> {
+        let mut rest = fields;
+        let mut has_kind = false;
+        while !rest.is_empty() {
+            let (number, value) = take_field(&mut rest)?;
+            has_kind |= number == Field::Kind as u64 && matches!(value, Value::Number(_));
+        }
+        (has_kind && fields.len() <= EVENT_BYTES_MAX).then_some(Event { fields })
+    }
+
+    fn values(self) -> impl Iterator<Item = (u64, Value<'a>)> {
+        let mut rest = self.fields;
+        std::iter::from_fn(move || if rest.is_empty() { None } else { take_field(&mut rest) })
+    }
+
+    /// Its kind; `None` where this version does not know it.
+    pub fn kind(self) -> Option<Kind> {
+        Kind::of(self.number(Field::Kind)?)
+    }
+
+    /// The number in a field.
+    pub fn number(self, field: Field) -> Option<u64> {
+        self.values().find_map(|(number, value)| match value {
+            Value::Number(value) if number == u64::from(field as u8) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The bytes in a field, each time that it comes.
+    pub fn all(self, field: Field) -> impl Iterator<Item = &'a [u8]> {
+        self.values().filter_map(move |(number, value)| match value {
+            Value::Bytes(value) if number == u64::from(field as u8) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The bytes in a field.
+    pub fn bytes(self, field: Field) -> Option<&'a [u8]> {
+        self.all(field).next()
+    }
+
+    /// The text in a field. What is no UTF-8 is replaced: nobody writes it, and a reader must not fail on it.
+    pub fn text(self, field: Field) -> Option<Cow<'a, str>> {
+        self.bytes(field).map(String::from_utf8_lossy)
+    }
+
+    /// The texts in a field.
+    pub fn texts(self, field: Field) -> impl Iterator<Item = Cow<'a, str>> {
+        self.all(field).map(String::from_utf8_lossy)
+    }
+}
+
+/// The events in the payload of a block; ends with `Err` where they are not well formed.
+#[derive(Clone, Copy, Debug)]
+pub struct Events<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Events<'a> {
+    /// The events in these bytes.
+    pub fn of(payload: &'a [u8]) -> Events<'a> {
+        Events { rest: payload }
+    }
+}
+
+/// Bytes that are no events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("these bytes are no events")]
+pub struct NoEvents;
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Result<Event<'a>, NoEvents>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let event = take_bytes(&mut self.rest).and_then(Event::parse).ok_or(NoEvents);
+        if event.is_err() {
+            self.rest = &[];
+        }
+        Some(event)
+    }
+}
+
+/// What became of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueFate {
+    /// They came.
+    Added,
+    /// They went.
+    Removed,
+    /// They are all there is now.
+    Replaced,
+    /// They were there before.
+    Before,
+}
+
+impl ValueFate {
+    const ALL: [ValueFate; 4] =
+        [ValueFate::Added, ValueFate::Removed, ValueFate::Replaced, ValueFate::Before];
+
+    /// Its name in what is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueFate::Added => "added",
+            ValueFate::Removed => "removed",
+            ValueFate::Replaced => "replaced",
+            ValueFate::Before => "before",
+        }
+    }
+}
+
+/// Appends values of a changed attribute, for [`Field::Values`].
+pub fn put_values<'v>(
+    out: &mut Vec<u8>,
+    fate: ValueFate,
+    attribute: &str,
+    values: impl Iterator<Item = &'v [u8]>,
+) {
+    out.push(fate as u8);
+    put_bytes(out, attribute.as_bytes());
+    values.for_each(|value| put_bytes(out, value));
+}
+
+/// Values of a changed attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values<'a> {
+    /// What became of them.
+    pub fate: ValueFate,
+    /// The attribute.
+    pub attribute: &'a [u8],
+    values: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    /// What a field [`Field::Values`] says.
+    pub fn parse(bytes: &'a [u8]) -> Option<Values<'a>> {
+        let (&fate, mut rest) = bytes.split_first()?;
+        let fate = *ValueFate::ALL.get(usize::from(fate))?;
+        let attribute = take_bytes(&mut rest)?;
+        let values = rest;
+        while !rest.is_empty() {
+            take_bytes(&mut rest)?;
+        }
+        Some(Values { fate, attribute, values })
+    }
+
+    /// The values.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.values;
+        std::iter::from_fn(move || if rest.is_empty() { None } else { take_bytes(&mut rest) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_says_what_was_written() {
+        let mut fields = Vec::new();
+        EventWriter::new(&mut fields)
+            .kind(Kind::Search)
+            .number(Field::Time, u64::MAX)
+            .text(Field::Target, "dc=example")
+            .text_if_any(Field::Who, "")
+            .text(Field::Attribute, "cn")
+            .text(Field::Attribute, "sn");
+        let mut out = b"before".to_vec();
+        EventWriter::finish(&mut out, &[&fields, &[8, 32]]);
+        let mut events = Events::of(&out[6..]);
+        let event = events.next().unwrap().unwrap();
+        assert_eq!(events.next(), None);
+        assert_eq!(event.kind(), Some(Kind::Search));
+        assert_eq!(event.number(Field::Time), Some(u64::MAX));
+        assert_eq!(event.number(Field::Result), Some(32));
+        assert_eq!(event.text(Field::Target).unwrap(), "dc=example");
+        assert_eq!(event.text(Field::Who), None);
+        assert_eq!(event.texts(Field::Attribute).collect::<Vec<_>>(), ["cn", "sn"]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_events_are_refused() {
+        let check = |bytes: &[u8]| {
+            assert!(Events::of(bytes).any(|event| event.is_err()), "{bytes:02x?}");
+        };
+        check(&[1]);
+        check(&[0]);
+        check(&[2, 8, 32]);
+        check(&[3, 2, 1, 3]);
+        check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+        check(&[4, 2, 1, 3, 200]);
+    }
+
+    /// Fields without which the event still tells the most are left out where it would be too long.
+    #[test]
+    fn an_event_never_grows_beyond_its_bound() {
+        let mut fields = Vec::new();
+        let mut writer = EventWriter::new(&mut fields);
+        writer.kind(Kind::Add);
+        for _ in 0..100 {
+            writer.text(Field::Attribute, &"x".repeat(1_000));
+        }
+        writer.number(Field::Result, 1);
+        assert!(fields.len() <= EVENT_BYTES_MAX);
+        let event = Event::parse(&fields).unwrap();
+        assert_eq!(event.number(Field::Result), Some(1));
+        assert_eq!(event.texts(Field::Attribute).count(), 65);
+    }
+
+    #[test]
+    fn values_go_both_ways() {
+        let mut out = Vec::new();
+        put_values(&mut out, ValueFate::Before, "cn", [&b"a"[..], b"", b"bc"].into_iter());
+        let values = Values::parse(&out).unwrap();
+        assert_eq!((values.fate, values.attribute), (ValueFate::Before, &b"cn"[..]));
+        assert_eq!(values.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bc"]);
+        assert_eq!(Values::parse(&[9, 0]), None);
+        assert_eq!(Values::parse(&out[..out.len() - 1]), None);
+    }
+
+    #[test]
+    fn kinds_have_their_own_names() {
+        for &kind in Kind::ALL {
+            assert_eq!(Kind::named(&kind.name().to_uppercase()), Some(kind));
+            assert_eq!(Kind::of(kind as u64), Some(kind));
+        }
+    }
+}

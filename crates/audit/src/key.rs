@@ -1,0 +1,100 @@
+//! The key of a node, which signs anchors.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+use crate::error::AuditError;
+use crate::format::SIGNATURE_LEN;
+
+/// The private key of a node.
+pub struct NodeKey(Ed25519KeyPair);
+
+impl std::fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NodeKey({})", self.public())
+    }
+}
+
+impl NodeKey {
+    /// The key in the file `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be read or made, or is no key.
+    pub fn load_or_make(path: &Path) -> Result<NodeKey, AuditError> {
+        let pkcs8 = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => make(path)?,
+            Err(error) => return Err(AuditError::io(path)(error)),
+        };
+        let pair = Ed25519KeyPair::from_pkcs8(&pkcs8);
+        pair.map(NodeKey).map_err(|_| AuditError::Key(path.to_owned()))
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        let mut key = [0; 32];
+        key.copy_from_slice(self.0.public_key().as_ref());
+        PublicKey(key)
+    }
+
+    pub(crate) fn sign(&self, text: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let mut signature = [0; SIGNATURE_LEN];
+        signature.copy_from_slice(self.0.sign(text).as_ref());
+        signature
+    }
+}
+
+/// Makes a key and writes it beside, then renames it: a crash leaves a whole key or none.
+fn make(path: &Path) -> Result<Vec<u8>, AuditError> {
+    let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| AuditError::Random)?;
+    let beside = path.with_extension("new");
+    let write = || {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(pkcs8.as_ref())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(AuditError::io(path))?;
+    Ok(pkcs8.as_ref().to_vec())
+}
+
+/// The public key of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// The key that is written as 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<PublicKey> {
+        parse_hex(text).map(PublicKey)
+    }
+
+    pub(crate) fn has_signed(&self, text: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, self.0).verify(text, signature).is_ok()
+    }
+}
+
+/// 32 bytes as 64 hexadecimal digits.
+pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let text = text.trim().as_bytes();
+    let mut bytes = [0; 32];
+    if text.len() != 64 {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+impl std::fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,189 @@
+//! The segments of a folder, and the blocks in one of them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::AuditError;
+use crate::format::{BLOCK_HEAD_LEN, BlockHead, HASH_LEN, HEADER_LEN, Hash, SegmentHeader, find_block, hash};
+use crate::limits::SEGMENTS_MAX;
+
+/// How much is read at a time while the next block is looked for.
+const LOOK_BYTES: usize = 1 << 20;
+
+const NAME: &str = "audit-";
+const DIGITS: usize = 16;
+
+/// The path of a segment.
+pub(crate) fn path_of(folder: &Path, segment: u64) -> PathBuf {
+    folder.join(format!("{NAME}{segment:0DIGITS$}"))
+}
+
+/// The numbers of the segments of a folder, in order.
+pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder).map_err(AuditError::io(folder))? {
+        let name = entry.map_err(AuditError::io(folder))?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let digits =
+            digits.filter(|digits| digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_digit()));
+        numbers.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+        if numbers.len() > SEGMENTS_MAX {
+            break;
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A segment that is read.
+#[derive(Debug)]
+pub(crate) struct SegmentFile {
+    path: PathBuf,
+    file: File,
+    pub(crate) number: u64,
+    /// `None` where it cannot be read.
+    pub(crate) header: Option<SegmentHeader>,
+}
+
+/// What stands at an offset.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing: the segment ends there.
+    End,
+    /// The beginning of a block; the rest is not there.
+    Short,
+    /// No head of a block.
+    NoHead,
+    /// A block.
+    Block(Box<StoredBlock>),
+}
+
+/// A block as stored.
+#[derive(Debug)]
+pub(crate) struct StoredBlock {
+    pub(crate) head: BlockHead,
+    pub(crate) head_bytes: [u8; BLOCK_HEAD_LEN],
+    pub(crate) stored: Vec<u8>,
+    /// The hash that stands behind it.
+    pub(crate) said: Hash,
+    /// The hash of its bytes.
+    pub(crate) hash: Hash,
+}
+
+impl StoredBlock {
+    /// Whether no byte of it was changed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.said == self.hash
+    }
+}
+
+impl SegmentFile {
+    pub(crate) fn open(folder: &Path, number: u64) -> Result<SegmentFile, AuditError> {
+        let path = path_of(folder, number);
+        let file = File::open(&path).map_err(AuditError::io(&path))?;
+        let mut segment = SegmentFile { path, file, number, header: None };
+        let mut bytes = vec![0; HEADER_LEN];
+        if segment.read(0, &mut bytes)? {
+            segment.header = SegmentHeader::decode(&bytes);
+        }
+        Ok(segment)
+    }
+
+    pub(crate) fn len(&self) -> Result<u64, AuditError> {
+        Ok(self.file.metadata().map_err(AuditError::io(&self.path))?.len())
+    }
+
+    /// Fills `into` from `offset` on; false where the segment ends before.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<bool, AuditError> {
+        match self.file.read_exact_at(into, offset) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(AuditError::io(&self.path)(error)),
+        }
+    }
+
+    /// What stands at `offset`, if the segment ended at `end`.
+    pub(crate) fn block_at(&self, offset: u64, end: u64) -> Result<Found, AuditError> {
+        let left = end.saturating_sub(offset);
+        if left == 0 {
+            return Ok(Found::End);
+        }
+        let mut head_bytes = [0; BLOCK_HEAD_LEN];
+        if left < BLOCK_HEAD_LEN as u64 || !self.read(offset, &mut head_bytes)? {
+            return Ok(Found::Short);
+        }
+        let Some(head) = BlockHead::decode(&head_bytes) else { return Ok(Found::NoHead) };
+        if head.block_len() > left {
+            return Ok(Found::Short);
+        }
+        // At most `STORED_BYTES_MAX`, and no more than the file has.
+        let mut stored = vec![0; head.stored_len as usize];
+        let mut said = [0; HASH_LEN];
+        let stored_at = offset + BLOCK_HEAD_LEN as u64;
+        if !self.read(stored_at, &mut stored)? || !self.read(stored_at + stored.len() as u64, &mut said)? {
+            return Ok(Found::Short);
+        }
+        let hash = hash(&[&head_bytes, &stored]);
+        Ok(Found::Block(Box::new(StoredBlock { head, head_bytes, stored, said, hash })))
+    }
+
+    /// Offset of the next head of a block behind `offset`.
+    pub(crate) fn next_block(&self, offset: u64, end: u64) -> Result<Option<u64>, AuditError> {
+        let mut from = offset + 1;
+        while from < end {
+            let length = usize::try_from(end - from).unwrap_or(usize::MAX).min(LOOK_BYTES);
+            let mut bytes = vec![0; length];
+            if !self.read(from, &mut bytes)? {
+                return Ok(None);
+            }
+            if let Some(found) = find_block(&bytes) {
+                return Ok(Some(from + found as u64));
+            }
+            if length < LOOK_BYTES {
+                return Ok(None);
+            }
+            // A head may stand across the edge.
+            from += (LOOK_BYTES - BLOCK_HEAD_LEN) as u64;
+        }
+        Ok(None)
+    }
+
+    /// SHA-256 of the bytes from `offset` to `end`.
+    pub(crate) fn hash_of(&self, offset: u64, end: u64) -> Result<Hash, AuditError> {
+        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+        let mut from = offset;
+        while from < end {
+            let length = usize::try_from(end - from).unwrap_or(usize::MAX).min(LOOK_BYTES);
+            let mut bytes = vec![0; length];
+            if !self.read(from, &mut bytes)? {
+                break;
+            }
+            context.update(&bytes);
+            from += length as u64;
+        }
+        let mut hash = Hash::default();
+        hash.copy_from_slice(context.finish().as_ref());
+        Ok(hash)
+    }
+
+    /// The last whole block, and where it ends. Goes on behind what is damaged.
+    pub(crate) fn last_whole(&self) -> Result<Option<(Box<StoredBlock>, u64)>, AuditError> {
+        let end = self.len()?;
+        let (mut offset, mut last) = (HEADER_LEN as u64, None);
+        loop {
+            match self.block_at(offset, end)? {
+                Found::Block(block) if block.is_whole() => {
+                    offset += block.head.block_len();
+                    last = Some((block, offset));
+                }
+                Found::End => return Ok(last),
+                Found::Short | Found::NoHead | Found::Block(_) => match self.next_block(offset, end)? {
+                    Some(next) => offset = next,
+                    None => return Ok(last),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Writing a trail: blocks, anchors, segments by size and age, and going on after a stop or a crash.
+//!
+//! Each open begins a segment. Its first block says from where the trail goes on, and what a crash tore off the end of
+//! the segment before, which stays as it was found. What is written after an error of the disk goes where the last whole
+//! block ended, so an error leaves nothing behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::AuditError;
+use crate::event::{EventWriter, Field, Kind};
+use crate::format::{
+    BLOCK_HEAD_LEN, BlockHead, BlockKind, HASH_LEN, HEADER_LEN, Hash, HeadFile, SIGNATURE_LEN, SegmentHeader,
+    anchor_text, hash,
+};
+use crate::key::NodeKey;
+use crate::limits::{ANCHOR_MICROS, PAYLOAD_BYTES_MAX, STORED_BYTES_MAX};
+use crate::segments::{self, SegmentFile, path_of};
+
+/// The fastest level that still finds what repeats: names and addresses.
+const LEVEL: i32 = 1;
+
+/// How a trail is kept.
+#[derive(Debug)]
+pub struct Options {
+    /// Its folder, which is made if it is not there.
+    pub folder: PathBuf,
+    /// The key that signs.
+    pub key: NodeKey,
+    /// Length from which a segment is followed by another.
+    pub segment_bytes: u64,
+    /// Age from which it is.
+    pub segment_micros: u64,
+    /// Bytes of all segments together beyond which the oldest are removed; 0 keeps all.
+    pub keep_bytes: u64,
+    /// Age beyond which segments are removed; 0 keeps all.
+    pub keep_micros: u64,
+}
+
+/// How a trail goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The position that the trail has reached; `None` for a new one.
+    pub position: Option<u64>,
+    /// What a crash left.
+    pub torn: Option<Torn>,
+}
+
+/// Bytes behind the last whole block, of a write that a crash cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment.
+    pub segment: u64,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+    hash: Hash,
+}
+
+/// A segment that is complete.
+#[derive(Debug)]
+struct Complete {
+    number: u64,
+    bytes: u64,
+    ended_micros: u64,
+}
+
+/// A trail that is written.
+pub struct Trail {
+    options: Options,
+    trail: [u8; 16],
+    compressor: zstd::bulk::Compressor<'static>,
+    file: File,
+    path: PathBuf,
+    segment: u64,
+    made_micros: u64,
+    /// Length of the segment up to its last whole block.
+    len: u64,
+    /// The file may be longer than `len`.
+    is_longer: bool,
+    next_block: u64,
+    /// Hash of the last block, or of the header.
+    link: Hash,
+    position: u64,
+    anchored_micros: u64,
+    is_anchored: bool,
+    complete: Vec<Complete>,
+    /// A block in the making.
+    buffer: Vec<u8>,
+    /// Keeps others from the folder.
+    _lock: File,
+}
+
+impl Trail {
+    /// Opens a trail, or begins one, at `now_micros`. A new one is at `position`.
+    ///
+    /// # Errors
+    /// The folder cannot be used, somebody else writes to it, or nothing in it can be gone on from.
+    pub fn open(options: Options, position: u64, now_micros: u64) -> Result<(Trail, Opening), AuditError> {
+        let folder = options.folder.clone();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(AuditError::io(&folder))?;
+        let lock = lock(&folder)?;
+        let end = find_end(&folder)?;
+        let trail = match &end {
+            Some(end) => end.trail,
+            None => {
+                let mut random = [0; 16];
+                SystemRandom::new().fill(&mut random).map_err(|_| AuditError::Random)?;
+                random
+            }
+        };
+        let opening = Opening {
+            position: end.as_ref().map(|end| end.position),
+            torn: end.as_ref().and_then(|end| end.torn),
+        };
+        let last = end.as_ref().map_or(0, |end| end.segment);
+        let header = SegmentHeader {
+            trail,
+            segment: last + 1,
+            first_block: end.as_ref().map_or(0, |end| end.block) + 1,
+            made_micros: now_micros,
+            before: end.as_ref().map_or([0; HASH_LEN], |end| end.hash),
+            public_key: options.key.public().0,
+        };
+        let complete = complete_segments(&folder, last)?;
+        let (file, path) = begin_segment(&folder, &header)?;
+        let mut trail = Trail {
+            compressor: zstd::bulk::Compressor::new(LEVEL).map_err(AuditError::Compress)?,
+            options,
+            trail,
+            file,
+            path,
+            segment: header.segment,
+            made_micros: now_micros,
+            len: HEADER_LEN as u64,
+            is_longer: false,
+            next_block: header.first_block,
+            link: header.hash(),
+            position: opening.position.unwrap_or(position),
+            anchored_micros: now_micros,
+            is_anchored: false,
+            complete,
+            buffer: Vec::new(),
+            _lock: lock,
+        };
+        trail.write_public_key()?;
+        trail.note(now_micros, |event, position| {
+            event.kind(Kind::Started).number(Field::Time, now_micros).number(Field::Position, position);
+            if let Some(torn) = opening.torn {
+                event
+                    .number(Field::Segment, torn.segment)
+                    .number(Field::Offset, torn.offset)
+                    .number(Field::Count, torn.bytes)
+                    .bytes(Field::Hash, &torn.hash);
+            }
+        })?;
+        trail.anchor(now_micros)?;
+        trail.retire(now_micros)?;
+        Ok((trail, opening))
+    }
+
+    /// The position that the trail has reached.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Number of the last block.
+    pub fn last_block(&self) -> u64 {
+        self.next_block - 1
+    }
+
+    /// Bytes of the segment that is written and of those before it.
+    pub fn bytes(&self) -> u64 {
+        self.len + self.complete.iter().map(|segment| segment.bytes).sum::<u64>()
+    }
+
+    /// Writes a block of events, at most [`PAYLOAD_BYTES_MAX`] bytes of them. Changes up to `position` are in the trail
+    /// then. What a power cut may take is what came after the last [`sync`](Trail::sync).
+    ///
+    /// # Errors
+    /// Nothing of the block is in the trail; the same events may be written again.
+    pub fn write(
+        &mut self,
+        events: &[u8],
+        event_count: u32,
+        position: u64,
+        now_micros: u64,
+    ) -> Result<(), AuditError> {
+        self.rotate_if_due(now_micros)?;
+        self.append(BlockKind::Events, events, event_count, position, now_micros)
+    }
+
+    /// Makes the blocks durable.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn sync(&mut self) -> Result<(), AuditError> {
+        self.file.sync_data().map_err(AuditError::io(&self.path))
+    }
+
+    /// Writes an anchor if it is time for one.
+    ///
+    /// # Errors
+    /// As of [`anchor`](Trail::anchor).
+    pub fn anchor_if_due(&mut self, now_micros: u64) -> Result<(), AuditError> {
+        if !self.is_anchored && now_micros.saturating_sub(self.anchored_micros) >= ANCHOR_MICROS {
+            self.anchor(now_micros)?;
+        }
+        Ok(())
+    }
+
+    /// Whether blocks were written since the last anchor.
+    pub fn wants_anchor(&self) -> bool {
+        !self.is_anchored
+    }
+
+    /// Signs the chain so far, and makes it durable; nothing if nothing was written since.
+    ///
+    /// # Errors
+    /// The disk failed, or is full.
+    pub fn anchor(&mut self, now_micros: u64) -> Result<(), AuditError> {
+        if self.is_anchored {
+            return Ok(());
+        }
+        self.append(BlockKind::Anchor, &[], 0, self.position, now_micros)?;
+        self.sync()?;
+        self.is_anchored = true;
+        self.anchored_micros = now_micros;
+        self.write_head_file()
+    }
+
+    /// Ends the trail for now.
+    ///
+    /// # Errors
+    /// As of [`anchor`](Trail::anchor).
+    pub fn close(mut self, now_micros: u64) -> Result<(), AuditError> {
+        self.note(now_micros, |event, position| {
+            event.kind(Kind::Stopped).number(Field::Time, now_micros).number(Field::Position, position);
+        })?;
+        self.anchor(now_micros)
+    }
+
+    /// Writes a block with one event of the trail itself.
+    fn note(
+        &mut self,
+        now_micros: u64,
+        write: impl FnOnce(&mut EventWriter<'_>, u64),
+    ) -> Result<(), AuditError> {
+        let (mut fields, mut events) = (Vec::new(), Vec::new());
+        write(&mut EventWriter::new(&mut fields), self.position);
+        EventWriter::finish(&mut events, &[&fields]);
+        self.append(BlockKind::Events, &events, 1, self.position, now_micros)
+    }
+
+    fn append(
+        &mut self,
+        kind: BlockKind,
+        payload: &[u8],
+        event_count: u32,
+        position: u64,
+        now_micros: u64,
+    ) -> Result<(), AuditError> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(AuditError::TooLong(payload.len()));
+        }
+        self.cut()?;
+        self.buffer.clear();
+        self.buffer.resize(BLOCK_HEAD_LEN, 0);
+        let mut head = BlockHead {
+            kind,
+            number: self.next_block,
+            written_micros: now_micros,
+            position,
+            event_count,
+            payload_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+            stored_len: 0,
+            link: self.link,
+        };
+        match kind {
+            BlockKind::Events => {
+                let bound = zstd::zstd_safe::compress_bound(payload.len()).min(STORED_BYTES_MAX);
+                self.buffer.resize(BLOCK_HEAD_LEN + bound, 0);
+                let into = self.buffer.get_mut(BLOCK_HEAD_LEN..).unwrap_or_default();
+                let stored =
+                    self.compressor.compress_to_buffer(payload, into).map_err(AuditError::Compress)?;
+                self.buffer.truncate(BLOCK_HEAD_LEN + stored);
+                head.stored_len = u32::try_from(stored).unwrap_or(u32::MAX);
+            }
+            BlockKind::Anchor => {
+                head.payload_len = u32::try_from(SIGNATURE_LEN).unwrap_or(u32::MAX);
+                head.stored_len = head.payload_len;
+                let signature = self.options.key.sign(&anchor_text(&self.trail, &head.encode()));
+                self.buffer.extend_from_slice(&signature);
+            }
+        }
+        if let Some(room) = self.buffer.first_chunk_mut() {
+            *room = head.encode();
+        }
+        let hash = hash(&[&self.buffer]);
+        self.buffer.extend_from_slice(&hash);
+        self.is_longer = true;
+        self.file.write_all_at(&self.buffer, self.len).map_err(AuditError::io(&self.path))?;
+        self.is_longer = false;
+        self.len += self.buffer.len() as u64;
+        self.next_block += 1;
+        self.link = hash;
+        self.position = position;
+        self.is_anchored = false;
+        Ok(())
+    }
+
+    /// Takes back what a write that failed left.
+    fn cut(&mut self) -> Result<(), AuditError> {
+        if self.is_longer {
+            self.file.set_len(self.len).map_err(AuditError::io(&self.path))?;
+            self.is_longer = false;
+        }
+        Ok(())
+    }
+
+    fn rotate_if_due(&mut self, now_micros: u64) -> Result<(), AuditError> {
+        let age = now_micros.saturating_sub(self.made_micros);
+        if self.len < self.options.segment_bytes && age < self.options.segment_micros {
+            return Ok(());
+        }
+        self.anchor(now_micros)?;
+        let header = SegmentHeader {
+            trail: self.trail,
+            segment: self.segment + 1,
+            first_block: self.next_block,
+            made_micros: now_micros,
+            before: self.link,
+            public_key: self.options.key.public().0,
+        };
+        let (file, path) = begin_segment(&self.options.folder, &header)?;
+        self.complete.push(Complete { number: self.segment, bytes: self.len, ended_micros: now_micros });
+        (self.file, self.path, self.segment) = (file, path, header.segment);
+        (self.made_micros, self.len) = (now_micros, HEADER_LEN as u64);
+        self.link = header.hash();
+        self.retire(now_micros)
+    }
+
+    /// Removes the oldest segments that are beyond what is to be kept, after the trail says so.
+    fn retire(&mut self, now_micros: u64) -> Result<(), AuditError> {
+        let Options { keep_bytes, keep_micros, .. } = self.options;
+        let mut bytes = self.bytes();
+        let is_old = |segment: &Complete| {
+            keep_micros > 0 && now_micros.saturating_sub(segment.ended_micros) > keep_micros
+        };
+        let count = self.complete.iter().take_while(|segment| {
+            let goes = is_old(segment) || (keep_bytes > 0 && bytes > keep_bytes);
+            bytes -= segment.bytes;
+            goes
+        });
+        let count = count.count();
+        let Some(last) = count.checked_sub(1).and_then(|last| self.complete.get(last)) else { return Ok(()) };
+        let last = last.number;
+        self.note(now_micros, |event, _| {
+            event.kind(Kind::Retired).number(Field::Time, now_micros).number(Field::Segment, last);
+        })?;
+        self.anchor(now_micros)?;
+        for segment in self.complete.drain(..count) {
+            let path = path_of(&self.options.folder, segment.number);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(AuditError::io(path)(error));
+                }
+                _ => {}
+            }
+        }
+        sync_folder(&self.options.folder)
+    }
+
+    fn write_head_file(&self) -> Result<(), AuditError> {
+        let head =
+            HeadFile { trail: self.trail, segment: self.segment, block: self.last_block(), hash: self.link };
+        let bytes = head.encode(|text| self.options.key.sign(text));
+        write_beside(&self.options.folder, "head", &bytes)
+    }
+
+    fn write_public_key(&self) -> Result<(), AuditError> {
+        let text = format!("{}\n", self.options.key.public());
+        if fs::read(self.options.folder.join("key.pub")).is_ok_and(|there| there == text.as_bytes()) {
+            return Ok(());
+        }
+        write_beside(&self.options.folder, "key.pub", text.as_bytes())
+    }
+}
+
+/// Where a trail goes on.
+struct End {
+    trail: [u8; 16],
+    segment: u64,
+    block: u64,
+    hash: Hash,
+    position: u64,
+    torn: Option<Torn>,
+}
+
+/// The last whole block of a folder. A segment without any, which a crash while it was begun leaves, is removed.
+fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
+    let mut numbers = segments::list(folder)?;
+    let has_any = !numbers.is_empty();
+    while let Some(number) = numbers.pop() {
+        let segment = SegmentFile::open(folder, number)?;
+        let Some((block, end)) = segment.last_whole()? else {
+            let path = path_of(folder, number);
+            fs::remove_file(&path).map_err(AuditError::io(path))?;
+            continue;
+        };
+        let len = segment.len()?;
+        let torn = if len > end {
+            Some(Torn { segment: number, offset: end, bytes: len - end, hash: segment.hash_of(end, len)? })
+        } else {
+            None
+        };
+        // With its own header damaged, another segment still says whose trail it is.
+        let mut header = segment.header;
+        while let (None, Some(other)) = (header, numbers.pop()) {
+            header = SegmentFile::open(folder, other)?.header;
+        }
+        let trail = header.ok_or_else(|| AuditError::NoChain(folder.to_owned()))?.trail;
+        let BlockHead { number: block_number, position, .. } = block.head;
+        let hash = block.hash;
+        return Ok(Some(End { trail, segment: number, block: block_number, hash, position, torn }));
+    }
+    if has_any {
+        sync_folder(folder)?;
+    }
+    Ok(None)
+}
+
+fn complete_segments(folder: &Path, last: u64) -> Result<Vec<Complete>, AuditError> {
+    let mut complete = Vec::new();
+    for number in segments::list(folder)?.into_iter().filter(|&number| number <= last) {
+        let path = path_of(folder, number);
+        let metadata = fs::metadata(&path).map_err(AuditError::io(&path))?;
+        let ended = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let ended_micros =
+            ended.map_or(u64::MAX, |ended| u64::try_from(ended.as_micros()).unwrap_or(u64::MAX));
+        complete.push(Complete { number, bytes: metadata.len(), ended_micros });
+    }
+    Ok(complete)
+}
+
+/// Makes the file of a segment, durable with its header and name. One of the same number, which an error left, is
+/// replaced: it has no block.
+fn begin_segment(folder: &Path, header: &SegmentHeader) -> Result<(File, PathBuf), AuditError> {
+    let path = path_of(folder, header.segment);
+    let make = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        file.write_all(&header.encode())?;
+        file.sync_all()?;
+        Ok(file)
+    };
+    let file = make().map_err(AuditError::io(&path))?;
+    sync_folder(folder)?;
+    Ok((file, path))
+}
+
+fn lock(folder: &Path) -> Result<File, AuditError> {
+    let path = folder.join("lock");
+    let open = || {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(file)
+    };
+    open().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let text = "another server writes its audit trail to this folder";
+            AuditError::io(&path)(io::Error::new(error.kind(), text))
+        }
+        _ => AuditError::io(&path)(error),
+    })
+}
+
+fn write_beside(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
+    let (path, beside) = (folder.join(name), folder.join(format!("{name}.new")));
+    let write = || {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(&beside, &path)
+    };
+    write().map_err(AuditError::io(&path))
+}
+
+fn sync_folder(folder: &Path) -> Result<(), AuditError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(AuditError::io(folder))
+}

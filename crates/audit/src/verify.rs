@@ -1,0 +1,159 @@
+//! Holding a whole trail against itself, its key and what was noted of it elsewhere.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{AuditError, Damage, Place};
+use crate::event::{Events, Field, Kind};
+use crate::format::{Hash, HeadFile};
+use crate::key::{PublicKey, parse_hex};
+use crate::walk::{Block, Item, Walk};
+
+/// A block that was noted down, as [`Report::anchored`] says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchored {
+    /// Its number.
+    pub block: u64,
+    /// Its hash.
+    pub hash: [u8; 32],
+}
+
+impl std::fmt::Display for Anchored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:", self.block)?;
+        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for Anchored {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Anchored, &'static str> {
+        let parse = || {
+            let (block, hash) = text.split_once(':')?;
+            Some(Anchored { block: block.parse().ok()?, hash: parse_hex(hash)? })
+        };
+        parse().ok_or("a block is noted as its number, a colon and 64 hexadecimal digits")
+    }
+}
+
+/// What a verification found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The first segment and the last.
+    pub segments: Option<(u64, u64)>,
+    /// Blocks that are whole.
+    pub blocks: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Events that the server said it lost.
+    pub lost: u64,
+    /// Anchors whose signatures hold.
+    pub anchors: u64,
+    /// The last anchor.
+    pub anchored: Option<Anchored>,
+    /// Blocks behind the last anchor.
+    pub unanchored: u64,
+    /// The position of the log that the trail has reached.
+    pub position: u64,
+    /// The key that signs.
+    pub public_key: Option<PublicKey>,
+    /// What crashes tore off, as the trail says, or off its end.
+    pub torn: Vec<Place>,
+    /// What is wrong, in order.
+    pub damage: Vec<(Place, Damage)>,
+}
+
+/// Verifies the trail in a folder. `key` is the key that it has to be signed by, `noted` are blocks that it has to have.
+/// `None` for either does without.
+///
+/// # Errors
+/// The folder cannot be read, or has no trail. Damage is no error: see [`Report::damage`].
+pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Result<Report, AuditError> {
+    let mut walk = Walk::begin(folder)?;
+    let head = fs::read(folder.join("head")).ok();
+    let mut report = Report::default();
+    let head_block = head.as_deref().and_then(HeadFile::decode).map(|(head, ..)| head.block);
+    let wanted: Vec<u64> = noted.iter().map(|noted| noted.block).chain(head_block).collect();
+    let mut seen: Vec<(u64, Hash)> = Vec::new();
+    let (mut retired, mut last_block) = (0, 0);
+    while let Some(item) = walk.next().transpose()? {
+        let segment = match item {
+            Item::Block(block) => {
+                if wanted.contains(&block.number) {
+                    seen.push((block.number, block.hash));
+                }
+                last_block = block.number;
+                let segment = block.place.segment;
+                count_block(&mut report, &mut retired, &block);
+                segment
+            }
+            Item::Damage(place, damage) => {
+                report.damage.push((place, damage));
+                place.segment
+            }
+            Item::Torn(place) => {
+                report.torn.push(place);
+                place.segment
+            }
+        };
+        let (first, _) = report.segments.unwrap_or((segment, segment));
+        report.segments = Some((first, segment));
+    }
+    report.public_key = walk.public_key();
+    let end = Place { segment: walk.segment().unwrap_or(0), offset: walk.offset(), ..Place::default() };
+    if let Some((first, _)) = report.segments
+        && retired + 1 < first
+    {
+        let place = Place { segment: first, ..Place::default() };
+        report.damage.insert(0, (place, Damage::Unretired(first - 1)));
+    }
+    if let (Some(given), Some(found)) = (key, walk.public_key())
+        && given != found
+    {
+        report.damage.push((Place::default(), Damage::OtherKey));
+    }
+    let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
+    match head.as_deref().and_then(HeadFile::decode) {
+        Some((head, text, signature)) => {
+            // Without any header there is nothing to hold it against, and that is told.
+            let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
+            if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
+                report.damage.push((end, Damage::HeadFile));
+            } else if !is_there(head.block, head.hash) {
+                let damage = match last_block < head.block {
+                    true => Damage::Shortened { block: head.block },
+                    false => Damage::NotAsNoted { block: head.block },
+                };
+                report.damage.push((end, damage));
+            }
+        }
+        // A crash before the first anchor leaves none.
+        None if report.anchors > 0 || head.is_some() => report.damage.push((end, Damage::HeadFile)),
+        None => {}
+    }
+    for noted in noted.iter().filter(|noted| !is_there(noted.block, noted.hash)) {
+        report.damage.push((end, Damage::NotAsNoted { block: noted.block }));
+    }
+    Ok(report)
+}
+
+fn count_block(report: &mut Report, retired: &mut u64, block: &Block) {
+    report.blocks += 1;
+    report.events += u64::from(block.event_count);
+    report.position = block.position;
+    if block.is_anchor {
+        report.anchors += 1;
+        report.unanchored = 0;
+        report.anchored = Some(Anchored { block: block.number, hash: block.hash });
+    } else {
+        report.unanchored += 1;
+    }
+    for event in Events::of(&block.events).filter_map(Result::ok) {
+        match event.kind() {
+            Some(Kind::Retired) => *retired = (*retired).max(event.number(Field::Segment).unwrap_or(0)),
+            Some(Kind::Lost) => report.lost += event.number(Field::Count).unwrap_or(0),
+            _ => {}
+        }
+    }
+}

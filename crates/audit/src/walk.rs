@@ -1,0 +1,391 @@
+//! Reading a trail block by block, each held against its hash and the one before it. A walk goes on behind damage, so
+//! that one damaged place is told once and what lies behind it is read.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use crate::error::{AuditError, Damage, Place};
+use crate::event::{Events, Field, Kind};
+use crate::format::{BLOCK_HEAD_LEN, BlockKind, HEADER_LEN, Hash, SegmentHeader, anchor_text};
+use crate::key::PublicKey;
+use crate::segments::{self, Found, SegmentFile, StoredBlock};
+
+/// What a walk comes to.
+#[derive(Debug)]
+pub enum Item {
+    /// A block, whole or not: damage of it stands before it.
+    Block(Block),
+    /// Something is wrong.
+    Damage(Place, Damage),
+    /// A crash cut a write here; the trail says so behind it, or nothing follows.
+    Torn(Place),
+}
+
+/// A block that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it stands.
+    pub place: Place,
+    /// Its number.
+    pub number: u64,
+    /// When it was written, in microseconds since 1970.
+    pub written_micros: u64,
+    /// Changes up to this position of the log are in the trail by then.
+    pub position: u64,
+    /// Its hash.
+    pub hash: [u8; 32],
+    /// Whether it is an anchor.
+    pub is_anchor: bool,
+    /// How many events.
+    pub event_count: u32,
+    /// The events; see [`Events::of`].
+    pub events: Vec<u8>,
+}
+
+/// A walk through a folder.
+pub struct Walk {
+    folder: PathBuf,
+    /// Segments that come, the next first.
+    ahead: VecDeque<u64>,
+    segment: Option<SegmentFile>,
+    offset: u64,
+    /// Where the segment ends for this walk: before what is torn.
+    end: u64,
+    /// Where what is torn begins.
+    torn_from: Option<u64>,
+    /// Another segment follows, and what it says of this one's end is known.
+    is_complete: bool,
+    /// Number of the last segment.
+    last_segment: Option<u64>,
+    /// `None` where no header can be read.
+    trail: Option<[u8; 16]>,
+    public_key: Option<PublicKey>,
+    /// Hashes that the next block may link to; with none any.
+    links: Vec<Hash>,
+    next_number: Option<u64>,
+    decompressor: zstd::bulk::Decompressor<'static>,
+    found: VecDeque<Item>,
+}
+
+impl Walk {
+    /// Begins at the oldest segment.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or has no segment.
+    pub fn begin(folder: &Path) -> Result<Walk, AuditError> {
+        let ahead: VecDeque<u64> = segments::list(folder)?.into();
+        if ahead.is_empty() {
+            return Err(AuditError::NoTrail(folder.to_owned()));
+        }
+        // Where one header is damaged, the others still say whose trail it is.
+        let mut header = None;
+        for &number in &ahead {
+            header = SegmentFile::open(folder, number)?.header;
+            if header.is_some() {
+                break;
+            }
+        }
+        Ok(Walk {
+            folder: folder.to_owned(),
+            ahead,
+            segment: None,
+            offset: 0,
+            end: 0,
+            torn_from: None,
+            is_complete: false,
+            last_segment: None,
+            trail: header.map(|header| header.trail),
+            public_key: header.map(|header| PublicKey(header.public_key)),
+            links: Vec::new(),
+            next_number: None,
+            decompressor: zstd::bulk::Decompressor::new().map_err(AuditError::Compress)?,
+            found: VecDeque::new(),
+        })
+    }
+
+    /// The key that signs; `None` where no header can be read.
+    pub fn public_key(&self) -> Option<PublicKey> {
+        self.public_key
+    }
+
+    /// Identity of the trail.
+    pub(crate) fn trail(&self) -> Option<[u8; 16]> {
+        self.trail
+    }
+
+    /// Number of the segment that the walk is in, or was in last.
+    pub fn segment(&self) -> Option<u64> {
+        self.last_segment
+    }
+
+    /// Where in it the walk is.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next block of a trail that is being written: `None` when there is none yet, after which it may be called
+    /// again. What is not whole yet is not damage here.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn follow(&mut self) -> Result<Option<Item>, AuditError> {
+        let last = self.last_segment;
+        if self.ahead.is_empty() {
+            let newer = segments::list(&self.folder)?;
+            self.ahead.extend(newer.into_iter().filter(|&number| last.is_none_or(|last| number > last)));
+        }
+        if let Some(segment) = self.segment.take() {
+            // Asked for behind the list: a segment that another follows does not grow.
+            self.end = segment.len()?.min(self.torn_from.unwrap_or(u64::MAX));
+            if !self.ahead.is_empty() && !self.is_complete {
+                self.complete(&segment)?;
+            }
+            let waits = self.ahead.is_empty()
+                && self.found.is_empty()
+                && !matches!(segment.block_at(self.offset, self.end)?, Found::Block(_));
+            self.segment = Some(segment);
+            if waits {
+                return Ok(None);
+            }
+        }
+        self.step()
+    }
+
+    fn step(&mut self) -> Result<Option<Item>, AuditError> {
+        loop {
+            if let Some(item) = self.found.pop_front() {
+                return Ok(Some(item));
+            }
+            match self.segment.take() {
+                Some(segment) => {
+                    let goes_on = self.read_on(&segment)?;
+                    if goes_on || self.ahead.is_empty() {
+                        self.segment = Some(segment);
+                    }
+                    if !goes_on && self.ahead.is_empty() {
+                        return Ok(None);
+                    }
+                }
+                None => match self.ahead.pop_front() {
+                    Some(number) => self.enter(number)?,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    fn place(&self, segment: u64, block: Option<u64>, offset: u64, length: u64) -> Place {
+        Place { segment, block, offset, length }
+    }
+
+    fn damage(&mut self, place: Place, damage: Damage) {
+        self.found.push_back(Item::Damage(place, damage));
+    }
+
+    /// Opens a segment and holds its header against what came before.
+    fn enter(&mut self, number: u64) -> Result<(), AuditError> {
+        let segment = SegmentFile::open(&self.folder, number)?;
+        if let Some(last) = self.last_segment
+            && last + 1 != number
+        {
+            let place = self.place(number, None, 0, 0);
+            self.damage(place, Damage::MissingSegments { from: last + 1, to: number - 1 });
+            // What follows cannot link to what is not there.
+            self.links.clear();
+            self.next_number = None;
+        }
+        let place = self.place(number, None, 0, HEADER_LEN as u64);
+        match segment.header {
+            Some(header) if header.segment == number => self.check_header(place, &header),
+            _ => {
+                self.damage(place, Damage::Header);
+                self.links.clear();
+            }
+        }
+        self.last_segment = Some(number);
+        self.offset = HEADER_LEN as u64;
+        self.end = segment.len()?;
+        (self.torn_from, self.is_complete) = (None, false);
+        if !self.ahead.is_empty() {
+            self.complete(&segment)?;
+        }
+        self.segment = Some(segment);
+        Ok(())
+    }
+
+    /// Looks what the next segment says of this one's end.
+    fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
+        self.is_complete = true;
+        match self.torn_end(segment.number)? {
+            Some(torn) => self.check_torn(segment, torn),
+            None => Ok(()),
+        }
+    }
+
+    fn check_header(&mut self, place: Place, header: &SegmentHeader) {
+        if self.trail != Some(header.trail) || self.public_key != Some(PublicKey(header.public_key)) {
+            self.damage(place, Damage::Foreign);
+        }
+        if !self.links.is_empty() && !self.links.contains(&header.before) {
+            self.damage(place, Damage::Link);
+        } else if let Some(expected) = self.next_number
+            && expected != header.first_block
+        {
+            self.damage(place, Damage::Order { expected });
+        }
+        self.next_number = Some(header.first_block);
+        self.links = vec![header.hash()];
+    }
+
+    /// What the segment behind `number` says that a crash tore off its end: offset, bytes, hash.
+    fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
+        let Some(&next) = self.ahead.front() else { return Ok(None) };
+        let segment = SegmentFile::open(&self.folder, next)?;
+        let Found::Block(block) = segment.block_at(HEADER_LEN as u64, segment.len()?)? else {
+            return Ok(None);
+        };
+        if !block.is_whole() {
+            return Ok(None);
+        }
+        let Some(events) = self.decompress(&block) else { return Ok(None) };
+        let torn = Events::of(&events).filter_map(Result::ok).find_map(|event| {
+            if event.kind()? != Kind::Started || event.number(Field::Segment)? != number {
+                return None;
+            }
+            let hash = event.bytes(Field::Hash)?.to_vec();
+            Some((event.number(Field::Offset)?, event.number(Field::Count)?, hash))
+        });
+        Ok(torn)
+    }
+
+    fn check_torn(
+        &mut self,
+        segment: &SegmentFile,
+        (offset, bytes, hash): (u64, u64, Vec<u8>),
+    ) -> Result<(), AuditError> {
+        let place = self.place(segment.number, None, offset, bytes);
+        if self.end < offset {
+            // Whole blocks are missing as well, which shows by itself.
+            return Ok(());
+        }
+        let is_same = offset.checked_add(bytes) == Some(self.end)
+            && segment.hash_of(offset, self.end)?.as_slice() == hash;
+        self.found.push_back(match is_same {
+            true => Item::Torn(place),
+            false => Item::Damage(place, Damage::TornChanged),
+        });
+        self.end = offset;
+        self.torn_from = Some(offset);
+        Ok(())
+    }
+
+    /// Reads what stands at the offset. False where the segment ends there.
+    fn read_on(&mut self, segment: &SegmentFile) -> Result<bool, AuditError> {
+        let (number, offset) = (segment.number, self.offset);
+        match segment.block_at(offset, self.end)? {
+            Found::End => return Ok(false),
+            Found::Block(block) => {
+                self.offset += block.head.block_len();
+                self.check_block(number, offset, &block);
+            }
+            Found::Short | Found::NoHead => match segment.next_block(offset, self.end)? {
+                Some(next) => {
+                    let place = self.place(number, self.next_number, offset, next - offset);
+                    self.damage(place, Damage::Head);
+                    self.offset = next;
+                    self.next_number = None;
+                    self.links.clear();
+                }
+                None => {
+                    let place = self.place(number, self.next_number, offset, self.end - offset);
+                    let is_last = self.ahead.is_empty();
+                    self.found.push_back(match is_last {
+                        true => Item::Torn(place),
+                        false => Item::Damage(place, Damage::Cut),
+                    });
+                    self.offset = self.end;
+                }
+            },
+        }
+        Ok(true)
+    }
+
+    fn check_block(&mut self, segment: u64, offset: u64, block: &StoredBlock) {
+        let head = block.head;
+        let place = self.place(segment, Some(head.number), offset, head.block_len());
+        let mut is_readable = true;
+        if !block.is_whole() {
+            self.damage(place, Damage::Hash);
+            is_readable = false;
+        } else if let Some(expected) = self.next_number
+            && expected != head.number
+        {
+            self.damage(place, Damage::Order { expected });
+        } else if !self.links.is_empty() && !self.links.contains(&head.link) {
+            self.damage(place, Damage::Link);
+        }
+        // Of a damaged block either hash may be the one that the next block knows.
+        self.links = vec![block.hash, block.said];
+        self.next_number = head.number.checked_add(1);
+        let mut events = Vec::new();
+        match head.kind {
+            _ if !is_readable => {}
+            BlockKind::Events => match self.decompress(block) {
+                Some(payload) if is_sound(&payload, head.event_count) => events = payload,
+                _ => {
+                    self.damage(place, Damage::Payload);
+                    is_readable = false;
+                }
+            },
+            BlockKind::Anchor => {
+                let text = anchor_text(&self.trail.unwrap_or_default(), &block.head_bytes);
+                if self.public_key.is_some_and(|key| !key.has_signed(&text, &block.stored)) {
+                    self.damage(place, Damage::Signature);
+                    is_readable = false;
+                }
+            }
+        }
+        if is_readable {
+            self.found.push_back(Item::Block(Block {
+                place,
+                number: head.number,
+                written_micros: head.written_micros,
+                position: head.position,
+                hash: block.hash,
+                is_anchor: head.kind == BlockKind::Anchor,
+                event_count: head.event_count,
+                events,
+            }));
+        }
+    }
+
+    /// The events of a block; `None` if they are not as long as its head says, which is at most
+    /// [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
+    fn decompress(&mut self, block: &StoredBlock) -> Option<Vec<u8>> {
+        let length = block.head.payload_len as usize;
+        let payload = self.decompressor.decompress(&block.stored, length).ok()?;
+        (payload.len() == length).then_some(payload)
+    }
+}
+
+fn is_sound(payload: &[u8], event_count: u32) -> bool {
+    let mut count = 0u32;
+    for event in Events::of(payload) {
+        if event.is_err() {
+            return false;
+        }
+        count = count.saturating_add(1);
+    }
+    count == event_count
+}
+
+impl Iterator for Walk {
+    type Item = Result<Item, AuditError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+// The link is the last of the head, behind what its checksum covers.
+const _: () = assert!(BLOCK_HEAD_LEN == 44 + 32);

@@ -1,0 +1,12 @@
+//! Replays the corpus of this crate's fuzz target on stable.
+
+mod properties;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn audit_corpus() {
+    replay("audit", properties::audit);
+}

@@ -1,0 +1,31 @@
+//! What holds for any bytes that stand where a trail is read. Used by the fuzz target and by the replay of its corpus.
+
+use audit::{Event, Events, Field, Values, verify};
+
+/// Any octets as events, and as a segment.
+pub(crate) fn audit(bytes: &[u8]) {
+    for event in Events::of(bytes) {
+        let Ok(event) = event else { break };
+        look_at(event);
+    }
+    if let Some(event) = Event::parse(bytes) {
+        look_at(event);
+    }
+    let folder = std::env::temp_dir().join(format!("pando-audit-property-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the segment");
+    std::fs::write(folder.join("audit-0000000000000001"), bytes).expect("the segment is written");
+    let report = verify(&folder, None, &[]).expect("the folder can be read");
+    // Nobody signs by accident: whatever is not the whole first segment is told.
+    assert!(report.anchors > 0 || !report.damage.is_empty() || !report.torn.is_empty());
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+}
+
+fn look_at(event: Event<'_>) {
+    for &field in Field::ALL {
+        let _ = (event.number(field), event.text(field), event.texts(field).count());
+    }
+    for values in event.all(Field::Values).filter_map(Values::parse) {
+        assert!(values.iter().map(<[u8]>::len).sum::<usize>() <= audit::limits::EVENT_BYTES_MAX);
+    }
+    assert!(event.number(Field::Kind).is_some());
+}

@@ -1,0 +1,392 @@
+//! Trails that are written, torn, changed and verified.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use audit::{
+    Anchored, AuditError, Damage, EventWriter, Events, Field, Item, Kind, NodeKey, Opening, Options, Place,
+    Report, Trail, Walk, verify,
+};
+
+const SECOND: u64 = 1_000_000;
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("pando-audit-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn trail(&self) -> PathBuf {
+        self.0.join("trail")
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            folder: self.trail(),
+            key: NodeKey::load_or_make(&self.0.join("audit.key")).unwrap(),
+            segment_bytes: 1 << 20,
+            segment_micros: 86_400 * SECOND,
+            keep_bytes: 0,
+            keep_micros: 0,
+        }
+    }
+
+    fn open(&self, now: u64) -> (Trail, Opening) {
+        Trail::open(self.options(), 5, now).unwrap()
+    }
+
+    fn segment(&self, number: u64) -> PathBuf {
+        self.trail().join(format!("audit-{number:016}"))
+    }
+
+    fn verify(&self) -> Report {
+        verify(&self.trail(), None, &[]).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn event(text: &str) -> Vec<u8> {
+    let (mut fields, mut events) = (Vec::new(), Vec::new());
+    EventWriter::new(&mut fields).kind(Kind::Search).text(Field::Target, text);
+    EventWriter::finish(&mut events, &[&fields]);
+    events
+}
+
+/// A trail of two complete segments and one more: blocks 1 to 12 or so, in each a few events.
+fn sample(folder: &Folder) -> Vec<(Place, bool)> {
+    for start in 0..3 {
+        let (mut trail, _) = folder.open(start * 100 * SECOND);
+        for number in 0..3 {
+            trail.write(&event(&format!("cn=a{start}{number}")), 1, 10 * start + number, SECOND).unwrap();
+        }
+        trail.close((start * 100 + 1) * SECOND).unwrap();
+    }
+    blocks(&folder.trail())
+}
+
+fn blocks(folder: &Path) -> Vec<(Place, bool)> {
+    let items = Walk::begin(folder).unwrap().map(Result::unwrap);
+    items
+        .filter_map(
+            |item| if let Item::Block(block) = item { Some((block.place, block.is_anchor)) } else { None },
+        )
+        .collect()
+}
+
+fn targets(folder: &Path) -> Vec<String> {
+    let mut targets = Vec::new();
+    for item in Walk::begin(folder).unwrap() {
+        if let Item::Block(block) = item.unwrap() {
+            let events = Events::of(&block.events).map(Result::unwrap);
+            targets.extend(events.filter_map(|event| Some(event.text(Field::Target)?.into_owned())));
+        }
+    }
+    targets
+}
+
+#[test]
+fn a_trail_goes_on_after_a_stop() {
+    let folder = Folder::new();
+    let places = sample(&folder);
+    let report = folder.verify();
+    assert_eq!(report.damage, []);
+    assert_eq!(report.segments, Some((1, 3)));
+    assert_eq!((report.blocks, report.anchors), (places.len() as u64, 6));
+    assert_eq!((report.position, report.unanchored), (22, 0));
+    let (_, opening) = folder.open(400 * SECOND);
+    assert_eq!(opening, Opening { position: Some(22), torn: None });
+    let (_, opening) = Folder::new().open(SECOND);
+    assert_eq!(opening, Opening { position: None, torn: None });
+    let expected = ["cn=a00", "cn=a01", "cn=a02", "cn=a10", "cn=a11", "cn=a12", "cn=a20", "cn=a21", "cn=a22"];
+    assert_eq!(targets(&folder.trail()), expected);
+}
+
+/// Bytes of each class (header, heads, links, payloads, hashes, signatures), each changed alone, are told with the segment
+/// and a range that the byte lies in. Every byte of one header and of the blocks behind it, and some of all others.
+#[test]
+fn a_changed_byte_is_told_where_it_is() {
+    let folder = Folder::new();
+    let places = sample(&folder);
+    for segment in 1..=3 {
+        let path = folder.segment(segment);
+        let whole = fs::read(&path).unwrap();
+        let chosen = |&offset: &usize| (segment == 2 && offset < 420) || offset % 11 == 0;
+        for offset in (0..whole.len()).filter(chosen) {
+            let mut changed = whole.clone();
+            changed[offset] ^= 1 << (offset % 8);
+            fs::write(&path, &changed).unwrap();
+            let report = folder.verify();
+            let contains = |place: &Place| {
+                let offset = offset as u64;
+                place.segment == segment && (place.offset..place.offset + place.length).contains(&offset)
+            };
+            // In the head of the very last block nothing follows by which to tell a change from a cut.
+            let is_last = places.last().is_some_and(|(place, _)| contains(place));
+            let told = report.damage.iter().any(|(place, _)| contains(place))
+                || (is_last && report.torn.iter().any(contains));
+            assert!(told, "segment {segment}, offset {offset}: {:?} {:?}", report.damage, report.torn);
+            assert!(!report.damage.is_empty(), "segment {segment}, offset {offset}");
+            assert!(report.damage.len() <= 2, "one change, told as {:?}", report.damage);
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    assert_eq!(folder.verify().damage, []);
+}
+
+#[test]
+fn blocks_that_go_or_change_places_are_told() {
+    let folder = Folder::new();
+    let places = sample(&folder);
+    let path = folder.segment(2);
+    let whole = fs::read(&path).unwrap();
+    let blocks: Vec<&[u8]> = places
+        .iter()
+        .filter(|(place, _)| place.segment == 2)
+        .map(|(place, _)| &whole[place.offset as usize..(place.offset + place.length) as usize])
+        .collect();
+    assert!(blocks.len() > 5);
+    for first in 0..blocks.len() {
+        let mut without = blocks.clone();
+        without.remove(first);
+        fs::write(&path, [&whole[..120], &without.concat()].concat()).unwrap();
+        let report = folder.verify();
+        assert!(
+            report.damage.iter().any(|(place, damage)| {
+                (2..=3).contains(&place.segment) && matches!(damage, Damage::Order { .. } | Damage::Link)
+            }),
+            "without {first}: {:?}",
+            report.damage
+        );
+        for second in first + 1..blocks.len() {
+            let mut swapped = blocks.clone();
+            swapped.swap(first, second);
+            fs::write(&path, [&whole[..120], &swapped.concat()].concat()).unwrap();
+            assert_ne!(folder.verify().damage, [], "{first} for {second}");
+        }
+    }
+    // A block of the same number from another trail of the same key.
+    let other = Folder::new();
+    fs::copy(folder.0.join("audit.key"), other.0.join("audit.key")).unwrap();
+    let (mut trail, _) = other.open(0);
+    for number in 0..12 {
+        trail.write(&event(&format!("cn=forged{number}")), 1, number, SECOND).unwrap();
+    }
+    fs::write(&path, &whole).unwrap();
+    for (place, _) in crate::blocks(&other.trail()) {
+        let forged = &fs::read(other.segment(1)).unwrap()[place.offset as usize..][..place.length as usize];
+        let mut forged_blocks = blocks.clone();
+        forged_blocks[2] = forged;
+        fs::write(&path, [&whole[..120], &forged_blocks.concat()].concat()).unwrap();
+        assert_ne!(folder.verify().damage, [], "{place}");
+    }
+}
+
+#[test]
+fn a_trail_that_is_cut_is_told_at_each_length() {
+    let folder = Folder::new();
+    sample(&folder);
+    for segment in [2, 3] {
+        let path = folder.segment(segment);
+        let whole = fs::read(&path).unwrap();
+        for length in (0..whole.len()).step_by(7) {
+            fs::write(&path, &whole[..length]).unwrap();
+            let report = folder.verify();
+            assert!(!report.damage.is_empty(), "segment {segment} cut to {length}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert_ne!(folder.verify().damage, [], "segment {segment} removed");
+        fs::write(&path, &whole).unwrap();
+    }
+    // The first one, which no retention removed.
+    fs::remove_file(folder.segment(1)).unwrap();
+    assert_eq!(folder.verify().damage[0].1, Damage::Unretired(1));
+    // The head, which says how far the trail reaches.
+    fs::remove_file(folder.trail().join("head")).unwrap();
+    assert!(folder.verify().damage.iter().any(|(_, damage)| *damage == Damage::HeadFile));
+}
+
+/// A crash leaves a part of a block at the end. The restart leaves it there, says so in the chain, and goes on.
+#[test]
+fn a_torn_end_is_noted_and_the_chain_goes_on() {
+    let folder = Folder::new();
+    let (mut trail, _) = folder.open(0);
+    trail.write(&event("cn=kept"), 1, 6, SECOND).unwrap();
+    let whole = fs::metadata(folder.segment(1)).unwrap().len();
+    trail.write(&event("cn=torn"), 1, 7, SECOND).unwrap();
+    drop(trail);
+    let bytes = fs::read(folder.segment(1)).unwrap();
+    let head = fs::read(folder.trail().join("head")).unwrap();
+    for length in (whole + 1..bytes.len() as u64).step_by(5) {
+        for second in 2..4 {
+            let _ = fs::remove_file(folder.segment(second));
+        }
+        fs::write(folder.trail().join("head"), &head).unwrap();
+        fs::write(folder.segment(1), &bytes[..length as usize]).unwrap();
+        // Before a restart: what is torn is told, and is no damage.
+        let report = folder.verify();
+        assert_eq!(report.damage, [], "{length}");
+        assert_eq!(report.torn.len(), 1);
+        let (trail, opening) = folder.open(2 * SECOND);
+        assert_eq!(opening.position, Some(6));
+        let torn = opening.torn.unwrap();
+        assert_eq!((torn.segment, torn.offset, torn.bytes), (1, whole, length - whole));
+        trail.close(3 * SECOND).unwrap();
+        let report = folder.verify();
+        assert_eq!((report.damage.as_slice(), report.torn.len()), (&[][..], 1), "{length}");
+        assert_eq!(targets(&folder.trail()), ["cn=kept"]);
+        // What was torn is evidence: it may not change either.
+        fs::write(folder.segment(1), &bytes[..length as usize - 1]).unwrap();
+        assert_eq!(folder.verify().damage[0].1, Damage::TornChanged);
+    }
+}
+
+/// A crash while a segment begins leaves it without a block, or without its whole header.
+#[test]
+fn a_segment_without_a_block_is_begun_again() {
+    let folder = Folder::new();
+    let (trail, _) = folder.open(0);
+    trail.close(SECOND).unwrap();
+    let (trail, _) = folder.open(2 * SECOND);
+    drop(trail);
+    let second = fs::read(folder.segment(2)).unwrap();
+    for length in [0, 60, 120, 150] {
+        fs::write(folder.segment(2), &second[..length]).unwrap();
+        let (trail, _) = folder.open(3 * SECOND);
+        trail.close(4 * SECOND).unwrap();
+        let report = folder.verify();
+        assert_eq!((report.damage.as_slice(), report.segments), (&[][..], Some((1, 2))), "{length}");
+    }
+}
+
+#[test]
+fn segments_end_by_size_and_age_and_go_by_retention() {
+    let folder = Folder::new();
+    let small = || Options { segment_bytes: 1_000, ..folder.options() };
+    let (mut trail, _) = Trail::open(small(), 0, 0).unwrap();
+    for number in 0..40 {
+        trail.write(&event(&format!("cn={number}")), 1, number, number * SECOND).unwrap();
+    }
+    drop(trail);
+    let report = folder.verify();
+    assert_eq!(report.damage, []);
+    assert!(report.segments.unwrap().1 > 5, "{report:?}");
+    assert_eq!(targets(&folder.trail()).len(), 40);
+    // By age: of the segment, then of what is kept.
+    let aged = Options { segment_micros: 10 * SECOND, keep_micros: 30 * SECOND, ..folder.options() };
+    let now =
+        || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let (mut trail, _) = Trail::open(aged, 0, now()).unwrap();
+    let before = folder.verify().segments.unwrap();
+    trail.write(&event("cn=later"), 1, 41, now() + 11 * SECOND).unwrap();
+    assert_eq!(folder.verify().segments.unwrap(), (1, before.1 + 1));
+    trail.write(&event("cn=much later"), 1, 41, now() + 100 * SECOND).unwrap();
+    let report = folder.verify();
+    assert_eq!(report.damage, []);
+    assert_eq!(report.segments.unwrap(), (before.1 + 1, before.1 + 2));
+    drop(trail);
+    // By bytes.
+    let few = Options { keep_bytes: 1, ..folder.options() };
+    drop(Trail::open(few, 0, now()).unwrap());
+    let report = folder.verify();
+    assert_eq!((report.damage.as_slice(), report.segments), (&[][..], Some((before.1 + 3, before.1 + 3))));
+}
+
+#[test]
+fn the_key_and_blocks_noted_elsewhere_are_held_against() {
+    let folder = Folder::new();
+    sample(&folder);
+    let report = folder.verify();
+    let noted: Anchored = report.anchored.unwrap().to_string().parse().unwrap();
+    assert_eq!(verify(&folder.trail(), report.public_key, &[noted]).unwrap().damage, []);
+    let other = NodeKey::load_or_make(&folder.0.join("other.key")).unwrap().public();
+    assert_eq!(verify(&folder.trail(), Some(other), &[]).unwrap().damage[0].1, Damage::OtherKey);
+    let wrong = Anchored { hash: [0; 32], ..noted };
+    let report = verify(&folder.trail(), None, &[wrong]).unwrap();
+    assert_eq!(report.damage[0].1, Damage::NotAsNoted { block: noted.block });
+    // All written anew with a key of one's own: only the key that was noted elsewhere tells.
+    let forged = Folder::new();
+    sample(&forged);
+    assert_eq!(forged.verify().damage, []);
+    let key = folder.verify().public_key;
+    assert_eq!(verify(&forged.trail(), key, &[]).unwrap().damage[0].1, Damage::OtherKey);
+}
+
+#[test]
+fn only_one_writes_to_a_folder() {
+    let folder = Folder::new();
+    let (_trail, _) = folder.open(0);
+    let error = Trail::open(folder.options(), 0, 0).err().unwrap();
+    assert!(matches!(&error, AuditError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("another server"), "{error}");
+}
+
+#[test]
+fn a_walk_follows_what_is_written() {
+    let folder = Folder::new();
+    let (mut trail, _) = folder.open(0);
+    let mut walk = Walk::begin(&folder.trail()).unwrap();
+    let mut seen = Vec::new();
+    let mut read = |walk: &mut Walk| {
+        while let Some(item) = walk.follow().unwrap() {
+            let Item::Block(block) = item else { panic!("{item:?}") };
+            let events = Events::of(&block.events).map(Result::unwrap);
+            seen.extend(events.filter_map(|event| Some(event.text(Field::Target)?.into_owned())));
+        }
+        std::mem::take(&mut seen)
+    };
+    assert_eq!(read(&mut walk), Vec::<String>::new());
+    trail.write(&event("cn=1"), 1, 0, SECOND).unwrap();
+    assert_eq!(read(&mut walk), ["cn=1"]);
+    assert_eq!(read(&mut walk), Vec::<String>::new());
+    trail.write(&event("cn=2"), 1, 0, SECOND).unwrap();
+    trail.close(SECOND).unwrap();
+    let (mut trail, _) = folder.open(2 * SECOND);
+    trail.write(&event("cn=3"), 1, 0, 2 * SECOND).unwrap();
+    assert_eq!(read(&mut walk), ["cn=2", "cn=3"]);
+}
+
+#[test]
+fn random_batches_come_back_in_order() {
+    let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("PANDO_TEST_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let folder = Folder::new();
+    let (mut written, mut now) = (Vec::new(), 0);
+    for _ in 0..8 {
+        let options = Options { segment_bytes: random.u64(200..5_000), ..folder.options() };
+        let (mut trail, _) = Trail::open(options, 0, now).unwrap();
+        for _ in 0..random.usize(0..20) {
+            let mut events = Vec::new();
+            let count = random.u32(0..50);
+            for _ in 0..count {
+                let text: String = (0..random.usize(0..100)).map(|_| random.alphanumeric()).collect();
+                events.extend(event(&text));
+                written.push(text);
+            }
+            now += random.u64(0..40) * SECOND;
+            trail.write(&events, count, 0, now).unwrap();
+            trail.anchor_if_due(now).unwrap();
+        }
+        if random.bool() {
+            trail.close(now).unwrap();
+        }
+    }
+    let report = folder.verify();
+    assert_eq!((report.damage.as_slice(), report.torn.as_slice()), (&[][..], &[][..]));
+    assert_eq!(targets(&folder.trail()), written);
+}
