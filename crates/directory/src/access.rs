@@ -224,6 +224,19 @@ impl Access {
         }
     }
 
+    /// Whether the state of passwords may be asked for and set, where no access rules say so. Ask before looking for
+    /// the entry.
+    ///
+    /// # Errors
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
+    pub(crate) fn check_manage_accounts(self) -> Result<(), OperationError> {
+        match self.kind {
+            Kind::Administrator => Ok(()),
+            Kind::User(_) => Err(denied("only the administrator may look after the passwords of others")),
+            Kind::Anonymous { .. } => Err(unauthenticated()),
+        }
+    }
+
     /// Whether entries may be modified at all, some attributes of some entries: ask before looking for the entry.
     ///
     /// # Errors

@@ -4,6 +4,8 @@
 //! The policy of an entry is the one that its pwdPolicySubentry names; else that of the nearest subentry in whose
 //! subtree it lies; else the one of the setting `password_policy`. The administrator has no entry and no policy.
 
+pub(crate) mod managed;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,7 +20,8 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
 use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
-use crate::password::policy::{Account, Lock};
+pub(crate) use crate::password::policy::Account;
+use crate::password::policy::Lock;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{Found, State, damaged_row, find, node};
 
@@ -167,6 +170,24 @@ pub(crate) fn account(state: State<'_>, id: EntryId) -> Result<Option<Account>> 
     let row = row(state.read, id)?;
     let Some(policy) = policy_of(state, id, &row)? else { return Ok(None) };
     Ok(Some(read_account(state.catalog, id, &row, policy)))
+}
+
+/// What is on record of the password of an entry, under a policy that says nothing where none governs it.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn account_or_default(state: State<'_>, id: EntryId) -> Result<Account> {
+    let row = row(state.read, id)?;
+    let policy = policy_of(state, id, &row)?.unwrap_or_default();
+    Ok(read_account(state.catalog, id, &row, policy))
+}
+
+/// Whether an entry has an attribute without options.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn has_attribute(state: State<'_>, id: EntryId, name: &str) -> Result<bool> {
+    Ok(attribute_row(state.catalog, &row(state.read, id)?, name).is_some())
 }
 
 /// The policy of an entry that is to be: its place is below `parent`.

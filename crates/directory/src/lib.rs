@@ -47,7 +47,7 @@ pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
 pub use model::stamp::{HistoryChecks, Stamp};
 pub use model::{csn, entry, index_definition, limits, name, outcome, record, rows, virtual_entries};
-pub use read::{access_question, bind, compare, controls, identity, read_ahead, search};
+pub use read::{access_question, bind, compare, controls, identity, password_state, read_ahead, search};
 pub use settings::{DirectorySettings, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};

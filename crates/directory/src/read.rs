@@ -7,5 +7,6 @@ pub mod controls;
 pub mod identity;
 pub(crate) mod own_entries;
 pub(crate) mod page_request;
+pub mod password_state;
 pub mod read_ahead;
 pub mod search;

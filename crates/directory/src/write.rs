@@ -11,6 +11,7 @@ pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod new_entry;
 pub(crate) mod password_rules;
+pub(crate) mod password_state;
 pub mod passwords;
 mod permitted;
 pub(crate) mod schema_check;

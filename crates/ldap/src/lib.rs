@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod access_values;
+mod account_usability;
 mod attributes;
 mod control;
 mod decode;
@@ -31,6 +32,7 @@ pub mod oids;
 mod paged_results;
 mod password_modify;
 mod password_policy;
+mod password_state;
 mod request;
 mod request_encode;
 pub mod response;
@@ -40,6 +42,7 @@ mod server_url;
 mod url;
 
 pub use access_values::{AccessQuestion, EffectiveRightsRequest};
+pub use account_usability::{AccountUsability, Unusable};
 pub use attributes::{
     AttributeSelection, Attributes, AttributesBuf, Change, ChangeOperation, Changes, ChangesBuf,
     PartialAttribute, SelectionBuf, Values,
@@ -57,6 +60,7 @@ pub use message::{Message, MessageId, operation_of};
 pub use paged_results::PagedResults;
 pub use password_modify::{PasswordModify, decode_generated_password, encode_generated_password};
 pub use password_policy::{PolicyError, PolicyResponse, PolicyWarning};
+pub use password_state::{StateOperation, StateRequest, encode_password_state, state_operation};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,

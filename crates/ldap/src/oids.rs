@@ -46,6 +46,8 @@ pub const SYNC_DONE: &str = "1.3.6.1.4.1.4203.1.9.1.3";
 pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Password policy, request and response (draft-behera-ldap-password-policy).
 pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
+/// Account usability: whether one can bind, with each entry of a search (Sun Directory Server).
+pub const ACCOUNT_USABILITY: &str = "1.3.6.1.4.1.42.2.27.9.5.8";
 /// The password has expired: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
 /// The password will expire: response on a bind (draft-vchu-ldap-pwd-policy).
@@ -79,6 +81,10 @@ pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
 pub const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 /// Modify password (RFC 3062).
 pub const MODIFY_PASSWORD: &str = "1.3.6.1.4.1.4203.1.11.1";
+/// The state of a password under its policy: to read and to set it (OpenDJ).
+pub const PASSWORD_STATE: &str = "1.3.6.1.4.1.26027.1.6.1";
+/// The same, as UnboundID calls it.
+pub const PASSWORD_STATE_UNBOUNDID: &str = "1.3.6.1.4.1.30221.1.6.1";
 /// Who am I? (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// Cancel an operation and say so (RFC 3909).
@@ -109,6 +115,7 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         START_TLS => "StartTLS",
         MODIFY_PASSWORD => "Password Modify",
+        PASSWORD_STATE | PASSWORD_STATE_UNBOUNDID => "Password Policy State",
         WHO_AM_I => "Who am I?",
         CANCEL => "Cancel",
         TURN => "Turn",

@@ -342,6 +342,17 @@ pub fn correct_search_entry(
     out.splice(start..end, head);
 }
 
+/// Adds controls to the message that begins at `start` and ends `out`, which has none.
+pub fn add_controls(out: &mut Vec<u8>, start: usize, controls: Controls<'_>) {
+    let message = out.get(start..).unwrap_or_default();
+    let Ok(content) = ber::Reader::new(message).element(Tag::SEQUENCE) else { return };
+    let head_len = message.len() - content.len();
+    put_controls(out, controls);
+    let mut head = Vec::with_capacity(16);
+    put_header(&mut head, Tag::SEQUENCE, out.len() - start - head_len);
+    out.splice(start..start + head_len, head);
+}
+
 /// Appends the header of a search entry's attributes, which are `attributes_len` octets together.
 #[inline]
 pub fn put_attributes_header(out: &mut Vec<u8>, attributes_len: usize) {

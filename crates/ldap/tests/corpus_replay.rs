@@ -22,6 +22,11 @@ fn dn_corpus() {
 }
 
 #[test]
+fn operation_values_corpus() {
+    replay("operation_values", properties::operation_values);
+}
+
+#[test]
 fn url_corpus() {
     replay("url", properties::url);
 }

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection, Entry};
-use ldap::oids::MODIFY_PASSWORD;
+use ldap::oids::{MODIFY_PASSWORD, PASSWORD_STATE};
+use ldap::state_operation::{CLEAR_DISABLED, CLEAR_FAILURES, SET_DISABLED};
 use ldap::{
-    ChangeOperation, Controls, DerefAliases, FilterBuf, PasswordModify, Response, ResultCode, Scope,
-    SearchRequest, SelectionBuf, decode_generated_password,
+    Controls, DerefAliases, FilterBuf, PasswordModify, Response, ResultCode, Scope, SearchRequest,
+    SelectionBuf, StateOperation, decode_generated_password, encode_password_state,
 };
 
 use crate::arguments::DataArguments;
@@ -84,10 +85,8 @@ const LOCKED_FOR_GOOD: &str = "000001010000Z";
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
     let done = match &arguments.what {
         What::Show(one) => one.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
-        What::Lock(one) => {
-            one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, &[LOCKED_FOR_GOOD]))
-        }
-        What::Unlock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, &[])),
+        What::Lock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
+        What::Unlock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
         What::Reset(one) => one.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
         What::Report(directory) => directory.connect().and_then(report),
     };
@@ -158,13 +157,19 @@ fn scheme(stored: &[u8]) -> String {
     }
 }
 
-fn set_lock(connection: &mut Connection, dn: &str, value: &[&str]) -> Result<String, String> {
-    let changes = [(ChangeOperation::Replace, "pwdAccountLockedTime", value)];
-    let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
-    match outcome.code {
-        ResultCode::SUCCESS if value.is_empty() => Ok(format!("{dn} is unlocked\n")),
-        ResultCode::SUCCESS => Ok(format!("{dn} is locked\n")),
-        code => Err(refused(code, &outcome.diagnostic)),
+/// By the password policy state, which refuses where no policy governs the entry: a lock would not hold.
+fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
+    let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
+    let operations = match locks {
+        true => vec![operation(SET_DISABLED, &["true"])],
+        false => vec![operation(CLEAR_DISABLED, &[]), operation(CLEAR_FAILURES, &[])],
+    };
+    let value = encode_password_state(dn, &operations);
+    let reply = connection.extended(PASSWORD_STATE, Some(&value)).map_err(|error| error.to_string())?;
+    match reply.outcome.code {
+        ResultCode::SUCCESS if locks => Ok(format!("{dn} is locked\n")),
+        ResultCode::SUCCESS => Ok(format!("{dn} is unlocked\n")),
+        code => Err(refused(code, &reply.outcome.diagnostic)),
     }
 }
 

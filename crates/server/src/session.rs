@@ -16,6 +16,7 @@ pub(crate) mod context;
 mod outstanding;
 mod password_answer;
 mod password_modify;
+mod password_state;
 mod passwords;
 mod proof;
 mod sasl;
@@ -38,7 +39,7 @@ use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
 use directory::{Outcome, Requester, access_question};
 use ldap::{
     AccessQuestion, Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId,
-    Request, ResponseOp, ResultCode, request_tag, response,
+    Request, ResponseOp, ResultCode, StateRequest, request_tag, response,
 };
 
 use self::sasl::ScramBind;
@@ -47,12 +48,14 @@ use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
+use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
+use password_state::changes_password_state;
 use proof::Proof;
 use start_tls::{Protection, is_start_tls};
 use turn_budget::TurnBudget;
@@ -382,7 +385,7 @@ impl Session {
         }
         let is_change = match &message.request {
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
-            Request::Extended(request) => request.name == APPLY_SETTINGS,
+            Request::Extended(request) => request.name == APPLY_SETTINGS || changes_password_state(request),
             _ => false,
         };
         let (frame, work, refused) = match self.password_change(context, message) {
@@ -431,7 +434,9 @@ impl Session {
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
             Ok(controls) => {
-                RequestControls { offered: self.offered_to(context, &message.request), ..controls }
+                let usability_at = controls.account_usability.map(|_| password_time());
+                let offered = self.offered_to(context, &message.request);
+                RequestControls { offered, account_usability: usability_at, ..controls }
             }
             Err(outcome) => {
                 self.end_identity_if_bind(context, operation);
@@ -520,6 +525,9 @@ impl Session {
         }
         if request.name == EXPLAIN_ACCESS {
             return self.explain_access(context, head, request.value.unwrap_or_default(), out);
+        }
+        if StateRequest::is_name(request.name) {
+            return self.password_state(context, head, request, out);
         }
         // RFC 4511 section 4.12: protocolError, without a response name.
         let text = match ldap::oids::extended_operation_name(request.name) {

@@ -13,6 +13,11 @@ pub(crate) fn now_micros() -> u64 {
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// The same, as the directory reckons with times of passwords.
+pub(crate) fn password_time() -> i64 {
+    i64::try_from(now_micros()).unwrap_or(i64::MAX)
+}
+
 /// Microseconds since `start`.
 pub(crate) fn micros_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)

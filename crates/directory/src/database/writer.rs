@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use ldap::{Request, ResultCode};
+use ldap::{Request, ResultCode, StateRequest};
 use schema::AttributeDescription;
 use store::{Batch, SetInserter, StoreError};
 
 use super::SERVER_NUMBER;
 use crate::access::Requester;
+use crate::accounts::managed::Managed;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
 use crate::index::check_kinds;
 use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
@@ -29,6 +30,8 @@ use crate::tree::State;
 use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
+use crate::write::deciding::Deciding;
+use crate::write::password_state;
 
 /// The one that changes a directory.
 pub struct Writer {
@@ -263,6 +266,40 @@ impl WriteBatch<'_> {
             Some(record) => self.append(&record),
             None => Ok(()),
         }
+    }
+
+    /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As
+    /// [`execute`](WriteBatch::execute) otherwise.
+    ///
+    /// # Errors
+    /// The outcome to answer with.
+    pub fn change_password_state(
+        &mut self,
+        requester: &Requester,
+        request: &StateRequest<'_>,
+        stamp: &Stamp,
+    ) -> Result<Vec<u8>, Outcome> {
+        self.try_change_password_state(requester, request, stamp).map_err(Outcome::from)
+    }
+
+    fn try_change_password_state(
+        &mut self,
+        requester: &Requester,
+        request: &StateRequest<'_>,
+        stamp: &Stamp,
+    ) -> Result<Vec<u8>, OperationError> {
+        self.check_failure()?;
+        if let Some(full) = &self.full {
+            return Err(full.clone().into());
+        }
+        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        let controls = RequestControls::default();
+        let deciding = Deciding { state: self.state(), requester, controls: &controls, stamp, csn };
+        if let Some(record) = password_state::decide(deciding, request)? {
+            self.append(&record)?;
+        }
+        let now = i64::try_from(stamp.now_micros).unwrap_or(i64::MAX);
+        Managed::find(self.state(), requester, request.user)?.answer(self.state(), request, now)
     }
 
     /// Records what happened to the password of the entry `id`. As [`execute`](WriteBatch::execute) otherwise.

@@ -22,9 +22,11 @@ pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 5] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 7] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
+    (ldap::oids::PASSWORD_STATE, "password policy state"),
+    (ldap::oids::PASSWORD_STATE_UNBOUNDID, "password policy state, as UnboundID calls it"),
     (WHO_AM_I, "who am I?"),
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ldap::{PolicyError, PolicyResponse, PolicyWarning};
+use ldap::{AccountUsability, PolicyError, PolicyResponse, PolicyWarning, Unusable};
 
 pub use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
@@ -75,23 +75,106 @@ fn seconds(number: u32) -> i64 {
     i64::from(number) * SECOND
 }
 
+/// Whole seconds from one time to another, 0 where that has passed.
+pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
+    u32::try_from(to.saturating_sub(from).max(0) / SECOND).unwrap_or(u32::MAX)
+}
+
 impl Account {
     /// Whether no password is good now (draft section 7.1).
     pub fn is_locked(&self, now: i64) -> bool {
+        self.is_disabled()
+            || self.is_failure_locked(now)
+            || self.is_idle_locked(now)
+            || self.is_before_start(now)
+            || self.is_past_end(now)
+    }
+
+    /// Whether an administrator has locked the account for good.
+    pub fn is_disabled(&self) -> bool {
+        self.locked == Some(Lock::Permanent)
+    }
+
+    /// Whether wrong passwords have locked the account.
+    pub fn is_failure_locked(&self, now: i64) -> bool {
+        match self.locked {
+            None | Some(Lock::Permanent) => false,
+            Some(Lock::Since(_)) => self.unlocks_at().is_none_or(|end| now < end),
+        }
+    }
+
+    /// When the lock that wrong passwords brought ends by itself.
+    pub fn unlocks_at(&self) -> Option<i64> {
+        match self.locked {
+            Some(Lock::Since(since)) if self.policy.lockout_duration > 0 => {
+                Some(since.saturating_add(seconds(self.policy.lockout_duration)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nobody has bound for too long.
+    pub fn is_idle_locked(&self, now: i64) -> bool {
+        self.idle_at().is_some_and(|end| now >= end)
+    }
+
+    /// When the account is locked if nobody binds until then.
+    pub fn idle_at(&self) -> Option<i64> {
+        let last = self.last_success.or(self.changed).filter(|_| self.policy.max_idle > 0);
+        last.map(|last| last.saturating_add(seconds(self.policy.max_idle)))
+    }
+
+    /// Whether pwdStartTime is yet to come.
+    pub fn is_before_start(&self, now: i64) -> bool {
+        self.start.is_some_and(|start| now < start)
+    }
+
+    /// Whether pwdEndTime has passed.
+    pub fn is_past_end(&self, now: i64) -> bool {
+        self.end.is_some_and(|end| now >= end)
+    }
+
+    /// When the password expires: the last moment at which it is good without a grace login.
+    pub fn expires_at(&self) -> Option<i64> {
+        let changed = self.changed.filter(|_| self.policy.max_age > 0);
+        changed.map(|changed| changed.saturating_add(seconds(self.policy.max_age)))
+    }
+
+    /// Whether the password has expired.
+    pub fn is_expired(&self, now: i64) -> bool {
+        self.expires_at().is_some_and(|end| now > end)
+    }
+
+    /// Binds that an expired password is good for.
+    pub fn grace_left(&self, now: i64) -> u32 {
         let policy = &self.policy;
-        let by_failures = match self.locked {
-            None => false,
-            Some(Lock::Permanent) => true,
-            Some(Lock::Since(_)) if policy.lockout_duration == 0 => true,
-            Some(Lock::Since(since)) => now < since.saturating_add(seconds(policy.lockout_duration)),
+        let last = self.expires_at().map(|end| end.saturating_add(seconds(policy.grace_expiry)));
+        let in_time = policy.grace_expiry == 0 || last.is_none_or(|last| now <= last);
+        if in_time { policy.grace_limit.saturating_sub(self.grace_uses) } else { 0 }
+    }
+
+    /// Whether the password has to be changed before anything else.
+    pub fn must_change(&self) -> bool {
+        self.policy.must_change && self.is_reset
+    }
+
+    /// Whether somebody can bind with the right password.
+    pub fn usability(&self, now: i64) -> AccountUsability {
+        let why = Unusable {
+            is_inactive: self.is_disabled() || self.is_before_start(now) || self.is_past_end(now),
+            is_reset: self.must_change(),
+            is_expired: self.is_expired(now),
+            grace_left: self.is_expired(now).then(|| self.grace_left(now)).filter(|left| *left > 0),
+            locked: match (self.is_failure_locked(now), self.is_idle_locked(now)) {
+                (false, false) => None,
+                (true, false) => Some(self.unlocks_at().map(|end| seconds_between(now, end))),
+                (_, true) => Some(None),
+            },
         };
-        let last = self.last_success.or(self.changed);
-        let is_idle = policy.max_idle > 0
-            && last.is_some_and(|last| now >= last.saturating_add(seconds(policy.max_idle)));
-        by_failures
-            || is_idle
-            || self.start.is_some_and(|start| now < start)
-            || self.end.is_some_and(|end| now >= end)
+        if why == Unusable::default() {
+            return AccountUsability::Usable(self.expires_at().map(|end| seconds_between(now, end)));
+        }
+        AccountUsability::Unusable(why)
     }
 
     /// Failures that still count (draft section 7.6): younger than the interval, and than a lock that has passed.
@@ -134,18 +217,13 @@ impl Account {
             grace: false,
         };
         let good = Judgement { succeeds: true, recorded, ..Judgement::default() };
-        if policy.must_change && self.is_reset {
+        if self.must_change() {
             let response = PolicyResponse::error(PolicyError::ChangeAfterReset);
             return Judgement { response, must_change: true, ..good };
         }
-        let (Some(age), true) = (self.changed.map(|changed| now.saturating_sub(changed)), policy.max_age > 0)
-        else {
-            return good;
-        };
-        let left = seconds(policy.max_age) - age;
-        if left < 0 {
-            let in_time = policy.grace_expiry == 0 || -left <= seconds(policy.grace_expiry);
-            return match policy.grace_limit.checked_sub(self.grace_uses + 1).filter(|_| in_time) {
+        let Some(expiry) = self.expires_at() else { return good };
+        if self.is_expired(now) {
+            return match self.grace_left(now).checked_sub(1) {
                 Some(rest) => {
                     let warning = Some(PolicyWarning::GraceLeft(rest));
                     let recorded = Recorded { grace: true, ..recorded };
@@ -158,6 +236,7 @@ impl Account {
                 },
             };
         }
+        let left = expiry.saturating_sub(now);
         let warns = policy.expire_warning > 0 && left <= seconds(policy.expire_warning);
         let rest = u32::try_from(left / SECOND).unwrap_or(u32::MAX);
         let warning = warns.then_some(PolicyWarning::TimeBeforeExpiration(rest));
@@ -170,7 +249,7 @@ impl Account {
         let is_young = || {
             let young =
                 self.changed.is_some_and(|changed| now < changed.saturating_add(seconds(policy.min_age)));
-            policy.min_age > 0 && young && !(policy.must_change && self.is_reset)
+            policy.min_age > 0 && young && !self.must_change()
         };
         if policy.safe_modify && has_password && !with_old {
             Some(PolicyError::MustSupplyOldPassword)
@@ -313,6 +392,52 @@ mod tests {
         assert_eq!(judge(0, 151), expired, "after pwdGraceExpire");
         let never = Account { changed: None, ..base };
         assert!(never.verified(i64::MAX / 2).succeeds, "without pwdChangedTime");
+    }
+
+    #[test]
+    fn what_stands_against_a_bind_is_told() {
+        let policy = PasswordPolicy {
+            max_age: 100,
+            grace_limit: 2,
+            max_idle: 1_000,
+            lockout_duration: 60,
+            must_change: true,
+            ..PasswordPolicy::default()
+        };
+        let base = Account { changed: Some(0), last_success: Some(0), ..account(policy) };
+        let check = |change: fn(&mut Account), second: i64, expected| {
+            let mut account = base.clone();
+            change(&mut account);
+            let told = account.usability(second * SECOND);
+            assert_eq!(told, expected, "{account:?} at {second}");
+            // A bind says the same.
+            let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
+            let good = matches!(
+                told,
+                AccountUsability::Usable(_)
+                    | AccountUsability::Unusable(
+                        Unusable { is_inactive: false, locked: None, is_expired: false, .. }
+                            | Unusable { is_inactive: false, locked: None, grace_left: Some(_), .. }
+                    )
+            );
+            assert_eq!(is_good, good, "{told:?}");
+        };
+        let none = Unusable::default();
+        check(|_| {}, 40, AccountUsability::Usable(Some(60)));
+        check(|of| of.changed = None, 40, AccountUsability::Usable(None));
+        let expired = Unusable { is_expired: true, grace_left: Some(2), ..none };
+        check(|_| {}, 101, AccountUsability::Unusable(expired));
+        let over = Unusable { is_expired: true, ..none };
+        check(|of| of.grace_uses = 2, 101, AccountUsability::Unusable(over));
+        let inactive = AccountUsability::Unusable(Unusable { is_inactive: true, ..none });
+        check(|of| of.locked = Some(Lock::Permanent), 1, inactive);
+        check(|of| of.start = Some(2 * SECOND), 1, inactive);
+        check(|of| of.end = Some(SECOND), 1, inactive);
+        let locked = |seconds| AccountUsability::Unusable(Unusable { locked: Some(seconds), ..none });
+        check(|of| of.locked = Some(Lock::Since(SECOND)), 21, locked(Some(40)));
+        check(|of| of.changed = None, 1_000, locked(None));
+        let reset = AccountUsability::Unusable(Unusable { is_reset: true, ..none });
+        check(|of| of.is_reset = true, 1, reset);
     }
 
     #[test]

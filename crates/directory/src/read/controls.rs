@@ -126,6 +126,12 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_password_policy,
     },
     SupportedControl {
+        oid: oids::ACCOUNT_USABILITY,
+        name: "account usability",
+        contexts: &[ControlContext::Search],
+        read: RequestControls::read_account_usability,
+    },
+    SupportedControl {
         oid: oids::PROXIED_AUTHORIZATION,
         name: "proxied authorization",
         contexts: PROXIED,
@@ -178,6 +184,9 @@ pub struct RequestControls {
     pub explain: bool,
     /// The client understands what a password policy says (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
+    /// Each entry comes with whether one can bind with its password at this time, in microseconds since 1970. The
+    /// control is read as time 0; the server sets the time.
+    pub account_usability: Option<i64>,
     /// The request runs as somebody else, whom its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
@@ -227,6 +236,11 @@ impl RequestControls {
 
     fn read_password_policy(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         self.password_policy = true;
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_account_usability(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.account_usability = Some(0);
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
     }
 

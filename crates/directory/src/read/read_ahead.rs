@@ -112,7 +112,10 @@ fn go_through(
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
             // The way of whom it runs as is another.
-            if controls.as_ref().is_ok_and(|controls| controls.proxied) {
+            if controls
+                .as_ref()
+                .is_ok_and(|controls| controls.proxied || controls.account_usability.is_some())
+            {
                 return Gone::all(0);
             }
             let search = controls.and_then(|controls| {

@@ -19,7 +19,8 @@
 //! 4. `scanner` looks at `candidates` in slices: `scope` and `matcher` say which are results, `result` writes them,
 //!    `stream` those that are too large for a buffer
 //!
-//! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan.
+//! `usability` says of each result whether one can bind with it, `paging` returns one page at a time, `parts` has
+//! several threads look at candidates, `explain` tells the plan.
 
 mod base;
 mod budget;
@@ -41,6 +42,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tree_search;
+mod usability;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{Control, ControlsBuf, MessageId, PagedResults, ResultCode, SearchRequest, oids};

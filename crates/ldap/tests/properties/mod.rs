@@ -5,8 +5,9 @@
 
 use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
-    AccessQuestion, Attributes, Control, DecodeLimits, Dn, EffectiveRightsRequest, Filter, FilterBuf,
-    FilterKind, LdapUrl, Message, Request, Response, ResponseMessage,
+    AccessQuestion, AccountUsability, Attributes, Control, DecodeLimits, Dn, EffectiveRightsRequest, Filter,
+    FilterBuf, FilterKind, LdapUrl, Message, PasswordModify, PolicyResponse, Request, Response,
+    ResponseMessage, StateRequest, encode_password_state,
 };
 
 /// Limits that short inputs can reach.
@@ -18,6 +19,24 @@ const LIMITS: DecodeLimits = DecodeLimits {
     value_count_max: 32,
     control_count_max: 4,
 };
+
+/// Values of extended operations and controls: what decodes encodes to what decodes to the same, and is bounded.
+pub(crate) fn operation_values(bytes: &[u8]) {
+    if let Some(request) = StateRequest::decode(Some(bytes)) {
+        assert!(request.operations.len() <= 128);
+        let again = encode_password_state(request.user, &request.operations);
+        assert_eq!(StateRequest::decode(Some(&again)), Some(request));
+    }
+    if let Some(usability) = AccountUsability::decode(bytes) {
+        assert_eq!(AccountUsability::decode(&usability.encode()), Some(usability));
+    }
+    if let Some(response) = PolicyResponse::decode(bytes) {
+        assert_eq!(PolicyResponse::decode(&response.encode()), Some(response));
+    }
+    if let Some(asked) = PasswordModify::decode(Some(bytes)) {
+        assert!(PasswordModify::decode(Some(&asked.encode())) == Some(asked));
+    }
+}
 
 /// Decoding never panics; a request that decodes can be walked, and encodes to a message that decodes to the same; an
 /// error of the operation carries the id.

@@ -19,16 +19,12 @@ use super::{RequestHead, Session, Work};
 use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
-use crate::stamp::now_micros;
+use crate::stamp::password_time;
 use crate::workers::guesses::GuessKey;
 use crate::workers::writer::{ToWrite, WriteRequest};
 
 /// Bytes that a request to record an attempt takes in the writer's queue.
 const UPDATE_BYTES: usize = 256;
-
-fn now() -> i64 {
-    i64::try_from(now_micros()).unwrap_or(i64::MAX)
-}
 
 /// Whether no password of the account is good now, with what is not recorded yet.
 fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
@@ -43,7 +39,7 @@ pub(super) fn begin(
     verification: &mut Verification,
 ) -> Option<Box<Attempt>> {
     let account = account?;
-    let is_refused = is_locked(context, &account, now());
+    let is_refused = is_locked(context, &account, password_time());
     if is_refused {
         verification.verify_nothing();
     }
@@ -52,7 +48,7 @@ pub(super) fn begin(
 
 /// Begins an attempt that brings a proof instead of a password.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
-    let is_refused = is_locked(context, &account, now());
+    let is_refused = is_locked(context, &account, password_time());
     Box::new(Attempt { account, is_refused })
 }
 
@@ -67,7 +63,7 @@ impl Session {
         VerifiedPassword { is_right, rehashed }: VerifiedPassword,
         (requester, guess): (Option<Requester>, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
-        let (id, now) = (attempt.account.id, now());
+        let (id, now) = (attempt.account.id, password_time());
         // It may have changed while the password was verified. Without a policy by now, the old one decides.
         let current = directory::bind::account(&context.snapshot, id).ok().flatten();
         let account = current.unwrap_or(*attempt.account);

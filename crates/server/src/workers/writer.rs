@@ -20,7 +20,7 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
-use ldap::{DecodeLimits, Message, Request, ResultCode};
+use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
@@ -463,6 +463,15 @@ fn execute(
             let (outcome, value) =
                 settings_change::execute(batch, &request.requester, extended.value, &stamp);
             Answer { outcome, value }
+        }
+        Request::Extended(extended) if StateRequest::is_name(extended.name) => {
+            let Some(asked) = StateRequest::decode(extended.value) else {
+                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
+            };
+            match batch.change_password_state(&request.requester, &asked, &stamp) {
+                Ok(value) => Answer { outcome: Outcome::success(), value: Some(value) },
+                Err(outcome) => outcome.into(),
+            }
         }
         change => batch.execute(&request.requester, change, &controls, &stamp).into(),
     }

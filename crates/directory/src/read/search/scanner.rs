@@ -11,6 +11,7 @@ use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
+use super::usability;
 use crate::access::Access;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
@@ -33,6 +34,8 @@ pub(super) struct Scanner {
     pub(super) writer: ResultWriter,
     /// What access rules let the asker see; `None` where none bind.
     pub(super) permitted: Option<Box<Permitted>>,
+    /// Time at which each result says whether one can bind with its password; `None` where that is not asked.
+    pub(super) usability_at: Option<i64>,
     matcher: Matcher,
     /// Whether a scan goes through entry rows.
     pub(super) by_rows: bool,
@@ -107,6 +110,7 @@ impl Scanner {
             plan,
             writer,
             permitted,
+            usability_at: None,
             matcher: Matcher::new(access),
             planned_version: snapshot.version(),
             version: snapshot.version(),
@@ -144,6 +148,7 @@ impl Scanner {
             plan: self.plan.share(),
             writer: self.writer.copy(),
             permitted: self.permitted.as_ref().map(|of| Box::new(Permitted::new(Arc::clone(&of.standing)))),
+            usability_at: self.usability_at,
             matcher: Matcher::new(self.access),
             by_rows: self.by_rows,
             key: Vec::new(),
@@ -242,8 +247,12 @@ impl Scanner {
             if !sink.accepts() {
                 return Ok(Reached::Full(id.0));
             }
+            let start = out.len();
             if !self.writer.put_entry(out, state, names, &candidate)? {
                 return Ok(Reached::Giant(id));
+            }
+            if let Some(now) = self.usability_at {
+                usability::put_control(out, start, state, &self.writer.selection, id, now)?;
             }
             sink.written(id, out.len());
         }

@@ -96,8 +96,10 @@ impl TreeSearch {
         }
         let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
         // Boxed here, where it is made: each move of it copies half a kilobyte.
+        let mut scanner = Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer);
+        scanner.usability_at = controls.account_usability;
         Ok(Box::new(TreeSearch {
-            scanner: Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer),
+            scanner,
             referrals,
             next_id: 0,
             scans_for_page,

@@ -1,0 +1,179 @@
+//! Changes of what is on record of a password, by those who look after it: the Password Policy State extended operation
+//! (1.3.6.1.4.1.26027.1.6.1).
+//!
+//! Operations are carried out in their order; one that is refused refuses all. They change the entry as a modify does,
+//! modifiersName and entryCSN with it.
+
+use ldap::state_operation as kind;
+use ldap::{ResultCode, StateOperation, StateRequest};
+use schema::generalized_micros;
+
+use crate::accounts::managed::Managed;
+use crate::accounts::{
+    self, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, RESET,
+    START_TIME, description, time_text,
+};
+use crate::catalog::Allocations;
+use crate::model::limits::PASSWORD_FAILURES_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Modify, Record};
+use crate::tree::damaged_row;
+use crate::write::deciding::Deciding;
+use crate::write::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+const LOCKED_FOR_GOOD: &str = "000001010000Z";
+
+/// Decides what becomes of a request; `None`: nothing.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
+    let Deciding { state, requester, csn, .. } = deciding;
+    let managed = Managed::find(state, requester, request.user)?;
+    managed.check(state, request)?;
+    if accounts::account(state, managed.id)?.is_none() {
+        let text = "no password policy governs this entry, so nothing that is set would hold: the setting \
+                    password_policy names one for all";
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+    }
+    let mut entry = WorkingEntry::of(state, managed.id)?;
+    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    // Questions beside them are answered by what comes of them.
+    for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
+        carry_out(deciding, &managed, &mut entry, operation, now)?;
+    }
+    if !entry.is_changed() {
+        return Ok(None);
+    }
+    entry.stamp_change(&deciding)?;
+    let node = state.node(managed.id)?.ok_or_else(|| damaged_row("nodes", managed.id))?;
+    let (class_set, flags) = (node.class_set, node.flags);
+    let mut allocations = Allocations::new(state.catalog);
+    let changes = entry.changes(&mut allocations);
+    let modify = Modify { id: managed.id, dn: managed.dn, class_set, flags, changes };
+    Ok(Some(deciding.record(allocations, Change::Modify(modify))))
+}
+
+fn carry_out(
+    deciding: Deciding<'_>,
+    managed: &Managed,
+    entry: &mut WorkingEntry<'_>,
+    operation: &StateOperation<&[u8]>,
+    now: i64,
+) -> Result<()> {
+    let catalog = deciding.state.catalog;
+    let mut set =
+        |name: &str, values: Vec<Vec<u8>>| entry.set_all_by_server(&description(catalog, name)?, values);
+    let lock = |is: bool, since: &str| if is { vec![since.as_bytes().to_vec()] } else { Vec::new() };
+    match operation.kind {
+        kind::SET_DISABLED if truth(operation)? => set(LOCKED_TIME, lock(true, LOCKED_FOR_GOOD)),
+        kind::SET_DISABLED | kind::CLEAR_DISABLED => unlock(deciding, entry, true),
+        kind::SET_END => set(END_TIME, one_time(operation, now)?),
+        kind::CLEAR_END => set(END_TIME, Vec::new()),
+        kind::SET_START => set(START_TIME, one_time(operation, now)?),
+        kind::CLEAR_START => set(START_TIME, Vec::new()),
+        kind::SET_CHANGED => set(CHANGED_TIME, one_time(operation, now)?),
+        kind::CLEAR_CHANGED => set(CHANGED_TIME, Vec::new()),
+        kind::SET_LAST_LOGIN => set(LAST_SUCCESS, one_time(operation, now)?),
+        kind::CLEAR_LAST_LOGIN => set(LAST_SUCCESS, Vec::new()),
+        kind::SET_RESET => set(RESET, lock(truth(operation)?, "TRUE")),
+        kind::CLEAR_RESET => set(RESET, Vec::new()),
+        kind::CLEAR_HISTORY => set(HISTORY, Vec::new()),
+        kind::SET_GRACE_USES => set(GRACE_USE_TIME, times(operation, now, true)?),
+        kind::CLEAR_GRACE_USES => set(GRACE_USE_TIME, Vec::new()),
+        kind::ADD_GRACE_USE => {
+            let known = description(catalog, GRACE_USE_TIME)?;
+            let mut uses = entry.values(&known)?;
+            uses.extend(times(operation, now, true)?);
+            entry.set_all_by_server(&known, bounded(uses))
+        }
+        kind::SET_FAILURE_LOCKED if truth(operation)? => set(LOCKED_TIME, lock(true, &time_text(now, false))),
+        kind::SET_FAILURE_LOCKED | kind::CLEAR_FAILURES => {
+            set(FAILURE_TIME, Vec::new())?;
+            unlock(deciding, entry, false)
+        }
+        kind::SET_FAILURES => {
+            set(FAILURE_TIME, times(operation, now, true)?)?;
+            lock_at_most(deciding, managed, entry)
+        }
+        kind::ADD_FAILURE => {
+            let known = description(catalog, FAILURE_TIME)?;
+            let mut failures = entry.values(&known)?;
+            failures.extend(times(operation, now, true)?);
+            entry.set_all_by_server(&known, bounded(failures))?;
+            lock_at_most(deciding, managed, entry)
+        }
+        other => {
+            let text = format!("operation {other} of the password policy state changes nothing");
+            Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
+        }
+    }
+}
+
+/// Takes the lock away that an administrator set for good, or one that wrong passwords brought.
+fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) -> Result<()> {
+    let known = description(deciding.state.catalog, LOCKED_TIME)?;
+    if entry.values(&known)?.iter().all(|value| value.starts_with(b"0000") == for_good) {
+        entry.clear(&known)?;
+    }
+    Ok(())
+}
+
+/// Locks an account that has as many failures now as lock it.
+fn lock_at_most(deciding: Deciding<'_>, managed: &Managed, entry: &mut WorkingEntry<'_>) -> Result<()> {
+    let Deciding { state, .. } = deciding;
+    let Some(account) = accounts::account(state, managed.id)? else { return Ok(()) };
+    let values = entry.values(&description(state.catalog, FAILURE_TIME)?)?;
+    let failures = values.iter().filter_map(|value| generalized_micros(value)).collect();
+    let account = accounts::Account { failures, ..account };
+    let known = description(state.catalog, LOCKED_TIME)?;
+    if let Some(last) = account.failures.iter().max().copied()
+        && account.locks_at(account.failure_count(last))
+        && entry.value_count(&known)? == 0
+    {
+        entry.set_all_by_server(&known, [time_text(last, false).into_bytes()])?;
+    }
+    Ok(())
+}
+
+/// The last of too many times.
+fn bounded(mut times: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    times.sort_unstable();
+    times.dedup();
+    let from = times.len().saturating_sub(PASSWORD_FAILURES_MAX);
+    times.split_off(from)
+}
+
+fn refused(operation: &StateOperation<&[u8]>, takes: &str) -> OperationError {
+    let text = format!("operation {} of the password policy state takes {takes}", operation.kind);
+    OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text)
+}
+
+fn truth(operation: &StateOperation<&[u8]>) -> Result<bool> {
+    match operation.values.as_slice() {
+        [value] if value.eq_ignore_ascii_case(b"true") => Ok(true),
+        [value] if value.eq_ignore_ascii_case(b"false") => Ok(false),
+        _ => Err(refused(operation, "true or false")),
+    }
+}
+
+/// The one time of an operation; without a value it is now.
+fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>> {
+    if operation.values.len() > 1 {
+        return Err(refused(operation, "one time"));
+    }
+    times(operation, now, false)
+}
+
+/// The times of an operation, to the second or to the microsecond; without a value it is now.
+fn times(operation: &StateOperation<&[u8]>, now: i64, is_exact: bool) -> Result<Vec<Vec<u8>>> {
+    if operation.values.is_empty() {
+        return Ok(vec![time_text(now, is_exact).into_bytes()]);
+    }
+    let time = |value: &&[u8]| {
+        let micros =
+            generalized_micros(value).ok_or_else(|| refused(operation, "times as 20260102030405Z"))?;
+        Ok(time_text(micros, is_exact).into_bytes())
+    };
+    Ok(bounded(operation.values.iter().map(time).collect::<Result<_>>()?))
+}

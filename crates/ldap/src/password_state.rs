@@ -1,0 +1,216 @@
+//! The values of the Password Policy State extended operation, as OpenDJ answers it and UnboundID's SDK asks for it.
+//!
+//! ```text
+//! SEQUENCE { targetUser LDAPDN,
+//!            operations SEQUENCE OF SEQUENCE { opType ENUMERATED,
+//!                opValues SEQUENCE OF OCTET STRING OPTIONAL } OPTIONAL }
+//! ```
+//!
+//! The response has the same form. Without operations everything is asked for.
+
+use ber::{Reader, Tag, Writer};
+
+use crate::oids::{PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID};
+
+/// Operations that a request is looked at for.
+const OPERATIONS_MAX: usize = 128;
+
+/// Values that the operations of a request are looked at for, all together.
+const VALUES_MAX: usize = 1_024;
+
+/// One thing that is asked for, or done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateOperation<V> {
+    /// What: one of the numbers in [`state_operation`].
+    pub kind: u32,
+    /// Its values.
+    pub values: Vec<V>,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateRequest<'a> {
+    /// Whose password; a DN.
+    pub user: &'a str,
+    /// What about it; empty for everything.
+    pub operations: Vec<StateOperation<&'a [u8]>>,
+}
+
+impl<'a> StateRequest<'a> {
+    /// Whether an extended operation of this name is this one.
+    pub fn is_name(name: &str) -> bool {
+        [PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID].contains(&name)
+    }
+
+    /// Takes a request's value apart; `None` where it is none, or asks for more than is looked at.
+    pub fn decode(value: Option<&'a [u8]>) -> Option<StateRequest<'a>> {
+        let mut reader = Reader::new(value?);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let user = std::str::from_utf8(fields.octet_string().ok()?).ok()?;
+        let mut operations = Vec::new();
+        let mut value_count = 0;
+        if !fields.is_empty() {
+            let mut list = fields.sequence(Tag::SEQUENCE).ok()?;
+            while !list.is_empty() {
+                let mut operation = list.sequence(Tag::SEQUENCE).ok()?;
+                let kind = u32::try_from(operation.enumerated().ok()?).ok()?;
+                let mut values = Vec::new();
+                if !operation.is_empty() {
+                    let mut given = operation.sequence(Tag::SEQUENCE).ok()?;
+                    while !given.is_empty() {
+                        value_count += 1;
+                        values.push(given.octet_string().ok().filter(|_| value_count <= VALUES_MAX)?);
+                    }
+                }
+                if !operation.is_empty() || operations.len() == OPERATIONS_MAX {
+                    return None;
+                }
+                operations.push(StateOperation { kind, values });
+            }
+        }
+        (reader.is_empty() && fields.is_empty()).then_some(StateRequest { user, operations })
+    }
+
+    /// Whether anything is to be changed.
+    pub fn changes(&self) -> bool {
+        self.operations.iter().any(|operation| state_operation::is_change(operation.kind))
+    }
+}
+
+/// The value of a request or a response.
+pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOperation<V>]) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let fields = writer.begin(Tag::SEQUENCE);
+    writer.octet_string(user.as_bytes());
+    let list = writer.begin(Tag::SEQUENCE);
+    for StateOperation { kind, values } in operations {
+        let operation = writer.begin(Tag::SEQUENCE);
+        writer.enumerated(i64::from(*kind));
+        if !values.is_empty() {
+            let given = writer.begin(Tag::SEQUENCE);
+            values.iter().for_each(|value| writer.octet_string(value.as_ref()));
+            writer.end(given);
+        }
+        writer.end(operation);
+    }
+    writer.end(list);
+    writer.end(fields);
+    value
+}
+
+/// Numbers of the operations.
+pub mod state_operation {
+    /// Whether the account is disabled: to set and to clear it, 2 and 3.
+    pub const GET_DISABLED: u32 = 1;
+    /// Disable the account, or not.
+    pub const SET_DISABLED: u32 = 2;
+    /// Enable the account.
+    pub const CLEAR_DISABLED: u32 = 3;
+    /// Set the time at which the account ends.
+    pub const SET_END: u32 = 5;
+    /// Let the account not end.
+    pub const CLEAR_END: u32 = 6;
+    /// Set when the password was changed.
+    pub const SET_CHANGED: u32 = 9;
+    /// Forget when the password was changed.
+    pub const CLEAR_CHANGED: u32 = 10;
+    /// Add a time of a wrong password.
+    pub const ADD_FAILURE: u32 = 17;
+    /// Set the times of wrong passwords.
+    pub const SET_FAILURES: u32 = 18;
+    /// Forget wrong passwords, and the lock that they brought.
+    pub const CLEAR_FAILURES: u32 = 19;
+    /// Set the time of the last bind.
+    pub const SET_LAST_LOGIN: u32 = 23;
+    /// Forget the last bind.
+    pub const CLEAR_LAST_LOGIN: u32 = 24;
+    /// Say whether the password has to be changed.
+    pub const SET_RESET: u32 = 27;
+    /// Say that the password has not to be changed.
+    pub const CLEAR_RESET: u32 = 28;
+    /// Add a use of an expired password.
+    pub const ADD_GRACE_USE: u32 = 31;
+    /// Set the uses of an expired password.
+    pub const SET_GRACE_USES: u32 = 32;
+    /// Forget the uses of an expired password.
+    pub const CLEAR_GRACE_USES: u32 = 33;
+    /// Forget former passwords.
+    pub const CLEAR_HISTORY: u32 = 40;
+    /// Set the time at which the account begins.
+    pub const SET_START: u32 = 46;
+    /// Let the account have begun.
+    pub const CLEAR_START: u32 = 47;
+    /// Lock the account as wrong passwords do, or not.
+    pub const SET_FAILURE_LOCKED: u32 = 60;
+
+    /// Whether an operation changes something that is kept.
+    pub fn is_change(kind: u32) -> bool {
+        matches!(
+            kind,
+            SET_DISABLED
+                | CLEAR_DISABLED
+                | SET_END
+                | CLEAR_END
+                | SET_CHANGED
+                | CLEAR_CHANGED
+                | ADD_FAILURE
+                | SET_FAILURES
+                | CLEAR_FAILURES
+                | SET_LAST_LOGIN
+                | CLEAR_LAST_LOGIN
+                | SET_RESET
+                | CLEAR_RESET
+                | ADD_GRACE_USE
+                | SET_GRACE_USES
+                | CLEAR_GRACE_USES
+                | CLEAR_HISTORY
+                | SET_START
+                | CLEAR_START
+                | SET_FAILURE_LOCKED
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_go_both_ways() {
+        let operations = vec![
+            StateOperation { kind: 1, values: Vec::new() },
+            StateOperation { kind: 2, values: vec![&b"true"[..]] },
+        ];
+        let value = encode_password_state("cn=a", &operations);
+        let expected =
+            b"\x30\x17\x04\x04cn=a\x30\x0f\x30\x03\x0a\x01\x01\x30\x08\x0a\x01\x02\x30\x06\x04\x04true";
+        assert_eq!(value.len(), expected.len() + 2 - 2);
+        let request = StateRequest::decode(Some(&value)).unwrap();
+        assert_eq!(request, StateRequest { user: "cn=a", operations });
+        assert!(request.changes());
+        let all = StateRequest::decode(Some(b"\x30\x06\x04\x04cn=a")).unwrap();
+        assert!(all.operations.is_empty() && !all.changes());
+    }
+
+    #[test]
+    fn other_bytes_are_no_value() {
+        let many =
+            encode_password_state("", &vec![StateOperation::<&[u8]> { kind: 0, values: Vec::new() }; 129]);
+        let values = encode_password_state("", &[StateOperation { kind: 0, values: vec![b""; 1_025] }]);
+        for bytes in [
+            &b""[..],
+            b"\x30\x00",
+            b"\x30\x03\x04\x01\xff",
+            b"\x30\x04\x04\x00\x04\x00",
+            b"\x30\x06\x04\x00\x30\x02\x30\x00",
+            b"\x30\x09\x04\x00\x30\x05\x30\x03\x0a\x01\xff",
+            b"\x30\x02\x04\x00\x00",
+            &many,
+            &values,
+        ] {
+            assert_eq!(StateRequest::decode(Some(bytes)), None, "{bytes:02x?}");
+        }
+        assert_eq!(StateRequest::decode(None), None);
+    }
+}

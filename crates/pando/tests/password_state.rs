@@ -1,0 +1,248 @@
+//! What those hear and set who look after accounts: the Password Policy State operation and the account usability
+//! control, with UnboundID's clients and our own.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use client::Connection;
+use ldap::oids::{ACCOUNT_USABILITY, PASSWORD_STATE};
+use ldap::state_operation::{ADD_FAILURE, CLEAR_FAILURES, SET_DISABLED, SET_LAST_LOGIN};
+use ldap::{
+    AccountUsability, ChangeOperation, Control, ControlsBuf, DerefAliases, FilterBuf, Request, Response,
+    ResultCode, Scope, SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
+};
+use support::clients::{Run, unboundid_jar_tool, unboundid_tool};
+use support::tree::{person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+/// A server with anna and bert under this policy.
+fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
+    let pando = Pando::start(scratch);
+    let mut administrator = pando.administrator();
+    let dn = format!("cn=policy,{SUFFIX}");
+    let fixed = [
+        ("objectClass", "device"),
+        ("objectClass", "pandoPwdPolicy"),
+        ("cn", "policy"),
+        ("pwdAttribute", "userPassword"),
+    ];
+    plant(&mut administrator);
+    assert!(administrator.add(&dn, &[&fixed[..], policy].concat()).unwrap().is_success());
+    let set: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
+        (ChangeOperation::Replace, "pandoPasswordScheme", &["ssha512"]),
+    ];
+    assert!(administrator.modify("cn=config", set).unwrap().is_success());
+    pando
+}
+
+fn bind(pando: &Pando, name: &str, password: &str) -> ResultCode {
+    pando.connect().bind(&person_dn(name), password).unwrap().code
+}
+
+/// UnboundID's manage-account for one of the people.
+fn manage(pando: &Pando, name: &str, what: &[&str]) -> Run {
+    let (command, rest) = what.split_first().unwrap();
+    let dn = person_dn(name);
+    let arguments = [&["--targetDN", &dn][..], rest].concat();
+    let port = pando.address().port().to_string();
+    let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", support::ADMIN_DN];
+    let all = [&[*command][..], &bound, &["--bindPassword", support::ADMIN_PASSWORD], &arguments].concat();
+    unboundid_jar_tool("unboundidds.tools.ManageAccount", &all, "")
+}
+
+#[test]
+fn unboundid_manages_accounts() {
+    let scratch = Scratch::new("state-unboundid");
+    let policy =
+        [("pwdLockout", "TRUE"), ("pwdMaxFailure", "2"), ("pwdMaxAge", "1000000"), ("pwdInHistory", "3")];
+    let pando = start(&scratch, &policy);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    manage(&pando, "anna", &["set-account-is-disabled", "--operationValue", "true"]).expect_code(0);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    let all = manage(&pando, "anna", &["get-all"]).expect_code(0).stdout.to_lowercase();
+    for part in [&format!("cn=policy,{SUFFIX}")[..], "account-is-disabled: true", "account-is-usable: false"]
+    {
+        assert!(all.contains(part), "{part} is not in {all}");
+    }
+    manage(&pando, "anna", &["clear-account-is-disabled"]).expect_code(0);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    // Failures lock, and are forgotten.
+    for _ in 0..2 {
+        assert_eq!(bind(&pando, "bert", "wrong"), ResultCode::INVALID_CREDENTIALS);
+    }
+    manage(&pando, "bert", &["get-account-is-failure-locked"]).expect_code(0).expect_output("true");
+    manage(&pando, "bert", &["clear-authentication-failure-times"]).expect_code(0);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
+    let long_ago = "20010203040506.000Z";
+    manage(&pando, "bert", &["set-password-changed-time", "--operationValue", long_ago]).expect_code(0);
+    manage(&pando, "bert", &["get-password-is-expired"]).expect_code(0).expect_output("true");
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
+}
+
+/// The operations in an answer.
+fn state(
+    connection: &mut Connection,
+    user: &str,
+    operations: &[StateOperation<&[u8]>],
+) -> Result<Vec<(u32, Vec<String>)>, ResultCode> {
+    let value = encode_password_state(user, operations);
+    let reply = connection.extended(PASSWORD_STATE, Some(&value)).unwrap();
+    if !reply.outcome.is_success() {
+        return Err(reply.outcome.code);
+    }
+    let answer = ldap::StateRequest::decode(reply.extended.value.as_deref()).unwrap();
+    assert_eq!(answer.user, user);
+    let text = |value: &&[u8]| String::from_utf8(value.to_vec()).unwrap();
+    Ok(answer.operations.iter().map(|of| (of.kind, of.values.iter().map(text).collect())).collect())
+}
+
+fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
+    StateOperation { kind, values: values.iter().map(|value| value.as_bytes()).collect() }
+}
+
+#[test]
+fn the_administrator_sets_what_is_on_record() {
+    let scratch = Scratch::new("state-set");
+    let pando = start(&scratch, &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdMaxIdle", "1000000")]);
+    let mut administrator = pando.administrator();
+    let anna = person_dn("anna");
+    let times = ["20260101000000Z", "20260101000001Z", "20260101000002Z"];
+    // The third locks; what was set is answered with.
+    let set = [operation(ADD_FAILURE, &times[..2]), operation(ADD_FAILURE, &times[2..]), operation(61, &[])];
+    let answer = state(&mut administrator, &anna, &set).unwrap();
+    let exact = times.map(|time| time.replace('Z', ".000000Z")).to_vec();
+    assert_eq!(answer, [(16, exact), (61, vec![times[2].to_owned()])]);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    let entry = administrator.entry(&anna, &["pwdAccountLockedTime", "modifiersName"]).unwrap().unwrap();
+    assert_eq!(entry.text("pwdAccountLockedTime").as_deref(), Some(times[2]));
+    let cleared = state(&mut administrator, &anna, &[operation(CLEAR_FAILURES, &[])]).unwrap();
+    assert_eq!(cleared, [(16, Vec::new())]);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    // An idle account, and one refused operation refuses all.
+    let idle = [operation(SET_LAST_LOGIN, &["20010101000000Z"]), operation(55, &[])];
+    let answer = state(&mut administrator, &anna, &idle).unwrap();
+    assert_eq!(answer[1], (55, vec!["false".to_owned()]));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    let wrong = [operation(SET_LAST_LOGIN, &[]), operation(SET_DISABLED, &["perhaps"])];
+    assert_eq!(state(&mut administrator, &anna, &wrong), Err(ResultCode::CONSTRAINT_VIOLATION));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    let unknown = [operation(SET_LAST_LOGIN, &[]), operation(72, &["x"])];
+    assert_eq!(state(&mut administrator, &anna, &unknown), Err(ResultCode::UNWILLING_TO_PERFORM));
+    assert_eq!(state(&mut administrator, "cn=ghost", &[]), Err(ResultCode::NO_SUCH_OBJECT));
+    let reply = administrator.extended(PASSWORD_STATE, Some(b"nonsense")).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    // Nothing that would not hold.
+    let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[])];
+    assert!(administrator.modify("cn=config", none).unwrap().is_success());
+    let disable = [operation(SET_DISABLED, &["true"])];
+    assert_eq!(state(&mut administrator, &anna, &disable), Err(ResultCode::UNWILLING_TO_PERFORM));
+    assert!(state(&mut administrator, &anna, &[]).is_ok());
+    let lock = support::pando::command(&["account", "lock", &anna], Some(&Pando::data(&scratch)));
+    lock.expect_code(1).expect_error("no password policy governs this entry");
+}
+
+/// Without rules it is the administrator's; with rules it is for whoever may read and write the attributes.
+#[test]
+fn others_look_after_accounts_by_rules() {
+    let scratch = Scratch::new("state-rights");
+    let pando = start(&scratch, &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")]);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let as_anna = || {
+        let mut connection = pando.connect();
+        assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+        connection
+    };
+    let disable = [operation(SET_DISABLED, &["true"])];
+    for asked in [&[][..], &disable] {
+        assert_eq!(state(&mut as_anna(), &bert, asked), Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS));
+        assert_eq!(state(&mut as_anna(), "cn=ghost", asked), Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS));
+        assert_eq!(state(&mut pando.connect(), &bert, asked), Err(ResultCode::STRONGER_AUTH_REQUIRED));
+    }
+    let rules = [
+        "look: allow read of pwdAccountLockedTime to authenticated".to_owned(),
+        format!("desk: allow write of pwdAccountLockedTime to user '{anna}'"),
+    ];
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &rules)];
+    let outcome = pando.administrator().modify("cn=config", set).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert_eq!(state(&mut as_anna(), &bert, &disable).unwrap(), [(1, vec!["true".to_owned()])]);
+    let told = state(&mut as_anna(), &bert, &[]).unwrap();
+    assert!(told.iter().any(|(kind, _)| *kind == 54) && told.iter().all(|(kind, _)| *kind != 8), "{told:?}");
+    assert_eq!(
+        state(&mut as_anna(), &bert, &[operation(8, &[])]),
+        Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS)
+    );
+    let enable = [operation(SET_DISABLED, &["false"])];
+    assert!(state(&mut as_anna(), &bert, &enable).is_ok());
+    let mut as_bert = pando.connect();
+    assert!(as_bert.bind(&bert, "bert-secret").unwrap().is_success());
+    assert_eq!(state(&mut as_bert, &anna, &disable), Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS));
+}
+
+/// What the account usability control says of each entry of a search.
+fn usability(connection: &mut Connection, filter: &str) -> Vec<(String, Option<AccountUsability>)> {
+    let control = Control { oid: ACCOUNT_USABILITY, critical: true, value: None };
+    let controls: ControlsBuf = [control].into_iter().collect();
+    let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["cn"]));
+    let request = Request::Search(SearchRequest {
+        base_object: SUFFIX,
+        scope: Scope::WholeSubtree,
+        deref_aliases: DerefAliases::Never,
+        size_limit: 0,
+        time_limit_seconds: 0,
+        types_only: false,
+        filter: filter.as_filter(),
+        attributes: selection.as_selection(),
+    });
+    let id = connection.send(request, controls.as_controls()).unwrap();
+    let mut told = Vec::new();
+    loop {
+        let message = connection.receive_any().unwrap();
+        let message = message.message();
+        assert_eq!(message.id, id);
+        match message.response {
+            Response::SearchEntry(entry) => {
+                let control = message.controls.find(ACCOUNT_USABILITY);
+                let value = control.map(|control| AccountUsability::decode(control.value.unwrap()).unwrap());
+                told.push((entry.object_name.to_owned(), value));
+            }
+            _ => return told,
+        }
+    }
+}
+
+#[test]
+fn searches_tell_whether_one_can_bind() {
+    let scratch = Scratch::new("state-usability");
+    let pando = start(&scratch, &[("pwdMaxAge", "1000000"), ("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")]);
+    let mut administrator = pando.administrator();
+    let disable = [operation(SET_DISABLED, &["true"])];
+    assert!(state(&mut administrator, &person_dn("bert"), &disable).is_ok());
+    let told = usability(&mut administrator, "(|(uid=*)(cn=staff))");
+    let inactive = AccountUsability::Unusable(Unusable { is_inactive: true, ..Unusable::default() });
+    let expected = [
+        // Its password was set before there was a policy.
+        (person_dn("anna"), Some(AccountUsability::Usable(None))),
+        (person_dn("bert"), Some(inactive)),
+        (format!("cn=staff,ou=groups,{SUFFIX}"), None),
+    ];
+    assert_eq!(told, expected);
+    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["another"])];
+    assert!(administrator.modify(&person_dn("anna"), set).unwrap().is_success());
+    let told = usability(&mut administrator, "(uid=anna)");
+    assert!(matches!(told[..], [(_, Some(AccountUsability::Usable(Some(999_000..=1_000_000))))]), "{told:?}");
+    let arguments = ["--accountUsable", "--baseDN", SUFFIX, "--scope", "sub", "(uid=bert)", "cn"];
+    let found =
+        unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &arguments, "").expect_code(0);
+    let said = format!("{found}").to_lowercase();
+    assert!(said.contains("is usable:  false") && said.contains("inactive"), "{said}");
+    // Not for whom rules do not let see the lock.
+    let rules: &[(_, &str, &[&str])] =
+        &[(ChangeOperation::Replace, "pandoAccessRule", &["names: allow read of cn, uid to authenticated"])];
+    assert!(administrator.modify("cn=config", rules).unwrap().is_success());
+    let mut anna = pando.connect();
+    assert!(anna.bind(&person_dn("anna"), "another").unwrap().is_success());
+    assert_eq!(usability(&mut anna, "(uid=bert)"), [(person_dn("bert"), None)]);
+}

@@ -1,0 +1,37 @@
+//! The Password Policy State extended operation: questions are answered from the snapshot, changes go to the writer.
+
+use directory::Outcome;
+use directory::password_state::password_state;
+use ldap::{ExtendedRequest, ResultCode, StateRequest};
+
+use super::{RequestHead, Session};
+use crate::session::context::Context;
+use crate::stamp::password_time;
+
+/// Whether a request is to change what is on record of a password.
+pub(super) fn changes_password_state(request: &ExtendedRequest<'_>) -> bool {
+    StateRequest::is_name(request.name)
+        && StateRequest::decode(request.value).is_some_and(|asked| asked.changes())
+}
+
+impl Session {
+    /// Answers questions.
+    pub(super) fn password_state(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let answer = match StateRequest::decode(request.value) {
+            Some(asked) => password_state(&context.snapshot, &self.requester, &asked, password_time()),
+            None => {
+                Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Password Policy State"))
+            }
+        };
+        match answer {
+            Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
+            Err(outcome) => self.answer(context, head, &outcome, out),
+        }
+    }
+}
