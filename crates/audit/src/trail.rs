@@ -1,8 +1,8 @@
 //! Writing a trail: blocks, anchors, segments by size and age, and going on after a stop or a crash.
 //!
 //! Each open begins a segment. Its first block says from where the trail goes on, and what a crash tore off the end of
-//! the segment before, which stays as it was found. What is written after an error of the disk goes where the last whole
-//! block ended, so an error leaves nothing behind.
+//! the segment before, which stays as it was found. What is written after an error of the disk goes where the last
+//! whole block ended, so an error leaves nothing behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

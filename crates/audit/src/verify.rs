@@ -64,8 +64,8 @@ pub struct Report {
     pub damage: Vec<(Place, Damage)>,
 }
 
-/// Verifies the trail in a folder. `key` is the key that it has to be signed by, `noted` are blocks that it has to have.
-/// `None` for either does without.
+/// Verifies the trail in a folder. `key` is the key that it has to be signed by, `noted` are blocks that it has to
+/// have. `None` for either does without.
 ///
 /// # Errors
 /// The folder cannot be read, or has no trail. Damage is no error: see [`Report::damage`].

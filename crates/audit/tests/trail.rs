@@ -115,8 +115,9 @@ fn a_trail_goes_on_after_a_stop() {
     assert_eq!(targets(&folder.trail()), expected);
 }
 
-/// Bytes of each class (header, heads, links, payloads, hashes, signatures), each changed alone, are told with the segment
-/// and a range that the byte lies in. Every byte of one header and of the blocks behind it, and some of all others.
+/// Bytes of each class (header, heads, links, payloads, hashes, signatures), each changed alone, are told with the
+/// segment and a range that the byte lies in. Every byte of one header and of the blocks behind it, and some of all
+/// others.
 #[test]
 fn a_changed_byte_is_told_where_it_is() {
     let folder = Folder::new();
