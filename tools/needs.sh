@@ -19,6 +19,11 @@ cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c68
 
 mdbook_version=0.5.4
 
+kafka_version=4.3.1
+kafka_log4j_version=2.25.4
+# Of the list of all jars with their own.
+kafka_sha256=6953bfc4d23c24004ed3d44b741c7a4538a923f476f85ff7cf086e87ead4b49c
+
 say() { printf 'dev: %s\n' "$*" >&2; }
 die() {
     say "$*"
@@ -241,4 +246,36 @@ need_browser() {
         if command -v "$name" >/dev/null; then return; fi
     done
     apt_install chromium fonts-dejavu-core
+}
+
+# Apache Kafka's broker for the tests of a cluster and for ./dev cluster: its jars from Maven Central, no distribution.
+need_kafka() {
+    local folder=.dev/kafka installed
+    installed=$(cat "$folder/.pando-version" 2>/dev/null || true)
+    if [ "$installed" = "$kafka_version" ]; then return; fi
+    command -v java >/dev/null || apt_install default-jre-headless
+    command -v mvn >/dev/null || apt_install maven
+    say "fetching Apache Kafka $kafka_version from Maven Central into $folder"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cat >"$folder/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>pando</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$kafka_version</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId>
+      <version>$kafka_log4j_version</version>
+    </dependency>
+  </dependencies>
+</project>
+POM
+    mvn -B -q -f "$folder/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+        -DoutputDirectory=lib
+    (cd "$folder/lib" && export LC_ALL=C && sha256sum -- *.jar | sha256sum | grep -q "^$kafka_sha256 ") ||
+        die "the jars in $folder/lib are not those that were expected (sha256 differs)"
+    echo "$kafka_version" >"$folder/.pando-version"
 }

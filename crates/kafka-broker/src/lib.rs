@@ -1,0 +1,204 @@
+//! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`: started from the jars that
+//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each in a folder of its own, ended by process id.
+//!
+//! They are real brokers, set for quick starts, quick elections and synced messages.
+
+mod properties;
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Where `need_kafka` puts the jars, below the repository's root. It has the version that tools/needs.sh names.
+const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.dev/kafka/lib");
+
+/// The identity of these clusters: any 16 bytes in base64 do.
+const CLUSTER_ID: &str = "cGFuZG8tdGVzdC1rYWZrYQ";
+
+/// How long a broker may take to start.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// How often other ports are tried where somebody else takes one first.
+const ATTEMPTS: usize = 5;
+
+/// One or several brokers that are one cluster. They are killed when this is dropped.
+pub struct Brokers {
+    folder: PathBuf,
+    ports: Vec<Ports>,
+    running: Vec<Option<Child>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) clients: u16,
+    pub(crate) controller: u16,
+}
+
+impl Brokers {
+    /// Starts `count` brokers that keep their data in `folder`, and waits until they serve.
+    ///
+    /// # Errors
+    /// There is no Java or no Kafka, or a broker does not start.
+    pub fn start(count: usize, folder: &Path) -> io::Result<Brokers> {
+        if !Path::new(JARS).exists() {
+            return Err(io::Error::other(format!(
+                "{JARS} is missing: ./dev test and ./dev cluster fetch it"
+            )));
+        }
+        let mut failure = io::Error::other("not tried");
+        for attempt in 0..ATTEMPTS {
+            let folder = folder.join(format!("kafka-{attempt}"));
+            let ports = free_ports(count)?;
+            let mut brokers = Brokers { folder, ports, running: (0..count).map(|_| None).collect() };
+            match brokers.start_all() {
+                Ok(()) => return Ok(brokers),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn start_all(&mut self) -> io::Result<()> {
+        let all = 0..self.ports.len();
+        all.clone().try_for_each(|index| self.format(index))?;
+        // Together, because a controller alone is no quorum.
+        let waits: Vec<_> = all.map(|index| self.spawn(index)).collect::<io::Result<_>>()?;
+        waits.into_iter().try_for_each(wait_until_started)
+    }
+
+    /// How clients reach them: `bootstrap.servers`.
+    pub fn bootstrap(&self) -> String {
+        let addresses = self.ports.iter().map(|ports| format!("127.0.0.1:{}", ports.clients));
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// How many they are, running or not.
+    pub fn count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Kills a broker, as a power cut would.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill(&mut self, index: usize) -> io::Result<()> {
+        let mut child = self.running.get_mut(index).and_then(Option::take).ok_or_else(not_running)?;
+        child.kill()?;
+        child.wait().map(drop)
+    }
+
+    /// Starts a broker again that was killed, and waits until it serves.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart(&mut self, index: usize) -> io::Result<()> {
+        wait_until_started(self.spawn(index)?)
+    }
+
+    /// Halts a broker (SIGSTOP), or has it go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn halt(&self, index: usize, is_halted: bool) -> io::Result<()> {
+        let child = self.running.get(index).and_then(Option::as_ref).ok_or_else(not_running)?;
+        let signal = if is_halted { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(child), signal)?;
+        Ok(())
+    }
+
+    fn home(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("broker-{}", index + 1))
+    }
+
+    fn format(&self, index: usize) -> io::Result<()> {
+        let home = self.home(index);
+        std::fs::create_dir_all(&home)?;
+        std::fs::write(home.join("log4j2.properties"), properties::LOGGING)?;
+        std::fs::write(home.join("server.properties"), properties::server(&home, index, &self.ports))?;
+        let output = java(&home)
+            .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
+            .arg(home.join("server.properties"))
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| io::Error::other(format!("java: {error}; ./dev test installs it")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("formatting a broker: {}", String::from_utf8_lossy(&output.stderr))))
+    }
+
+    fn spawn(&mut self, index: usize) -> io::Result<ChildStdout> {
+        let home = self.home(index);
+        let log = std::fs::File::create(home.join("stderr"))?;
+        let mut child = java(&home)
+            .arg("kafka.Kafka")
+            .arg(home.join("server.properties"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or_else(not_running)?;
+        if let Some(place) = self.running.get_mut(index) {
+            *place = Some(child);
+        }
+        Ok(stdout)
+    }
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn not_running() -> io::Error {
+    io::Error::other("the broker does not run")
+}
+
+fn java(home: &Path) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xms96m", "-Xmx384m"]);
+    command.arg(format!("-Dlog4j2.configurationFile={}", home.join("log4j2.properties").display()));
+    command.arg("-cp").arg(format!("{JARS}/*"));
+    command
+}
+
+/// Reads what the broker says until it says that it serves. What it says afterwards is read too, and thrown away: it
+/// must never wait for a reader.
+fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
+    let (started, is_started) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(stdout);
+        let (mut line, mut said) = (String::new(), String::new());
+        while matches!(lines.read_line(&mut line), Ok(1..)) {
+            if line.contains("Kafka Server started") {
+                let _ = started.send(Ok(()));
+                let _ = io::copy(&mut lines, &mut io::sink());
+                return;
+            }
+            said.push_str(&line);
+            line.clear();
+        }
+        let _ = lines.read_to_string(&mut said);
+        let _ = started.send(Err(io::Error::other(format!("a broker did not start:\n{said}"))));
+    });
+    let patience = is_started.recv_timeout(DEADLINE);
+    patience.unwrap_or_else(|_| Err(io::Error::other("a broker did not start in time")))
+}
+
+/// Loopback ports that nobody listens on at this moment, all different.
+fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let held: Vec<(TcpListener, TcpListener)> =
+        (0..count).map(|_| Ok((bind()?, bind()?))).collect::<io::Result<_>>()?;
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    held.iter().map(|(a, b)| Ok(Ports { clients: port(a)?, controller: port(b)? })).collect()
+}

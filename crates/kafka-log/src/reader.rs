@@ -1,0 +1,145 @@
+//! Reading the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message as _;
+use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
+
+use crate::settings::Settings;
+use crate::{Event, LogError, Message, Sink, failed};
+
+/// How long one wait for a message takes at most: a reader that is stopped ends within it.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Brings all messages from an offset on, in order, until it is dropped.
+pub struct Reader {
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    /// Reads from `offset` on.
+    ///
+    /// # Errors
+    /// The settings cannot be, or the system gives no thread.
+    pub fn start(settings: &Settings, offset: u64, sink: Sink) -> Result<Reader, LogError> {
+        let consumer = consumer_at(settings, offset)?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_stopping);
+        let run = move || read(&consumer, &stop, &sink);
+        let thread = std::thread::Builder::new().name("pando-log".to_owned()).spawn(run)?;
+        Ok(Reader { is_stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(consumer: &BaseConsumer<Quiet>, is_stopping: &AtomicBool, sink: &Sink) {
+    while !is_stopping.load(Ordering::Relaxed) {
+        match consumer.poll(POLL) {
+            None => {}
+            Some(Ok(message)) => sink(Event::Message(owned(&message))),
+            Some(Err(error)) if is_loss(&error) => return sink(Event::Lost(error.to_string())),
+            Some(Err(error)) => tracing::warn!(%error, "reading the log"),
+        }
+    }
+}
+
+/// The message at an offset, waited for; with the offsets of the first message of the log and of the one to come.
+/// `None` where there is no message at that offset.
+///
+/// # Errors
+/// Kafka cannot be reached, or does not have the topic.
+pub fn fetch(
+    settings: &Settings,
+    offset: u64,
+    patience: Duration,
+) -> Result<(Option<Message>, u64, u64), LogError> {
+    let consumer = consumer_at(settings, offset)?;
+    let watermarks = consumer.fetch_watermarks(&settings.topic, 0, patience);
+    let (start, end) = watermarks.map_err(failed("asking where the log begins and ends"))?;
+    let (start, end) = (u64::try_from(start).unwrap_or(0), u64::try_from(end).unwrap_or(0));
+    if !(start..end).contains(&offset) {
+        return Ok((None, start, end));
+    }
+    let begun = Instant::now();
+    loop {
+        match consumer.poll(POLL) {
+            Some(Ok(message)) => {
+                let message = owned(&message);
+                return Ok(((message.offset == offset).then_some(message), start, end));
+            }
+            Some(Err(error)) if is_loss(&error) => return Ok((None, start, end)),
+            Some(Err(error)) if begun.elapsed() > patience => return Err(failed("reading the log")(error)),
+            None if begun.elapsed() > patience => {
+                let error = KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut);
+                return Err(failed("reading the log")(error));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn consumer_at(settings: &Settings, offset: u64) -> Result<BaseConsumer<Quiet>, LogError> {
+    let mut config = settings.client();
+    config
+        // Librdkafka wants a name, and nothing is ever kept under it.
+        .set("group.id", format!("{}-reader", settings.group))
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("auto.offset.reset", "error")
+        .set("fetch.wait.max.ms", "500")
+        .set("fetch.error.backoff.ms", "100")
+        .set("fetch.message.max.bytes", "4194304")
+        .set("queued.max.messages.kbytes", "16384");
+    let consumer: BaseConsumer<Quiet> =
+        settings.finish(config).create_with_context(Quiet).map_err(failed("making a consumer"))?;
+    let mut place = TopicPartitionList::new();
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    let placed = place.add_partition_offset(&settings.topic, 0, Offset::Offset(offset));
+    placed.map_err(failed("choosing an offset"))?;
+    consumer.assign(&place).map_err(failed("choosing an offset"))?;
+    Ok(consumer)
+}
+
+fn owned(message: &rdkafka::message::BorrowedMessage<'_>) -> Message {
+    Message {
+        offset: u64::try_from(message.offset()).unwrap_or(0),
+        key: message.key().unwrap_or_default().to_vec(),
+        bytes: message.payload().unwrap_or_default().to_vec(),
+        millis: message.timestamp().to_millis().unwrap_or(0),
+    }
+}
+
+/// Whether nothing comes any more behind this error: the log has no such offset, and no other one is taken instead.
+fn is_loss(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
+    )
+}
+
+/// Logs through `tracing`, as the rest of the program does.
+pub(crate) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn stats(&self, _: Statistics) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, "Kafka, reading: {reason}");
+    }
+}
+
+impl ConsumerContext for Quiet {}

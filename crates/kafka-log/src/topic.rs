@@ -1,0 +1,149 @@
+//! The topic: whether it is fit to be a log, and making one that is.
+
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+
+use crate::settings::Settings;
+use crate::wait::wait;
+use crate::{LogError, failed};
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a topic is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Number of partitions.
+    pub partitions: usize,
+    /// How many brokers have each message.
+    pub replicas: usize,
+    /// How many of them must have a message before it counts.
+    pub replicas_min: usize,
+    /// `retention.ms`; -1 is for ever.
+    pub retention_ms: i64,
+    /// `retention.bytes`; -1 is all.
+    pub retention_bytes: i64,
+    /// `cleanup.policy`.
+    pub cleanup: String,
+    /// The largest message.
+    pub message_bytes_max: usize,
+}
+
+impl TopicFacts {
+    /// Why the topic is not fit to be a log: each reason by itself. None where it is.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.partitions != 1 {
+            problems.push(format!("it has {} partitions, and a log has one order: 1", self.partitions));
+        }
+        if self.retention_ms != -1 {
+            problems
+                .push(format!("retention.ms is {}: messages would go by themselves; -1", self.retention_ms));
+        }
+        if self.retention_bytes != -1 {
+            let bytes = self.retention_bytes;
+            problems.push(format!("retention.bytes is {bytes}: messages would go by themselves; -1"));
+        }
+        if self.cleanup != "delete" {
+            problems
+                .push(format!("cleanup.policy is {}: messages would be thinned out; delete", self.cleanup));
+        }
+        problems
+    }
+}
+
+/// Looks the topic up.
+///
+/// # Errors
+/// Kafka cannot be reached, does not have it, or does not let this client look.
+pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
+    let consumer: BaseConsumer =
+        settings.finish(settings.client()).create().map_err(failed("making a client"))?;
+    let metadata =
+        consumer.fetch_metadata(Some(&settings.topic), PATIENCE).map_err(failed("asking for the topic"))?;
+    let found = metadata.topics().first().filter(|topic| topic.error().is_none());
+    let topic = found.ok_or_else(|| LogError::NoTopic(settings.topic.clone()))?;
+    let partitions = topic.partitions();
+    let admin = admin(settings)?;
+    let resource = [ResourceSpecifier::Topic(&settings.topic)];
+    let doing = "asking how the topic is set";
+    let answer = wait(admin.describe_configs(&resource, &options())).map_err(failed(doing))?;
+    let resource = answer.into_iter().next().unwrap_or(Err(rdkafka::types::RDKafkaErrorCode::Unknown));
+    let resource = resource.map_err(KafkaError::AdminOp).map_err(failed(doing))?;
+    let text = |name: &str| resource.get(name).and_then(|entry| entry.value.clone()).unwrap_or_default();
+    let number = |name: &str| text(name).parse::<i64>().unwrap_or_default();
+    Ok(TopicFacts {
+        partitions: partitions.len(),
+        replicas: partitions.first().map_or(0, |partition| partition.replicas().len()),
+        replicas_min: usize::try_from(number("min.insync.replicas")).unwrap_or_default(),
+        retention_ms: number("retention.ms"),
+        retention_bytes: number("retention.bytes"),
+        cleanup: text("cleanup.policy"),
+        message_bytes_max: usize::try_from(number("max.message.bytes")).unwrap_or_default(),
+    })
+}
+
+/// Creates the topic as a log wants it, on so many brokers: synced, kept for ever, and in the order it was written.
+///
+/// # Errors
+/// Kafka cannot be reached, has it already, has fewer brokers, or does not let this client.
+pub fn create_topic(settings: &Settings, replicas: usize) -> Result<(), LogError> {
+    let admin = admin(settings)?;
+    let in_sync = replicas.saturating_sub(1).max(1).to_string();
+    let count = i32::try_from(replicas).unwrap_or(i32::MAX);
+    let topic = NewTopic::new(&settings.topic, 1, TopicReplication::Fixed(count))
+        .set("retention.ms", "-1")
+        .set("retention.bytes", "-1")
+        .set("cleanup.policy", "delete")
+        .set("flush.messages", "1")
+        .set("min.insync.replicas", &in_sync)
+        .set("unclean.leader.election.enable", "false");
+    let doing = "creating the topic";
+    let answer = wait(admin.create_topics([&topic], &options())).map_err(failed(doing))?;
+    match answer.into_iter().next() {
+        Some(Err((_, code))) => Err(failed(doing)(KafkaError::AdminOp(code))),
+        _ => Ok(()),
+    }
+}
+
+fn admin(settings: &Settings) -> Result<AdminClient<DefaultClientContext>, LogError> {
+    settings.finish(settings.client()).create().map_err(failed("making a client"))
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_loses_messages_is_not_fit() {
+        let fit = TopicFacts {
+            partitions: 1,
+            replicas: 3,
+            replicas_min: 2,
+            retention_ms: -1,
+            retention_bytes: -1,
+            cleanup: "delete".to_owned(),
+            message_bytes_max: 1 << 20,
+        };
+        assert_eq!(fit.problems(), Vec::<String>::new());
+        let unfit = TopicFacts {
+            partitions: 2,
+            retention_ms: 604_800_000,
+            retention_bytes: 1,
+            cleanup: "compact".to_owned(),
+            ..fit
+        };
+        let problems = unfit.problems();
+        for part in ["2 partitions", "retention.ms is 604800000", "retention.bytes is 1", "compact"] {
+            assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The three clients against a real broker.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use kafka_broker::Brokers;
+use kafka_log::{
+    Appender, Election, Event, LogError, Reader, Settings, Sink, create_topic, fetch, topic_facts,
+};
+
+/// How long something may take that always comes when all is right.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn events() -> (Sink, Receiver<Event>) {
+    let (sender, receiver) = channel();
+    (Arc::new(move |event| drop(sender.send(event))), receiver)
+}
+
+/// The next event that `wanted` makes something of.
+fn next<T>(events: &Receiver<Event>, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        let left = DEADLINE.checked_sub(begun.elapsed()).expect("an event in time");
+        if let Some(found) = wanted(events.recv_timeout(left).expect("an event in time")) {
+            return found;
+        }
+    }
+}
+
+fn next_message(events: &Receiver<Event>) -> kafka_log::Message {
+    next(events, |event| match event {
+        Event::Message(message) => Some(message),
+        Event::Lost(reason) => panic!("lost: {reason}"),
+        _ => None,
+    })
+}
+
+fn next_election(events: &Receiver<Event>) -> bool {
+    next(events, |event| if let Event::Elected(elected) = event { Some(elected) } else { None })
+}
+
+#[test]
+fn a_topic_is_a_log() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("pando-kafka-log-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).unwrap();
+    let brokers = Brokers::start(1, &scratch.0).unwrap();
+    let settings = Settings {
+        brokers: brokers.bootstrap(),
+        topic: "pando".to_owned(),
+        group: "pando".to_owned(),
+        session_timeout_ms: 2_000,
+        append_timeout_ms: 10_000,
+        properties: Vec::new(),
+    };
+
+    // A topic that is fit.
+    assert!(matches!(topic_facts(&settings), Err(LogError::NoTopic(_))));
+    create_topic(&settings, 1).unwrap();
+    let facts = topic_facts(&settings).unwrap();
+    assert_eq!(facts.problems(), Vec::<String>::new());
+    assert!((1_000_000..2_000_000).contains(&facts.message_bytes_max), "{facts:?}");
+    assert!(create_topic(&settings, 1).is_err(), "it is there");
+
+    // What is appended is read, by its order.
+    let (sink, said) = events();
+    let appender = Appender::start(&settings, Arc::clone(&sink)).unwrap();
+    let _reader = Reader::start(&settings, 0, sink).unwrap();
+    for number in 0..3_u8 {
+        appender.append(usize::from(number), b"hint", &[number]);
+        let (mut appended, mut read) = (None, None);
+        while appended.is_none() || read.is_none() {
+            next(&said, |event| {
+                match event {
+                    Event::Appended { ticket, offset } => appended = Some((ticket, offset)),
+                    Event::Message(message) => read = Some(message),
+                    Event::Failed { reason, .. } => panic!("{reason}"),
+                    _ => return None,
+                }
+                Some(())
+            });
+        }
+        assert_eq!(appended, Some((usize::from(number), u64::from(number))));
+        let message = read.unwrap();
+        assert_eq!(
+            (message.offset, &*message.key, &*message.bytes),
+            (u64::from(number), &b"hint"[..], &[number][..])
+        );
+    }
+    let (from_one, said) = events();
+    let _late = Reader::start(&settings, 1, from_one).unwrap();
+    assert_eq!([next_message(&said).offset, next_message(&said).offset], [1, 2]);
+
+    // A single message, and none where none is.
+    let (message, start, end) = fetch(&settings, 1, DEADLINE).unwrap();
+    assert_eq!((message.unwrap().bytes, start, end), (vec![1], 0, 3));
+    assert_eq!(fetch(&settings, 3, DEADLINE).unwrap(), (None, 0, 3));
+    let (sink, said) = events();
+    let _beyond = Reader::start(&settings, 7, sink).unwrap();
+    next(&said, |event| if let Event::Lost(_) = event { Some(()) } else { None });
+
+    // A message that is larger than the topic takes is certainly not there.
+    let (sink, said) = events();
+    let large = Appender::start(&settings, sink).unwrap();
+    large.append(7, b"", &vec![0; 3_000_000]);
+    let error = next(&said, |event| match event {
+        Event::Failed { ticket: 7, error, .. } => Some(error),
+        _ => None,
+    });
+    assert_eq!(error, replication::AppendError::NotAppended);
+
+    // One of two is elected, stays when the other comes, and is followed when it goes.
+    let (sink, first_said) = events();
+    let first = Election::start(&settings, sink).unwrap();
+    assert!(next_election(&first_said));
+    let end = next(&first_said, |event| if let Event::End(end) = event { Some(end) } else { None });
+    assert_eq!(end, Ok(3));
+    let (sink, second_said) = events();
+    let _second = Election::start(&settings, sink).unwrap();
+    drop(first);
+    assert!(next_election(&second_said));
+    assert!(first_said.try_iter().all(|event| !matches!(event, Event::Elected(true))), "elected once");
+}
