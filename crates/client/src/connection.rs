@@ -83,7 +83,11 @@ impl Connection {
         Connection::secured(TcpStream::connect(address)?, tls, host)
     }
 
-    fn secured(stream: TcpStream, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
+    /// The same over a connection that somebody else has opened.
+    ///
+    /// # Errors
+    /// As [`Connection::open_tls`].
+    pub fn secured(stream: TcpStream, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
         Connection::over(Stream::secured(stream, tls.session(host)?)?)

@@ -195,6 +195,8 @@ pub struct OnlineSettings {
     pub first_request_timeout: Option<Duration>,
     /// The networks whose clients have neither timeout.
     pub trusted_networks: Vec<IpNet>,
+    /// The networks of proxies: what their connections begin with says who the client is.
+    pub proxy_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
     /// The networks whose clients need no TLS.
@@ -218,6 +220,11 @@ impl OnlineSettings {
     /// Whether a client of this address may be silent for as long as it likes.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         is_in(address, &self.trusted_networks)
+    }
+
+    /// Whether a connection from this address begins with what a proxy says.
+    pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
+        is_in(address, &self.proxy_networks)
     }
 }
 
@@ -251,6 +258,7 @@ impl Default for OnlineSettings {
             idle_timeout: Some(limits::IDLE_TIMEOUT),
             first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
             trusted_networks: this_machine(),
+            proxy_networks: Vec::new(),
             log_operations: false,
             clear_networks: this_machine(),
             tls_needed_for: TlsNeed::Passwords,
@@ -318,6 +326,7 @@ impl Config {
             idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
             first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
             trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
+            proxy_networks: file.proxy_networks.unwrap_or_default(),
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
             clear_networks: file.tls.clear_networks.unwrap_or_else(this_machine),
             tls_needed_for: file.tls.needed_for.map(|need| need.0).unwrap_or_default(),

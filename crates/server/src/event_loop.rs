@@ -25,11 +25,10 @@ use crate::limits::{
     DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, MEMORY_RETRY, PARK_AFTER, READY_TIME_MAX,
     SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
 };
-use crate::net::acceptor::{Accepted, Acceptor};
+use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
-use crate::net::stream::{Peer, Stream};
-use crate::session::Session;
+use crate::net::stream::Accepted;
 use crate::session::context::Context;
 
 /// The token of the mailbox's waker. The token of a connection is its slot.
@@ -278,7 +277,7 @@ impl EventLoop {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots.get_mut(slot).and_then(Option::take) else { return };
         connection.close(&mut self.context, &mut self.buffers);
-        self.untrusted -= usize::from(!connection.is_trusted);
+        self.untrusted -= usize::from(connection.has_timeouts);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
         self.context.counters.connection_closed();
         self.free_slots.push(slot);
@@ -318,7 +317,7 @@ impl EventLoop {
         mailbox.take(messages);
         for message in messages.drain(..) {
             match message {
-                LoopMessage::Connection(stream, peer, number) => self.open(stream, peer, number),
+                LoopMessage::Connection(accepted) => self.open(accepted),
                 LoopMessage::Written(answers) => {
                     for answer in answers {
                         self.deliver(answer.address, |connection, context, buffers| {
@@ -384,14 +383,14 @@ impl EventLoop {
         if !acceptor.accept(self.context.event_loop, &mut accepted) {
             self.acceptor = None;
         }
-        for (stream, peer, number) in accepted.drain(..) {
-            self.open(stream, peer, number);
+        for new in accepted.drain(..) {
+            self.open(new);
         }
         self.accepted = accepted;
     }
 
     /// Takes a new connection.
-    fn open(&mut self, mut stream: Stream, peer: Peer, number: u64) {
+    fn open(&mut self, Accepted { mut stream, peer, number, has_tls }: Accepted) {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -403,12 +402,9 @@ impl EventLoop {
             return;
         }
         tracing::debug!("conn={number} opened by {peer}");
-        let has_tls = stream.tls().is_some();
-        let anonymous = Arc::clone(&self.context.anonymous);
-        let is_trusted = peer.address().is_none_or(|address| self.context.settings.trusts(address));
-        self.untrusted += usize::from(!is_trusted);
-        let session = Session::new(number, slot, anonymous, &peer, is_trusted);
-        let connection = Connection::new(stream, session, self.context.now, is_trusted);
+        let connection = Connection::open(stream, peer, (number, slot), has_tls, &self.context);
+        let is_watched = connection.needs_watching();
+        self.untrusted += usize::from(connection.has_timeouts);
         if let Some(free) = self.slots.get_mut(slot) {
             *free = Some(Box::new(connection));
         }
@@ -416,8 +412,8 @@ impl EventLoop {
             self.with_connection(slot, |connection, context, buffers| {
                 connection.drain(context, buffers, false)
             });
-        } else if has_tls {
-            // Its handshake has a deadline, even if it never sends an octet.
+        } else if is_watched {
+            // A handshake and what a proxy says have deadlines, even if not an octet comes.
             self.with_connection(slot, |_, _, _| Turn::Wait);
         }
     }

@@ -47,6 +47,7 @@ pub use config::{Arguments, Config, ConfigError, values};
 pub use error::{Fault, LoadError, ServeError};
 pub use event_loop::EventLoopError;
 pub use net::listener::{ListenError, SOCKET_NAME};
+pub use net::proxy_header;
 pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema};
 pub use serve::serve;
 pub use workers::index_upkeep::progress_text;

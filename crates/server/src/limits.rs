@@ -310,6 +310,9 @@ const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));
 /// Octets of answers that are encrypted ahead of the socket: what a TLS connection holds on top of [`UNSENT_MAX`].
 pub const TLS_CHUNK_MAX: usize = 64 << 10;
 
+/// How long a proxy may take to say who its client is.
+pub const PROXY_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a client may take for its part of a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 

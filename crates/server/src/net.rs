@@ -6,6 +6,7 @@ pub(crate) mod certificate;
 pub(crate) mod descriptors;
 pub(crate) mod listener;
 pub(crate) mod mailbox;
+pub mod proxy_header;
 pub(crate) mod request_memory;
 pub(crate) mod socket;
 pub(crate) mod stream;

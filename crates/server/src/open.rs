@@ -24,6 +24,7 @@ use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
+use crate::net::stream::RefusedProxies;
 use crate::session::context::{Context, Shared};
 use crate::stamp::{Random, now_micros, readable_password};
 use crate::telemetry::counters::Counters;
@@ -158,7 +159,6 @@ impl Opened {
             self.config.online.connections_max,
             Arc::clone(&mailboxes),
             Arc::clone(&counters),
-            Arc::clone(&certificates),
         )?;
         let (urls, addresses) = acceptor.addresses();
         let writer_cache_bytes = self.config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR;
@@ -174,6 +174,7 @@ impl Opened {
                 self.config.request_memory_bytes,
                 self.config.online.message_size_max,
             )),
+            proxies: RefusedProxies::default(),
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,

@@ -159,6 +159,11 @@ impl Session {
         self.number
     }
 
+    /// Where it comes from.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// Whether no operation is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_empty()

@@ -4,3 +4,4 @@ pub(crate) mod counters;
 pub(crate) mod health;
 pub(crate) mod operation_log;
 pub(crate) mod process;
+pub(crate) mod seldom;

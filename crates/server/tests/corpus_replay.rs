@@ -10,3 +10,8 @@ use replay::replay;
 fn settings_text_corpus() {
     replay("settings_text", properties::settings_text);
 }
+
+#[test]
+fn proxy_header_corpus() {
+    replay("proxy_header", properties::proxy_header);
+}

@@ -17,7 +17,7 @@ use crate::config::ConfigError;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 28] = [
+pub(crate) const NODE_KEYS: [&str; 29] = [
     "data",
     "listen",
     "threads",
@@ -32,6 +32,7 @@ pub(crate) const NODE_KEYS: [&str; 28] = [
     "idle_timeout_seconds",
     "first_request_seconds",
     "trusted_networks",
+    "proxy_networks",
     "log",
     "limits.connections",
     "limits.outstanding",
@@ -69,6 +70,7 @@ pub(crate) struct NodeFile {
     pub(crate) idle_timeout_seconds: Option<u64>,
     pub(crate) first_request_seconds: Option<u64>,
     pub(crate) trusted_networks: Option<Vec<IpNet>>,
+    pub(crate) proxy_networks: Option<Vec<IpNet>>,
     #[serde(default)]
     pub(crate) limits: LimitKeys,
     #[serde(default)]

@@ -5,19 +5,21 @@
 //! nothing more is read or produced, and TCP slows the client.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ldap::{ResultCode, response};
 
 use crate::limits::{
-    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX,
-    STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT, UNCHARGED_MAX, UNSENT_MAX,
+    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PROXY_HEADER_TIMEOUT,
+    READS_PER_TURN_MAX, SLICE_BYTES_MAX, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT, UNCHARGED_MAX, UNSENT_MAX,
 };
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
+use crate::net::proxy_header::ProxyHeader;
 use crate::net::request_memory::Admission;
-use crate::net::stream::Stream;
+use crate::net::stream::{PROXY_ELSEWHERE, Peer, Stream};
 use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::turn_budget::TurnBudget;
@@ -41,7 +43,9 @@ pub(crate) struct Connection {
     /// A whole request has come.
     has_asked: bool,
     /// It may be silent for as long as it likes.
-    pub(crate) is_trusted: bool,
+    is_trusted: bool,
+    /// It is looked at for silence: it was not trusted, or not known, when it was opened.
+    pub(crate) has_timeouts: bool,
     /// The socket may have something to read.
     readable: bool,
     /// The peer has sent its last byte. Reads go on until one returns the end.
@@ -69,12 +73,26 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
 }
 
+/// What is missing of a connection's beginning.
+#[derive(Debug, PartialEq, Eq)]
+struct Beginning {
+    /// When the connection was opened.
+    since: Instant,
+    /// The proxy.
+    peer: Peer,
+    slot: usize,
+    /// Whether TLS follows.
+    has_tls: bool,
+}
+
 /// The text of the notice of disconnection when the server stops.
 const STOPPING: &str = "the server is stopping";
 
 /// The phase of a connection's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Phase {
+    /// A proxy is to say who the client is. Boxed: most connections are idle, and have none.
+    Beginning(Box<Beginning>),
     Open,
     /// The peer sends nothing more. Outstanding operations are still answered.
     Finishing,
@@ -122,7 +140,28 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, session: Session, now: Instant, is_trusted: bool) -> Connection {
+    /// A new connection, with its number and slot. `has_tls`: whether TLS begins with the first octet.
+    pub(crate) fn open(
+        stream: Stream,
+        peer: Peer,
+        (number, slot): (u64, usize),
+        has_tls: bool,
+        context: &Context,
+    ) -> Connection {
+        let settings = &context.settings;
+        let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
+        let session = Session::new(number, slot, Arc::clone(&context.anonymous), &peer, is_trusted);
+        let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
+        let mut new = Connection::new(stream, session, context.now, is_trusted && !is_proxy);
+        if is_proxy {
+            new.phase = Phase::Beginning(Box::new(Beginning { since: context.now, peer, slot, has_tls }));
+        } else if has_tls && !new.start_tls(context) {
+            new.broken = true;
+        }
+        new
+    }
+
+    fn new(stream: Stream, session: Session, now: Instant, is_trusted: bool) -> Connection {
         Connection {
             stream,
             session,
@@ -133,6 +172,7 @@ impl Connection {
             last_progress: now,
             has_asked: false,
             is_trusted,
+            has_timeouts: !is_trusted,
             // The first event comes after registration, even for bytes that arrived before it.
             readable: false,
             ending: false,
@@ -175,8 +215,18 @@ impl Connection {
         if self.broken {
             return Turn::Close;
         }
-        if let Phase::Lingering { .. } = self.phase {
-            return self.linger(context, buffers);
+        match self.phase {
+            Phase::Lingering { .. } => return self.linger(context, buffers),
+            Phase::Beginning(_) => match self.take_proxy_header(context) {
+                Ok(true) => {}
+                Ok(false) if self.broken => return Turn::Close,
+                Ok(false) => return Turn::Wait,
+                Err(error) => {
+                    self.refuse_proxy(context, &error);
+                    return Turn::Close;
+                }
+            },
+            Phase::Open | Phase::Finishing | Phase::Draining => {}
         }
         self.prepare_output(buffers);
         if self.unsent() > 0 && !self.send(context) {
@@ -310,6 +360,14 @@ impl Connection {
                     }
                     Next::StartTls => return Reading::StartTls,
                     Next::Close => return Reading::Close,
+                    Next::Disconnect(code, _) if ProxyHeader::is_at_start_of(rest) => {
+                        context.shared.proxies.refuse_elsewhere(
+                            context.now,
+                            self.number(),
+                            self.session.source(),
+                        );
+                        return Reading::Disconnect(code, PROXY_ELSEWHERE.to_owned());
+                    }
                     Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
                 if self.waiting != Waiting::Bytes {
@@ -461,8 +519,41 @@ impl Connection {
         true
     }
 
-    /// Begins TLS, because the client asked for it and was told so.
-    fn start_tls(&mut self, context: &mut Context) -> bool {
+    /// Takes what a proxy says about the client, which is whose the connection is from then on. False while that has
+    /// not come.
+    fn take_proxy_header(&mut self, context: &mut Context) -> std::io::Result<bool> {
+        let Phase::Beginning(beginning) = &self.phase else { return Ok(true) };
+        if !self.readable {
+            return Ok(false);
+        }
+        let Some(header) = self.stream.proxy_header()? else {
+            self.readable = false;
+            // The end of the stream stays behind half of a header.
+            return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
+        };
+        let Beginning { peer, slot, has_tls, .. } = **beginning;
+        let (peer, number) = (peer.told(header), self.number());
+        tracing::debug!("conn={number} is of {peer}");
+        let settings = &context.settings;
+        self.is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
+        self.session = Session::new(number, slot, Arc::clone(&context.anonymous), &peer, self.is_trusted);
+        self.last_progress = context.now;
+        self.phase = Phase::Open;
+        if has_tls && !self.start_tls(context) {
+            self.broken = true;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn refuse_proxy(&self, context: &Context, error: &std::io::Error) {
+        if let Phase::Beginning(beginning) = &self.phase {
+            context.shared.proxies.refuse(context.now, self.number(), &beginning.peer, error);
+        }
+    }
+
+    /// Begins TLS. False when that fails, which ends the connection.
+    fn start_tls(&mut self, context: &Context) -> bool {
         match context.shared.certificates.session(context.now) {
             Ok(session) => {
                 self.stream.start_tls(session);
@@ -622,7 +713,7 @@ impl Connection {
             || !self.input.is_empty()
             || self.session.has_deadline()
             || self.handshake_since().is_some()
-            || matches!(self.phase, Phase::Lingering { .. })
+            || matches!(self.phase, Phase::Beginning(_) | Phase::Lingering { .. })
     }
 
     /// Checks for timeouts. `Close` when the connection ran into one, `Again` when there may be answers to send.
@@ -630,6 +721,15 @@ impl Connection {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
             return if is_over { Turn::Close } else { Turn::Wait };
+        }
+        if let Phase::Beginning(beginning) = &self.phase {
+            let first_request = context.settings.first_request_timeout;
+            let timeout = first_request.map_or(PROXY_HEADER_TIMEOUT, |first| first.min(PROXY_HEADER_TIMEOUT));
+            if context.now.duration_since(beginning.since) < timeout {
+                return Turn::Wait;
+            }
+            self.refuse_proxy(context, &ErrorKind::TimedOut.into());
+            return Turn::Close;
         }
         if self
             .handshake_since()
@@ -659,7 +759,7 @@ impl Connection {
         before_first: Option<Instant>,
         idle: Option<Instant>,
     ) -> Option<&'static str> {
-        // A handshake has a deadline of its own.
+        // A handshake and what a proxy says have deadlines of their own.
         let is_busy = !self.session.is_idle() || self.handshake_since().is_some();
         if self.is_trusted || self.phase != Phase::Open || is_busy {
             return None;
@@ -679,6 +779,9 @@ impl Connection {
         if let Phase::Lingering { since } = self.phase {
             let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
             return if has_lingered { Turn::Close } else { Turn::Wait };
+        }
+        if let Phase::Beginning(_) = self.phase {
+            return Turn::Close;
         }
         // Requests in the input are not answered.
         self.phase = Phase::Draining;
@@ -701,7 +804,7 @@ impl Connection {
             // A notice would be read as a part of the message.
             return Turn::Close;
         }
-        if self.handshake_since().is_some() {
+        if self.handshake_since().is_some() || matches!(self.phase, Phase::Beginning(_)) {
             return Turn::Close;
         }
         self.prepare_output(buffers);

@@ -19,11 +19,10 @@ use ldap::{ResultCode, ServerUrl, response};
 use mio::{Events, Poll, Token, Waker};
 
 use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
-use crate::net::certificate::Certificates;
 use crate::net::descriptors::{self, DescriptorLimits};
 use crate::net::listener::{ListenError, Listener};
 use crate::net::mailbox::{LoopMessage, Mailbox};
-use crate::net::stream::{Peer, Stream};
+use crate::net::stream::Accepted;
 use crate::telemetry::counters::Counters;
 
 /// The token of the waker. The token of a listener is its index.
@@ -93,9 +92,6 @@ impl AcceptorControl {
     }
 }
 
-/// An accepted connection, its peer and its number.
-pub(crate) type Accepted = (Stream, Peer, u64);
-
 /// The listening sockets. Dropping it closes them, then tells all event loops to drain.
 pub(crate) struct Acceptor {
     poll: Poll,
@@ -104,7 +100,6 @@ pub(crate) struct Acceptor {
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
-    certificates: Arc<Certificates>,
     /// When accepting goes on after the system ran out of descriptors or memory.
     paused_until: Option<Instant>,
     /// When a pause was last logged.
@@ -132,7 +127,6 @@ impl Acceptor {
         connections_max: usize,
         mailboxes: Arc<[Mailbox]>,
         counters: Arc<[Arc<Counters>]>,
-        certificates: Arc<Certificates>,
     ) -> Result<Acceptor, ListenError> {
         let failed = |error| ListenError { url: ServerUrl::local(data), error };
         let poll = Poll::new().map_err(failed)?;
@@ -169,7 +163,6 @@ impl Acceptor {
             control,
             mailboxes,
             counters,
-            certificates,
             paused_until: None,
             pause_logged: None,
             refusal_logged: None,
@@ -237,12 +230,9 @@ impl Acceptor {
                 }
                 let has_tls = polled.listener.has_tls();
                 match polled.listener.accept() {
-                    Ok((mut stream, peer)) => {
+                    Ok((stream, peer)) => {
                         count += 1;
-                        if has_tls && !self.start_tls(&mut stream) {
-                            continue;
-                        }
-                        self.hand_over(stream, peer, own, accepted);
+                        self.hand_over(Accepted { stream, peer, number: 0, has_tls }, own, accepted);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
@@ -257,15 +247,6 @@ impl Acceptor {
         }
     }
 
-    /// Lays TLS over a new connection. False when that fails, which ends the connection.
-    fn start_tls(&self, stream: &mut Stream) -> bool {
-        let session = self.certificates.session(Instant::now());
-        session
-            .map(|session| stream.start_tls(session))
-            .inspect_err(|error| tracing::error!(%error, "TLS could not begin: a connection is closed"))
-            .is_ok()
-    }
-
     fn pause(&mut self, error: &io::Error) {
         let now = Instant::now();
         self.paused_until = Some(now + ACCEPT_PAUSE);
@@ -276,17 +257,17 @@ impl Acceptor {
     }
 
     /// Sends the peer a notice of disconnection, and logs a warning if none was logged lately.
-    fn refuse(&mut self, stream: &mut Stream, open: u64, is_full: bool) {
+    fn refuse(&mut self, refused: &mut Accepted, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;
         let why =
             if is_full { "too many connections" } else { "too many connections for the open files allowed" };
         // Within TLS a notice would take a handshake.
-        if stream.tls().is_none() {
+        if !refused.has_tls {
             let mut notice = Vec::new();
             response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
             // A new socket has room for this. If sending fails, the peer still sees the connection close.
-            let _ = stream.send(&notice);
+            let _ = refused.stream.send(&notice);
         }
         let now = Instant::now();
         if is_due(self.refusal_logged, now) {
@@ -297,18 +278,18 @@ impl Acceptor {
     }
 
     /// Gives a connection to the event loop that has the fewest.
-    fn hand_over(&mut self, mut stream: Stream, peer: Peer, own: u16, accepted: &mut Vec<Accepted>) {
+    fn hand_over(&mut self, mut new: Accepted, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
         // The administrator must get in when the server is full.
-        let is_trusted = peer.is_trusted();
+        let is_trusted = new.peer.is_trusted();
         let is_full = open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !is_trusted;
-        let descriptor = u64::try_from(stream.as_fd().as_raw_fd()).unwrap_or(0);
+        let descriptor = u64::try_from(new.stream.as_fd().as_raw_fd()).unwrap_or(0);
         if is_full || !self.control.descriptors.admits(descriptor, is_trusted) {
-            self.refuse(&mut stream, open, is_full);
+            self.refuse(&mut new, open, is_full);
             return;
         }
-        let number = self.control.accepted.fetch_add(1, Ordering::Relaxed) + 1;
-        if peer.is_local() {
+        new.number = self.control.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        if new.peer.is_local() {
             self.control.accepted_local.fetch_add(1, Ordering::Relaxed);
         }
         let loops = self.counters.iter().zip(self.mailboxes.iter()).enumerate();
@@ -316,9 +297,9 @@ impl Acceptor {
         if let Some((index, (counters, mailbox))) = fewest {
             counters.connection_opened();
             if index == usize::from(own) {
-                accepted.push((stream, peer, number));
+                accepted.push(new);
             } else {
-                mailbox.post(LoopMessage::Connection(stream, peer, number));
+                mailbox.post(LoopMessage::Connection(new));
             }
         }
     }

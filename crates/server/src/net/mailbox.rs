@@ -7,7 +7,7 @@ use mio::Waker;
 use store::PageNumber;
 
 use crate::config::OnlineSettings;
-use crate::net::stream::{Peer, Stream};
+use crate::net::stream::Accepted;
 
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
@@ -96,8 +96,8 @@ impl std::fmt::Debug for HashDone {
 /// A message to an event loop.
 #[derive(Debug)]
 pub(crate) enum LoopMessage {
-    /// A new connection, its peer and its number.
-    Connection(Stream, Peer, u64),
+    /// A new connection.
+    Connection(Accepted),
     /// The results of a batch of changes, committed or failed.
     Written(Vec<Written>),
     /// A password was verified or hashed.

@@ -101,13 +101,15 @@ pub(crate) enum Admission {
 impl From<&Peer> for Source {
     fn from(peer: &Peer) -> Source {
         match peer {
-            Peer::Network(address) => Source::Network(match address.ip() {
-                IpAddr::V6(address) => match address.to_ipv4_mapped() {
-                    Some(address) => IpAddr::V4(address),
-                    None => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-                },
-                address => address,
-            }),
+            Peer::Network(address) | Peer::Proxied { client: address, .. } => {
+                Source::Network(match address.ip() {
+                    IpAddr::V6(address) => match address.to_ipv4_mapped() {
+                        Some(address) => IpAddr::V4(address),
+                        None => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+                    },
+                    address => address,
+                })
+            }
             Peer::Local(process) => Source::User(process.map(|process| process.user_id)),
         }
     }
@@ -128,13 +130,19 @@ impl HolderKey {
     }
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Network(address) => write!(f, "{address}"),
+            Source::User(Some(user)) => write!(f, "user {user} of this machine"),
+            Source::User(None) => f.write_str("a process of this machine"),
+        }
+    }
+}
+
 impl fmt::Display for HolderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.source {
-            Source::Network(address) => write!(f, "{address}")?,
-            Source::User(Some(user)) => write!(f, "user {user} of this machine")?,
-            Source::User(None) => f.write_str("a process of this machine")?,
-        }
+        self.source.fmt(f)?;
         match self.identity {
             Identity::Anonymous => f.write_str(" (anonymous)"),
             Identity::Entry(id) => write!(f, " (entry {id})"),

@@ -24,6 +24,11 @@ impl Socket {
         Ok(rustix::net::recv(self, buffer, RecvFlags::empty())?.1)
     }
 
+    /// Reads what there is and leaves it there.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(self, buffer, RecvFlags::PEEK)?.1)
+    }
+
     /// Sends as much as fits.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {

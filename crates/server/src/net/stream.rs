@@ -1,9 +1,10 @@
 //! The stream of a connection, in the clear or over TLS, and who is at its other end.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use directory::bind::ExternalIdentity;
 use mio::event::Source;
@@ -13,8 +14,10 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::net::proxy_header::{self, ProxyHeader};
 use crate::net::socket::Socket;
 use crate::net::tls::{Incoming, TlsSession};
+use crate::telemetry::seldom::Seldom;
 
 /// A connection's octets: a socket, and the TLS over it, if there is TLS.
 #[derive(Debug)]
@@ -23,14 +26,72 @@ pub(crate) struct Stream {
     tls: Option<Box<TlsSession>>,
 }
 
+/// An accepted connection.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: Stream,
+    pub(crate) peer: Peer,
+    /// Its number, counted since start.
+    pub(crate) number: u64,
+    /// Whether TLS begins with its first octet, behind what a proxy says.
+    pub(crate) has_tls: bool,
+}
+
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// An address on the network, which vouches for nobody.
     Network(SocketAddr),
+    /// The same, as a proxy tells it.
+    Proxied { client: SocketAddr, proxy: SocketAddr },
     /// A process of this machine; `None` when the kernel does not say which.
     Local(Option<Process>),
 }
+
+/// The addresses that a connection comes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hops {
+    client: IpAddr,
+    proxy: Option<IpAddr>,
+}
+
+impl Hops {
+    /// Whether the client's address is such, and the proxy's, if there is one. A proxy elsewhere so lends nobody the
+    /// privileges of this machine, whatever it tells.
+    pub(crate) fn are_all(&self, is_such: impl Fn(IpAddr) -> bool) -> bool {
+        is_such(self.client) && self.proxy.is_none_or(&is_such)
+    }
+}
+
+/// Connections that are closed for what they begin with.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedProxies {
+    from_proxies: Seldom,
+    from_elsewhere: Seldom,
+}
+
+impl RefusedProxies {
+    /// A connection of a proxy does not begin as it has to.
+    pub(crate) fn refuse(&self, now: Instant, connection: u64, peer: &Peer, error: &io::Error) {
+        if let Some(before) = self.from_proxies.happened(now) {
+            tracing::warn!(
+                "conn={connection} of {peer} is closed: {error}; an address of proxy_networks has to say first, by \
+                 the PROXY protocol, who its client is{before}"
+            );
+        }
+    }
+
+    /// Another connection begins as one of a proxy.
+    pub(crate) fn refuse_elsewhere(&self, now: Instant, connection: u64, source: &dyn fmt::Display) {
+        if let Some(before) = self.from_elsewhere.happened(now) {
+            tracing::warn!("conn={connection} of {source} is closed: {PROXY_ELSEWHERE}{before}");
+        }
+    }
+}
+
+/// Why a header is refused that nobody asked for.
+pub(crate) const PROXY_ELSEWHERE: &str =
+    "a header of the PROXY protocol, from an address that is not in proxy_networks";
 
 /// What the kernel says about the process that connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +132,32 @@ impl Peer {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// The address on the network, if it is of one.
+    /// The client's address on the network, if it is of one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.hops().map(|hops| hops.client)
+    }
+
+    /// The addresses on the network that it comes over, if it is of one.
+    pub(crate) fn hops(&self) -> Option<Hops> {
         match self {
-            Peer::Network(address) => Some(address.ip()),
+            Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
+            Peer::Proxied { client, proxy } => Some(Hops { client: client.ip(), proxy: Some(proxy.ip()) }),
             Peer::Local(_) => None,
+        }
+    }
+
+    /// Whoever a proxy says is at its other end, where this is the proxy.
+    pub(crate) fn told(self, header: ProxyHeader) -> Peer {
+        match (self, header) {
+            (Peer::Network(proxy), ProxyHeader::Client(client)) => Peer::Proxied { client, proxy },
+            (peer, _) => peer,
         }
     }
 
     /// The identity that SASL EXTERNAL finds at the other end.
     pub(crate) fn external_identity(&self) -> ExternalIdentity {
         match self {
-            Peer::Network(_) => ExternalIdentity::NotOffered,
+            Peer::Network(_) | Peer::Proxied { .. } => ExternalIdentity::NotOffered,
             Peer::Local(None) => ExternalIdentity::Unknown,
             Peer::Local(Some(process)) if process.is_trusted => ExternalIdentity::Administrator,
             Peer::Local(Some(_)) => ExternalIdentity::Stranger,
@@ -94,6 +169,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::Network(address) => write!(f, "{address}"),
+            Peer::Proxied { client, proxy } => write!(f, "{client} by the proxy {proxy}"),
             Peer::Local(Some(process)) => write!(f, "process {} of user {}", process.id, process.user_id),
             Peer::Local(None) => f.write_str("a process of this machine"),
         }
@@ -109,6 +185,29 @@ impl Stream {
     /// A Unix socket.
     pub(crate) fn local(stream: UnixStream) -> Stream {
         Stream { socket: Socket::Local(stream), tls: None }
+    }
+
+    /// Takes the header of a proxy, which comes before anything else; `None` while it is not complete. Until it is, its
+    /// octets stay with the kernel.
+    ///
+    /// # Errors
+    /// The connection is broken or at its end, or `InvalidData` for what is no header.
+    pub(crate) fn proxy_header(&self) -> io::Result<Option<ProxyHeader>> {
+        let mut buffer = [0; proxy_header::SIZE_MAX];
+        let start = match self.socket.peek(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => buffer.get(..count).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let decoded = ProxyHeader::decode(start);
+        let Some((header, size)) = decoded.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?
+        else {
+            return Ok(None);
+        };
+        // As much was just there.
+        let taken = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
+        if taken == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 
     /// Lays TLS over the socket. What follows is the client's part of the handshake.
@@ -221,6 +320,19 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_lends_no_address_its_privileges() {
+        let proxied = |client: &str, proxy: &str| {
+            let [client, proxy] = [client, proxy].map(|ip| SocketAddr::new(ip.parse().unwrap(), 1));
+            Peer::Network(proxy).told(ProxyHeader::Client(client)).hops().unwrap()
+        };
+        assert!(proxied("127.0.0.1", "127.0.0.2").are_all(|address| address.is_loopback()));
+        assert!(!proxied("127.0.0.1", "10.0.0.5").are_all(|address| address.is_loopback()));
+        assert!(!proxied("10.0.0.5", "127.0.0.1").are_all(|address| address.is_loopback()));
+        let plain = Peer::Network("127.0.0.1:1".parse().unwrap()).hops().unwrap();
+        assert!(plain.are_all(|address| address.is_loopback()));
+    }
+
+    #[test]
     fn peers_are_who_they_are() {
         let process = |is_trusted| Peer::Local(Some(Process { id: 5, user_id: 7, is_trusted }));
         let check = |peer: Peer, text: &str, identity: ExternalIdentity| {
@@ -228,6 +340,10 @@ mod tests {
             assert_eq!(peer.is_trusted(), identity == ExternalIdentity::Administrator);
         };
         check(Peer::Network("[::1]:9".parse().unwrap()), "[::1]:9", ExternalIdentity::NotOffered);
+        let proxy = Peer::Network("10.0.0.5:3".parse().unwrap());
+        let client = ProxyHeader::Client("192.0.2.7:9".parse().unwrap());
+        check(proxy.told(client), "192.0.2.7:9 by the proxy 10.0.0.5:3", ExternalIdentity::NotOffered);
+        check(proxy.told(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
         check(Peer::Local(None), "a process of this machine", ExternalIdentity::Unknown);
         check(process(true), "process 5 of user 7", ExternalIdentity::Administrator);
         check(process(false), "process 5 of user 7", ExternalIdentity::Stranger);

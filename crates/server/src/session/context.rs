@@ -11,6 +11,7 @@ use super::outstanding::RequestHead;
 use crate::config::OnlineSettings;
 use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
+use crate::net::stream::RefusedProxies;
 use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// Connections that did not begin as a proxy's have to.
+    pub(crate) proxies: RefusedProxies,
     /// Faults that the server met.
     pub(crate) health: Arc<Health>,
     /// What TLS sessions begin with.

@@ -13,7 +13,7 @@ use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, Resul
 use super::password_modify::is_password_modify;
 use super::{Next, RequestHead, Session};
 use crate::config::values::TlsNeed;
-use crate::net::stream::Peer;
+use crate::net::stream::{Hops, Peer};
 use crate::session::context::Context;
 
 /// What protects a connection from those between the client and the server.
@@ -21,6 +21,8 @@ use crate::session::context::Context;
 pub(super) enum Protection {
     /// Nothing, unless the settings say that this address needs none.
     None(IpAddr),
+    /// The same behind a proxy. Boxed: most connections are idle, and most come by themselves.
+    Proxied(Box<Hops>),
     /// The kernel: the client is a process of this machine.
     Kernel,
     /// TLS, whose handshake is done. Boxed: most connections are idle, and many have none.
@@ -38,9 +40,10 @@ pub(super) struct TlsFacts {
 
 impl Protection {
     pub(super) fn of(peer: &Peer) -> Protection {
-        match peer {
-            Peer::Network(address) => Protection::None(address.ip()),
-            Peer::Local(_) => Protection::Kernel,
+        match (peer, peer.hops()) {
+            (Peer::Network(address), _) => Protection::None(address.ip()),
+            (_, Some(hops)) => Protection::Proxied(Box::new(hops)),
+            (_, None) => Protection::Kernel,
         }
     }
 }
@@ -116,16 +119,16 @@ impl Session {
 
     /// Whether passwords may come as they are.
     pub(super) fn allows_clear(&self, context: &Context) -> bool {
-        match self.protection {
-            Protection::None(address) => context.settings.allows_clear(address),
+        match &self.protection {
+            Protection::None(address) => context.settings.allows_clear(*address),
+            Protection::Proxied(hops) => hops.are_all(|address| context.settings.allows_clear(address)),
             Protection::Kernel | Protection::Tls(..) => true,
         }
     }
 
     /// Why a request is refused on a connection that nothing protects.
     pub(super) fn refuse_without_tls(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
-        let Protection::None(address) = self.protection else { return None };
-        if context.settings.allows_clear(address) {
+        if self.allows_clear(context) {
             return None;
         }
         let text = match (context.settings.tls_needed_for, request) {

@@ -4,6 +4,7 @@
 
 use directory::settings::{self, Difference};
 use server::config::settings_text as text;
+use server::proxy_header::{ProxyHeader, ProxyHeaderError, SIZE_MAX};
 
 /// Any text as a settings file: it is read, or refused with lines that exist; what is read is written so that it reads
 /// back; what can be is in canonical form, which is the same once more.
@@ -36,6 +37,24 @@ pub(crate) fn settings_text(bytes: &[u8]) {
             let twice = settings::check(&checked.settings).expect("canonical settings can be");
             assert_eq!(twice.settings, checked.settings);
             assert!(Difference::between(&checked.settings, &twice.settings).is_empty());
+        }
+    }
+}
+
+/// Any octets as the beginning of a proxy's connection: a header that is found is the same whatever follows, is not
+/// found before it is complete, and no more is waited for than a header may have.
+pub(crate) fn proxy_header(bytes: &[u8]) {
+    match ProxyHeader::decode(bytes) {
+        Ok(Some((header, size))) => {
+            assert!(size <= bytes.len() && size <= SIZE_MAX && ProxyHeader::is_at_start_of(bytes));
+            assert_eq!(ProxyHeader::decode(&bytes[..size]), Ok(Some((header, size))));
+            assert!((0..size).all(|end| ProxyHeader::decode(&bytes[..end]) == Ok(None)));
+        }
+        Ok(None) => assert!(bytes.len() < SIZE_MAX),
+        Err(error) => {
+            assert!(error != ProxyHeaderError::Absent || !ProxyHeader::is_at_start_of(bytes));
+            // However it goes on.
+            assert_eq!(ProxyHeader::decode(&[bytes, b"\r\n\r\n0"].concat()), Err(error));
         }
     }
 }

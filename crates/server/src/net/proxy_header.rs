@@ -1,0 +1,254 @@
+//! The PROXY protocol, versions 1 and 2, of HAProxy's `proxy-protocol.txt`: what a proxy says, ahead of the first octet
+//! of a connection, about the client that it stands for.
+//!
+//! The header is decoded from what is there so far. It is bounded, and refused at the first octet that cannot be one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+/// Octets of a header, at most: the addresses, and what a proxy adds of its own TLS.
+pub const SIZE_MAX: usize = 4 << 10;
+
+/// The longest line of version 1 with its end (section 2.1).
+const LINE_SIZE_MAX: usize = 107;
+
+const LINE_START: &[u8] = b"PROXY ";
+
+/// The first octets of version 2 (section 2.2).
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// The signature, version and command, family, and the size of the rest.
+const BINARY_START_SIZE: usize = 16;
+
+/// Who is at the other end of the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeader {
+    /// A client with this address.
+    Client(SocketAddr),
+    /// The proxy itself, which asks whether the server lives, or a client that it does not name: the connection's own
+    /// address stands.
+    Own,
+}
+
+/// What is no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyHeaderError {
+    /// It does not begin as one.
+    #[error("no header of the PROXY protocol")]
+    Absent,
+    /// It is longer than any that is needed.
+    #[error("a PROXY header that is too long")]
+    TooLong,
+    /// It begins as one and breaks the protocol.
+    #[error("a broken PROXY header: {0}")]
+    Broken(&'static str),
+}
+
+use ProxyHeaderError::{Absent, Broken, TooLong};
+
+impl ProxyHeader {
+    /// Decodes the header that `bytes` begin with, and says how many octets it has; `None` while it is not complete.
+    ///
+    /// # Errors
+    /// However it goes on, it will be no header.
+    pub fn decode(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
+        if is_start(bytes, SIGNATURE) {
+            decode_binary(bytes)
+        } else if is_start(bytes, LINE_START) {
+            decode_line(bytes)
+        } else {
+            Err(Absent)
+        }
+    }
+
+    /// Whether `bytes` begin with what no message of LDAP and no record of TLS begins with, but a header does.
+    pub fn is_at_start_of(bytes: &[u8]) -> bool {
+        bytes.starts_with(LINE_START) || bytes.starts_with(SIGNATURE)
+    }
+}
+
+/// Whether both are the same, as far as both go.
+fn is_start(bytes: &[u8], start: &[u8]) -> bool {
+    bytes.iter().zip(start).all(|(found, expected)| found == expected)
+}
+
+/// Version 1: a line of text (section 2.1).
+fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
+    let within = bytes.get(..LINE_SIZE_MAX).unwrap_or(bytes);
+    let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
+        return if bytes.len() >= LINE_SIZE_MAX { Err(TooLong) } else { Ok(None) };
+    };
+    let line = within.get(..end).and_then(|line| std::str::from_utf8(line).ok());
+    let line = line.ok_or(Broken("the line is no text"))?;
+    let mut words = line.split(' ').skip(1);
+    let header = match words.next() {
+        // What follows has no meaning.
+        Some("UNKNOWN") => ProxyHeader::Own,
+        Some("TCP4") => ProxyHeader::Client(client_of_line::<Ipv4Addr>(words)?),
+        Some("TCP6") => ProxyHeader::Client(client_of_line::<Ipv6Addr>(words)?),
+        _ => return Err(Broken("it is neither of TCP4, TCP6 nor UNKNOWN")),
+    };
+    Ok(Some((header, end + 2)))
+}
+
+/// The client's address, of the addresses and ports of both ends.
+fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
+    mut words: impl Iterator<Item = &'a str>,
+) -> Result<SocketAddr, ProxyHeaderError> {
+    let mut address = || words.next().and_then(|word| A::from_str(word).ok());
+    let (Some(client), Some(_)) = (address(), address()) else {
+        return Err(Broken("an address is none of its family"));
+    };
+    let mut port = || words.next().and_then(port_of);
+    let (Some(client_port), Some(_), None) = (port(), port(), words.next()) else {
+        return Err(Broken("a port is none"));
+    };
+    Ok(SocketAddr::new(client.into(), client_port))
+}
+
+/// A port as the protocol writes it: digits, without leading zeros.
+fn port_of(word: &str) -> Option<u16> {
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    if is_plain { word.parse().ok() } else { None }
+}
+
+/// Version 2 (section 2.2).
+fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
+    let Some(start) = bytes.first_chunk::<BINARY_START_SIZE>() else { return Ok(None) };
+    let [.., command, family, high, low] = *start;
+    let size = BINARY_START_SIZE + usize::from(u16::from_be_bytes([high, low]));
+    if size > SIZE_MAX {
+        return Err(TooLong);
+    }
+    let is_own = match command {
+        0x20 => true,
+        0x21 => false,
+        _ => return Err(Broken("its version and command are neither LOCAL nor PROXY of version 2")),
+    };
+    let address_size = match family {
+        // Of LOCAL the family has no meaning.
+        _ if is_own => 0,
+        // Not named, or the path of a socket of the proxy's machine.
+        0x00 | 0x31 => 0,
+        0x11 => 12,
+        0x21 => 36,
+        _ => return Err(Broken("its clients do not come by TCP")),
+    };
+    if size - BINARY_START_SIZE < address_size {
+        return Err(Broken("it has no room for its addresses"));
+    }
+    let Some(rest) = bytes.get(BINARY_START_SIZE..size) else { return Ok(None) };
+    let header = match address_size {
+        12 => rest.first_chunk::<12>().map(|ends| {
+            let [a, b, c, d, _, _, _, _, high, low, ..] = *ends;
+            (IpAddr::from([a, b, c, d]), [high, low])
+        }),
+        36 => rest
+            .first_chunk::<16>()
+            .zip(rest.get(32..34))
+            .and_then(|(client, port)| Some((IpAddr::from(*client), <[u8; 2]>::try_from(port).ok()?))),
+        _ => None,
+    };
+    let header = header.map_or(ProxyHeader::Own, |(client, port)| {
+        ProxyHeader::Client(SocketAddr::new(client, u16::from_be_bytes(port)))
+    });
+    Ok(Some((header, size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], expected: Result<Option<(&str, usize)>, ProxyHeaderError>) {
+        let expected = expected.map(|found| {
+            found.map(|(client, size)| match client {
+                "" => (ProxyHeader::Own, size),
+                client => (ProxyHeader::Client(client.parse().unwrap()), size),
+            })
+        });
+        assert_eq!(ProxyHeader::decode(bytes), expected, "{}", bytes.escape_ascii());
+    }
+
+    fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(rest.len()).unwrap().to_be_bytes();
+        [SIGNATURE, &[command, family], &size, rest].concat()
+    }
+
+    #[test]
+    fn lines_of_version_1() {
+        let line = b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 389\r\n";
+        check(line, Ok(Some(("192.0.2.7:56324", line.len()))));
+        check(&[line, &b"0\x0c"[..]].concat(), Ok(Some(("192.0.2.7:56324", line.len()))));
+        check(b"PROXY TCP6 2001:db8::7 ::1 0 65535\r\n", Ok(Some(("[2001:db8::7]:0", 36))));
+        check(b"PROXY UNKNOWN\r\n", Ok(Some(("", 15))));
+        check(b"PROXY UNKNOWN ffff::1 ffff::1 65535 65535\r\n", Ok(Some(("", 43))));
+        for size in 0..line.len() {
+            check(&line[..size], Ok(None));
+        }
+        let address = Err(Broken("an address is none of its family"));
+        check(b"PROXY TCP4 2001:db8::7 ::1 5 389\r\n", address);
+        check(b"PROXY TCP6 192.0.2.7 10.0.0.1 5 389\r\n", address);
+        check(b"PROXY TCP4 192.0.2.07 10.0.0.1 5 389\r\n", address);
+        check(b"PROXY TCP4  192.0.2.7 10.0.0.1 5 389\r\n", address);
+        check(b"PROXY TCP4 192.0.2.7\r\n", address);
+        let port = Err(Broken("a port is none"));
+        for ports in ["65536 389", "5", "5 389 7", "05 389", "+5 389", "5 ", " 389", "5 389 "] {
+            check(format!("PROXY TCP4 192.0.2.7 10.0.0.1 {ports}\r\n").as_bytes(), port);
+        }
+        let kind = Err(Broken("it is neither of TCP4, TCP6 nor UNKNOWN"));
+        check(b"PROXY tcp4 192.0.2.7 10.0.0.1 5 389\r\n", kind);
+        check(b"PROXY \r\n", kind);
+        check(b"PROXY UNKNOWN\n", Ok(None));
+        check(b"PROXY \xff\r\n", Err(Broken("the line is no text")));
+        let longest = [b"PROXY UNKNOWN ", &[b'x'; 91][..], b"\r\n"].concat();
+        check(&longest, Ok(Some(("", 107))));
+        check(&[&longest[..105], b"x\r\n"].concat(), Err(TooLong));
+    }
+
+    #[test]
+    fn headers_of_version_2() {
+        let v4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xdc, 0x04, 0x01, 0x85];
+        let header = binary(0x21, 0x11, &v4);
+        check(&header, Ok(Some(("192.0.2.7:56324", 28))));
+        for size in 0..header.len() {
+            check(&header[..size], Ok(None));
+        }
+        // What comes behind the addresses, a proxy adds of its own.
+        let added = [&v4[..], &[0x20, 0, 3, 7, 7, 7]].concat();
+        check(&[binary(0x21, 0x11, &added), vec![0x30]].concat(), Ok(Some(("192.0.2.7:56324", 34))));
+        let mut v6 = [0; 36];
+        v6[..2].copy_from_slice(&[0x20, 0x01]);
+        v6[15] = 7;
+        v6[16..32].fill(9);
+        v6[32..].copy_from_slice(&[0, 5, 1, 133]);
+        check(&binary(0x21, 0x21, &v6), Ok(Some(("[2001::7]:5", 52))));
+        check(&binary(0x20, 0x00, &[]), Ok(Some(("", 16))));
+        check(&binary(0x20, 0x11, &v4), Ok(Some(("", 28))));
+        check(&binary(0x20, 0x77, &[1]), Ok(Some(("", 17))));
+        check(&binary(0x21, 0x00, &[1, 2]), Ok(Some(("", 18))));
+        check(&binary(0x21, 0x31, &[7; 216]), Ok(Some(("", 232))));
+        let room = Err(Broken("it has no room for its addresses"));
+        check(&binary(0x21, 0x11, &v4[..11]), room);
+        check(&binary(0x21, 0x21, &v6[..35]), room);
+        for family in [0x12, 0x22, 0x32, 0x10, 0x01, 0x41] {
+            check(&binary(0x21, family, &v6), Err(Broken("its clients do not come by TCP")));
+        }
+        for command in [0x11, 0x31, 0x22, 0x2f, 0x00] {
+            let error = Err(Broken("its version and command are neither LOCAL nor PROXY of version 2"));
+            check(&binary(command, 0x11, &v4), error);
+        }
+        check(&binary(0x20, 0, &[0; SIZE_MAX - 16]), Ok(Some(("", SIZE_MAX))));
+        check(&binary(0x20, 0, &[0; SIZE_MAX - 15])[..16], Err(TooLong));
+    }
+
+    #[test]
+    fn what_is_no_header() {
+        for bytes in [&b"0\x0c\x02\x01\x01"[..], b"\x16\x03\x01", b"PROXX", b"\r\n\r\n\0\r\nQUIX", b"proxy "]
+        {
+            check(bytes, Err(Absent));
+            assert!(!ProxyHeader::is_at_start_of(bytes));
+        }
+        assert!(ProxyHeader::is_at_start_of(b"PROXY UNKNOWN\r\n"));
+        assert!(ProxyHeader::is_at_start_of(&binary(0x20, 0, &[])));
+    }
+}

@@ -1,0 +1,48 @@
+//! Warnings about what strangers can bring about as often as they like: counted always, logged seldom.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::limits::WARNING_INTERVAL;
+
+/// One kind of trouble.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom {
+    count: AtomicU64,
+    /// When it was logged, and the count by then.
+    logged: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Seldom {
+    /// Counts that it happened again. `Some` where that is to be logged: an end for the line, how often it was not.
+    pub(crate) fn happened(&self, now: Instant) -> Option<String> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        // A time and a count are set together, so a poisoned lock is fit for use.
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        match *logged {
+            Some((at, _)) if now.saturating_duration_since(at) < WARNING_INTERVAL => None,
+            before => {
+                *logged = Some((now, count));
+                Some(match count.saturating_sub(before.map_or(0, |(_, count)| count) + 1) {
+                    0 => String::new(),
+                    more => format!("; {more} more like it before"),
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_many_had_none() {
+        let (seldom, now) = (Seldom::default(), Instant::now());
+        assert_eq!(seldom.happened(now), Some(String::new()));
+        assert_eq!((seldom.happened(now), seldom.happened(now)), (None, None));
+        assert_eq!(seldom.happened(now + WARNING_INTERVAL).as_deref(), Some("; 2 more like it before"));
+        assert_eq!(seldom.happened(now + WARNING_INTERVAL * 2), Some(String::new()));
+    }
+}
