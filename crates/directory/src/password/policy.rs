@@ -194,6 +194,13 @@ impl Account {
         self.failures.iter().copied().filter(counts)
     }
 
+    /// As [`failure_count`](Account::failure_count), with failures that may be recorded or not, each counted once.
+    /// `ends_recorded`: a success that is not recorded yet has ended those that are.
+    pub fn failure_count_with(&self, others: &[i64], ends_recorded: bool, now: i64) -> usize {
+        let recorded = self.counting_failures(now).filter(|time| !ends_recorded && !others.contains(time));
+        recorded.count() + others.len()
+    }
+
     /// Whether so many failures lock the account.
     pub fn locks_at(&self, failures: usize) -> bool {
         let max = usize::try_from(self.policy.max_failure).unwrap_or(usize::MAX);
@@ -362,6 +369,9 @@ mod tests {
         assert_eq!(account.failure_count(3 * SECOND), 3);
         assert!(account.locks_at(3) && !account.locks_at(2));
         assert_eq!(account.failure_count(12 * SECOND), 1);
+        let others = [2, 3, 4].map(|second| second * SECOND);
+        assert_eq!(account.failure_count_with(&others, false, 3 * SECOND), 4, "1 to 4, each once");
+        assert_eq!(account.failure_count_with(&others, true, 3 * SECOND), 3, "after a success");
         account.locked = Some(Lock::Since(3 * SECOND));
         assert_eq!(account.failure_count(4 * SECOND), 3);
         assert_eq!(account.failure_count(8 * SECOND), 0);

@@ -20,16 +20,48 @@ use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::password_time;
+use crate::workers::attempts::UnrecordedFailures;
 use crate::workers::guesses::GuessKey;
 use crate::workers::writer::{ToWrite, WriteRequest};
 
 /// Bytes that a request to record an attempt takes in the writer's queue.
 const UPDATE_BYTES: usize = 256;
 
-/// Whether no password of the account is good now, with what is not recorded yet.
+/// An account and its failures, with those that are not recorded yet.
+struct Standing {
+    account: Account,
+    failures: usize,
+    /// Whether some of them are not recorded.
+    has_unrecorded: bool,
+}
+
+impl Standing {
+    fn of(account: Account, unrecorded: &UnrecordedFailures, now: i64) -> Standing {
+        let UnrecordedFailures { times, ends_recorded } = unrecorded;
+        let failures = account.failure_count_with(times, *ends_recorded, now);
+        Standing { account, failures, has_unrecorded: !times.is_empty() }
+    }
+
+    /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
+    /// `known` stands for an account that has no policy any more: the old one decides.
+    fn now(context: &mut Context, known: Account, now: i64) -> Standing {
+        let unrecorded = context.shared.writes.attempts().failures(known.id);
+        // What cannot be read is logged, and the older state decides.
+        let _ = context.catch_up();
+        let current = directory::bind::account(&context.snapshot, known.id).ok().flatten();
+        Standing::of(current.unwrap_or(known), &unrecorded, now)
+    }
+
+    /// Whether no password is good now.
+    fn is_locked(&self, now: i64) -> bool {
+        self.account.is_locked(now) || self.account.locks_at(self.failures)
+    }
+}
+
+/// Whether the account is locked, as far as is known without another look: the end of an attempt takes one.
 fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
     let unrecorded = context.shared.writes.attempts().failures(account.id);
-    account.is_locked(now) || account.locks_at(account.failure_count(now) + unrecorded)
+    Standing::of(account.clone(), &unrecorded, now).is_locked(now)
 }
 
 /// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
@@ -64,10 +96,10 @@ impl Session {
         (requester, guess): (Option<Requester>, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, password_time());
-        // It may have changed while the password was verified. Without a policy by now, the old one decides.
-        let current = directory::bind::account(&context.snapshot, id).ok().flatten();
-        let account = current.unwrap_or(*attempt.account);
-        let is_refused = attempt.is_refused || is_locked(context, &account, now);
+        // It may have changed while the password was verified.
+        let mut standing = Standing::now(context, *attempt.account, now);
+        let is_refused = attempt.is_refused || standing.is_locked(now);
+        let account = standing.account.clone();
         let judged = match (is_refused, is_right) {
             (true, _) => account.refused(),
             (false, true) => account.verified(now),
@@ -77,7 +109,9 @@ impl Session {
         let (mut locks, mut delay) = (false, 0);
         if fails {
             let asks = self.note(context, id, |update| push_failure(update, now), &account);
-            let failures = account.failure_count(now) + context.shared.writes.attempts().failures(id);
+            // With those of others meanwhile.
+            standing = Standing::now(context, standing.account, now);
+            let failures = standing.failures;
             locks = account.locks_at(failures) && asks.is_some();
             delay = account.delay(failures);
             if locks {
@@ -90,7 +124,7 @@ impl Session {
             }
         }
         let Recorded { clears_failures, success, grace } = judged.recorded;
-        let unrecorded = judged.succeeds && context.shared.writes.attempts().failures(id) > 0;
+        let unrecorded = judged.succeeds && standing.has_unrecorded;
         if clears_failures || success || unrecorded || rehashed.is_some() {
             let rehashed = rehashed.filter(|_| judged.succeeds);
             let _ = self.note(
@@ -248,7 +282,8 @@ impl Session {
 /// Notes a failure. Where the writer is far behind, or cannot write, the first ones are enough to lock.
 fn push_failure(update: &mut AccountUpdate, now: i64) {
     if update.failures.len() < FAILURES_NOTED_MAX {
-        update.failures.push(now);
+        // Each has a time of its own: by that it is counted once.
+        update.failures.push(update.failures.last().map_or(now, |last| now.max(last + 1)));
     }
 }
 

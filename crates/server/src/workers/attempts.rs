@@ -20,6 +20,15 @@ pub(crate) struct Attempts {
     accounts: Mutex<HashMap<EntryId, Unrecorded>>,
 }
 
+/// What is not recorded yet of failures.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnrecordedFailures {
+    /// When they were.
+    pub(crate) times: Vec<i64>,
+    /// Whether a success came behind those that are recorded.
+    pub(crate) ends_recorded: bool,
+}
+
 #[derive(Default)]
 struct Unrecorded {
     /// What the writer does not have yet.
@@ -31,9 +40,10 @@ struct Unrecorded {
 }
 
 impl Attempts {
-    /// Times of the account's failures that are not recorded yet.
-    pub(crate) fn failures(&self, id: EntryId) -> usize {
-        self.lock().get(&id).map_or(0, Unrecorded::failures)
+    /// The account's failures that are not recorded yet. Whoever counts them with those that are asks here first and
+    /// then looks at the entry on a snapshot that has every commit: then none is missed.
+    pub(crate) fn failures(&self, id: EntryId) -> UnrecordedFailures {
+        self.lock().get(&id).map(Unrecorded::failures).unwrap_or_default()
     }
 
     /// Notes something. True where the writer is to be asked for it: no request for the account waits yet.
@@ -62,7 +72,7 @@ impl Attempts {
         let taken = std::mem::take(&mut account.waiting);
         match &mut account.writing {
             // Twice in a batch: both count until it is committed.
-            Some(writing) => writing.failures.extend_from_slice(&taken.failures),
+            Some(writing) => *writing = after(std::mem::take(writing), taken.clone()),
             None => account.writing = Some(taken.clone()),
         }
         taken
@@ -74,7 +84,7 @@ impl Attempts {
         let Some(account) = accounts.get_mut(&id) else { return };
         let writing = account.writing.take();
         if let Some(failed) = writing.filter(|_| !is_committed) {
-            account.waiting.failures.splice(0..0, failed.failures);
+            account.waiting = after(failed, std::mem::take(&mut account.waiting));
         }
         if account.waiting == AccountUpdate::default() {
             accounts.remove(&id);
@@ -92,12 +102,28 @@ impl Attempts {
     }
 }
 
+/// Both, the one after the other.
+fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
+    let mut failures = if later.clears_failures { Vec::new() } else { earlier.failures };
+    failures.extend_from_slice(&later.failures);
+    AccountUpdate {
+        failures,
+        success: later.success.or(earlier.success),
+        clears_failures: earlier.clears_failures || later.clears_failures,
+        grace: later.grace.or(earlier.grace),
+        rehashed: later.rehashed.or(earlier.rehashed),
+    }
+}
+
 impl Unrecorded {
-    fn failures(&self) -> usize {
-        let writing = self.writing.as_ref().map_or(0, |writing| writing.failures.len());
-        // A success that is not recorded yet ends those that are being written.
-        let writing = if self.waiting.clears_failures { 0 } else { writing };
-        self.waiting.failures.len() + writing
+    fn failures(&self) -> UnrecordedFailures {
+        let writing = self.writing.as_ref().filter(|_| !self.waiting.clears_failures);
+        let written = writing.map_or(&[][..], |writing| &writing.failures);
+        UnrecordedFailures {
+            times: [written, &self.waiting.failures].concat(),
+            ends_recorded: self.waiting.clears_failures
+                || writing.is_some_and(|writing| writing.clears_failures),
+        }
     }
 }
 
@@ -112,13 +138,13 @@ mod tests {
         let attempts = Attempts::default();
         assert!(attempts.note(ID, |update| update.failures.push(1)), "the writer is asked");
         assert!(!attempts.note(ID, |update| update.failures.push(2)), "once");
-        assert_eq!(attempts.failures(ID), 2);
+        assert_eq!(attempts.failures(ID).times, [1, 2]);
         assert_eq!(attempts.take(ID).failures, [1, 2]);
-        assert_eq!(attempts.failures(ID), 2, "while they are written");
+        assert_eq!(attempts.failures(ID).times, [1, 2], "while they are written");
         assert!(attempts.note(ID, |update| update.failures.push(3)));
-        assert_eq!(attempts.failures(ID), 3);
+        assert_eq!(attempts.failures(ID).times, [1, 2, 3]);
         attempts.settle(ID, true);
-        assert_eq!(attempts.failures(ID), 1);
+        assert_eq!(attempts.failures(ID).times, [3]);
         assert_eq!(attempts.take(ID).failures, [3]);
         attempts.settle(ID, true);
         assert!(attempts.all().is_empty(), "nothing stays");
@@ -131,21 +157,44 @@ mod tests {
         attempts.take(ID);
         attempts.note(ID, |update| update.failures.push(2));
         attempts.settle(ID, false);
-        assert_eq!(attempts.failures(ID), 2);
+        assert_eq!(attempts.failures(ID).times, [1, 2]);
         assert_eq!(attempts.take(ID).failures, [1, 2]);
+    }
+
+    fn succeed(update: &mut AccountUpdate) {
+        update.failures.clear();
+        update.clears_failures = true;
     }
 
     #[test]
     fn a_success_ends_failures_before_it() {
         let attempts = Attempts::default();
+        let ended = |times: &[i64]| UnrecordedFailures { times: times.to_vec(), ends_recorded: true };
         attempts.note(ID, |update| update.failures.push(1));
         attempts.take(ID);
-        attempts.note(ID, |update| {
-            update.failures.clear();
-            update.clears_failures = true;
-        });
-        assert_eq!(attempts.failures(ID), 0);
+        attempts.note(ID, succeed);
+        assert_eq!(attempts.failures(ID), ended(&[]));
         attempts.settle(ID, true);
         assert_eq!(attempts.all(), [ID]);
+        // The failure is recorded by now, and the success is not.
+        assert_eq!(attempts.failures(ID), ended(&[]));
+        attempts.note(ID, |update| update.failures.push(2));
+        attempts.take(ID);
+        assert_eq!(attempts.failures(ID), ended(&[2]), "while they are written");
+        attempts.settle(ID, true);
+        assert_eq!(attempts.failures(ID), UnrecordedFailures::default());
+    }
+
+    #[test]
+    fn a_success_that_could_not_be_written_waits() {
+        let attempts = Attempts::default();
+        attempts.note(ID, succeed);
+        attempts.take(ID);
+        // Twice in a batch.
+        attempts.note(ID, |update| update.failures.push(1));
+        attempts.take(ID);
+        attempts.settle(ID, false);
+        let waiting = attempts.take(ID);
+        assert!(waiting.clears_failures && waiting.failures == [1], "{waiting:?}");
     }
 }
