@@ -1,5 +1,7 @@
 //! Fixed-width numbers, the highest byte first. Reading answers `None` where the bytes end early.
 
+use crate::operation::{NodeId, OperationId};
+
 pub(crate) struct Reader<'m>(pub(crate) &'m [u8]);
 
 impl<'m> Reader<'m> {
@@ -27,6 +29,12 @@ impl<'m> Reader<'m> {
         self.array().map(u64::from_be_bytes)
     }
 
+    /// An operation id.
+    pub(crate) fn operation(&mut self) -> Option<OperationId> {
+        let node = NodeId(self.u32()?);
+        Some(OperationId { node, incarnation: self.u64()?, sequence: self.u64()? })
+    }
+
     /// A length as u32 and that many bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'m [u8]> {
         let length = self.u32()?;
@@ -42,4 +50,10 @@ impl<'m> Reader<'m> {
 /// A length as four bytes. The caller keeps what it announces below [`crate::limits::MESSAGE_BYTES_MAX`].
 pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
     out.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+pub(crate) fn put_operation(out: &mut Vec<u8>, operation: &OperationId) {
+    out.extend(operation.node.0.to_be_bytes());
+    out.extend(operation.incarnation.to_be_bytes());
+    out.extend(operation.sequence.to_be_bytes());
 }

@@ -194,7 +194,7 @@ impl Follower {
     }
 
     fn new(keys: KeyRing, cursor: Cursor, window: Window) -> Follower {
-        Follower { keys, cursor, next_offset: cursor.offset + 1, window, stopped: None }
+        Follower { keys, cursor, next_offset: cursor.offset.saturating_add(1), window, stopped: None }
     }
 
     /// The message at `offset`. The records and rows of verdicts are committed in the order of the verdicts. After an
@@ -213,7 +213,7 @@ impl Follower {
         match &verdict {
             Verdict::Alarm(alarm) if alarm.stops() => self.stopped = Some(*alarm),
             Verdict::NewGeneration(_) => {}
-            _ => self.next_offset = offset + 1,
+            _ => self.next_offset = offset.saturating_add(1),
         }
         verdict
     }
@@ -268,10 +268,12 @@ impl Follower {
             Err(verdict) => return verdict,
         };
         let position = self.cursor.position;
-        let is_next = group.first_position == position + 1 && group.previous == self.cursor.previous;
-        if !is_next {
+        let last_position = position.checked_add(u64::from(group.records.count()));
+        let is_next = Some(group.first_position) == position.checked_add(1);
+        let Some(last_position) = last_position.filter(|_| is_next && group.previous == self.cursor.previous)
+        else {
             return Verdict::Alarm(Alarm::OtherHistory { position });
-        }
+        };
         if !self.window.are_new(&group.records) {
             return Verdict::Alarm(Alarm::RepeatedOperation);
         }
@@ -281,8 +283,8 @@ impl Follower {
         let mut rows = Vec::new();
         let (first_position, number) = (group.first_position, group.number);
         self.window.apply(&group.records, first_position, &mut rows);
-        let position = first_position + u64::from(group.records.count()) - 1;
-        self.cursor = Cursor { offset, message: tag, number, position, previous: tag, ..self.cursor };
+        self.cursor =
+            Cursor { offset, message: tag, number, position: last_position, previous: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
         Verdict::Apply(Accepted { offset, epoch, number, first_position, records: group.records, rows })
     }
@@ -297,7 +299,7 @@ impl Follower {
         if group.epoch > epoch.offset {
             return Err(unknown);
         }
-        let expected = self.cursor.number + 1;
+        let expected = self.cursor.number.saturating_add(1);
         if group.number < expected {
             return Err(Verdict::Ignored(Ignored::Repeated));
         }
@@ -347,7 +349,7 @@ impl Follower {
     /// The next group of the epoch in force, as a message, and its tag.
     pub(crate) fn group_of(&self, epoch: u64, count: u32, records: &[u8]) -> (Vec<u8>, Tag) {
         let Cursor { key, generation, number, position, previous, .. } = self.cursor;
-        let (number, first_position) = (number + 1, position + 1);
+        let (number, first_position) = (number.saturating_add(1), position.saturating_add(1));
         let head = message::GroupHead { key, generation, epoch, number, first_position, previous, count };
         message::encode_group(&self.keys, &head, records)
     }

@@ -77,7 +77,7 @@ impl KeyRing {
     }
 
     /// Appends the tag of the key `id` to `message`; of the current one if there is no such key.
-    pub(crate) fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
+    pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.current.1);
         let tag = Tag(key.mac.clone().chain_update(&*message).finalize().into_bytes().into());
         message.extend(tag.0);

@@ -14,6 +14,7 @@
 
 mod codec;
 mod follower;
+pub mod forward;
 mod key;
 pub mod limits;
 mod member;

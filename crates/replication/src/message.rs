@@ -3,7 +3,7 @@
 //! Every message begins with its version, its kind, the number of its key and the generation that it belongs to, and
 //! ends with a tag under that key. The tag is verified before anything else is looked at.
 
-use crate::codec::{Reader, put_length};
+use crate::codec::{Reader, put_length, put_operation};
 use crate::key::{KeyRing, Tag};
 use crate::limits::{GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
 use crate::operation::{NodeId, OperationId};
@@ -143,9 +143,7 @@ impl std::fmt::Debug for Records<'_> {
 }
 
 fn record<'m>(reader: &mut Reader<'m>) -> Option<Record<'m>> {
-    let node = NodeId(reader.u32()?);
-    let operation = OperationId { node, incarnation: reader.u64()?, sequence: reader.u64()? };
-    Some(Record { operation, bytes: reader.bytes()? })
+    Some(Record { operation: reader.operation()?, bytes: reader.bytes()? })
 }
 
 /// Why bytes are no message.
@@ -258,9 +256,7 @@ pub(crate) fn encode_group(keys: &KeyRing, group: &GroupHead, records: &[u8]) ->
 }
 
 pub(crate) fn put_record(out: &mut Vec<u8>, operation: &OperationId, bytes: &[u8]) {
-    out.extend(operation.node.0.to_be_bytes());
-    out.extend(operation.incarnation.to_be_bytes());
-    out.extend(operation.sequence.to_be_bytes());
+    put_operation(out, operation);
     put_length(out, bytes.len());
     out.extend(bytes);
 }

@@ -6,7 +6,7 @@
 //! | `n`, node | a node's last claim and the floor of its operation ids |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
-use crate::codec::Reader;
+use crate::codec::{Reader, put_operation};
 use crate::key::Tag;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
@@ -98,11 +98,7 @@ impl Row {
                 let claim = (value.u64()?, value.u64()?);
                 Row::Node(node, NodeRow { claim, floor: (value.u64()?, value.u64()?) })
             }
-            OPERATION_PREFIX => {
-                let node = NodeId(key.u32()?);
-                let operation = OperationId { node, incarnation: key.u64()?, sequence: key.u64()? };
-                Row::Operation(operation, value.u64()?)
-            }
+            OPERATION_PREFIX => Row::Operation(key.operation()?, value.u64()?),
             _ => return None,
         };
         key.end()?;
@@ -139,9 +135,7 @@ impl RowChange {
 
     pub(crate) fn operation(operation: &OperationId, position: Option<u64>) -> RowChange {
         let mut key = vec![OPERATION_PREFIX];
-        key.extend(operation.node.0.to_be_bytes());
-        key.extend(operation.incarnation.to_be_bytes());
-        key.extend(operation.sequence.to_be_bytes());
+        put_operation(&mut key, operation);
         RowChange { key, value: position.map(|position| position.to_be_bytes().to_vec()) }
     }
 }

@@ -89,7 +89,7 @@ impl Window {
                 rows.push(RowChange::operation(&lowest, None));
                 rows.push(RowChange::node(operation.node, &node.row));
             }
-            position += 1;
+            position = position.saturating_add(1);
         }
     }
 

@@ -1,0 +1,154 @@
+//! Frames, written.
+
+use std::net::IpAddr;
+
+use super::{
+    AccountUpdate, Answer, Asker, BindMethod, LdapResult, Pair, Prepared, Reply, Request, VERSION, Work,
+};
+use crate::codec::{put_length, put_operation};
+
+/// A frame of these requests. The caller keeps it within the limits of [`super`].
+pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
+    frame(requests, |out, request| {
+        put_operation(out, &request.operation);
+        out.extend(request.position.to_be_bytes());
+        put_asker(out, &request.asker);
+        put_method(out, &request.method);
+        out.extend(request.strength.to_be_bytes());
+        put_network(out, request.network);
+        put_work(out, &request.work);
+    })
+}
+
+/// A frame of these answers. The caller keeps it within the limits of [`super`].
+pub fn encode_answers(answers: &[Answer]) -> Vec<u8> {
+    frame(answers, |out, answer| {
+        put_operation(out, &answer.operation);
+        match &answer.reply {
+            Reply::Decided { position, result } => {
+                out.push(0);
+                out.extend(position.to_be_bytes());
+                put_result(out, result);
+            }
+            Reply::Applied { position } => {
+                out.push(1);
+                out.extend(position.to_be_bytes());
+            }
+            Reply::TooOld => out.push(2),
+            Reply::NotWriter => out.push(3),
+        }
+    })
+}
+
+fn frame<T>(items: &[T], put: impl Fn(&mut Vec<u8>, &T)) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    put_list(&mut out, items, put);
+    out
+}
+
+fn put_asker(out: &mut Vec<u8>, asker: &Asker) {
+    match asker {
+        Asker::Anonymous => out.push(0),
+        Asker::Administrator { dn } => {
+            out.push(1);
+            put_bytes(out, dn.as_bytes());
+        }
+        Asker::Entry { id, dn } => {
+            out.push(2);
+            out.extend(id.to_be_bytes());
+            put_bytes(out, dn.as_bytes());
+        }
+    }
+}
+
+fn put_method(out: &mut Vec<u8>, method: &BindMethod) {
+    match method {
+        BindMethod::None => out.push(0),
+        BindMethod::Simple => out.push(1),
+        BindMethod::Sasl(mechanism) => {
+            out.push(2);
+            put_bytes(out, mechanism.as_bytes());
+        }
+    }
+}
+
+fn put_network(out: &mut Vec<u8>, network: Option<IpAddr>) {
+    match network {
+        None => out.push(0),
+        Some(IpAddr::V4(address)) => {
+            out.push(4);
+            out.extend(address.octets());
+        }
+        Some(IpAddr::V6(address)) => {
+            out.push(6);
+            out.extend(address.octets());
+        }
+    }
+}
+
+fn put_work(out: &mut Vec<u8>, work: &Work) {
+    match work {
+        Work::Change { message, passwords } => {
+            out.push(0);
+            put_bytes(out, message);
+            put_prepared(out, passwords);
+        }
+        Work::Account { id, update } => {
+            out.push(1);
+            out.extend(id.to_be_bytes());
+            put_update(out, update);
+        }
+    }
+}
+
+fn put_prepared(out: &mut Vec<u8>, passwords: &Prepared) {
+    put_list(out, &passwords.hashed, put_pair);
+    put_list(out, &passwords.matched, put_pair);
+    put_list(out, &passwords.former, |out, form| put_bytes(out, form));
+    put_list(out, &passwords.former_matching, |out, form| put_bytes(out, form));
+    put_list(out, &passwords.scram, |out, (clear, keys)| {
+        put_bytes(out, clear);
+        put_list(out, keys, |out, keys| put_bytes(out, keys.as_bytes()));
+    });
+    put_list(out, &passwords.listed, |out, clear| put_bytes(out, clear));
+}
+
+fn put_update(out: &mut Vec<u8>, update: &AccountUpdate) {
+    let put_time = |out: &mut Vec<u8>, time: &i64| out.extend(time.to_be_bytes());
+    put_list(out, &update.failures, put_time);
+    put_option(out, update.success.as_ref(), put_time);
+    out.push(u8::from(update.clears_failures));
+    put_option(out, update.grace.as_ref(), put_time);
+    put_option(out, update.rehashed.as_ref(), put_pair);
+}
+
+fn put_result(out: &mut Vec<u8>, result: &LdapResult) {
+    out.extend(result.code.to_be_bytes());
+    put_bytes(out, result.matched_dn.as_bytes());
+    put_bytes(out, result.diagnostic.as_bytes());
+    put_list(out, &result.referrals, |out, url| put_bytes(out, url.as_bytes()));
+    put_option(out, result.policy.as_ref(), |out, error| out.push(*error));
+    put_option(out, result.value.as_ref(), |out, value| put_bytes(out, value));
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(out, bytes.len());
+    out.extend(bytes);
+}
+
+fn put_pair(out: &mut Vec<u8>, (value, computed): &Pair) {
+    put_bytes(out, value);
+    put_bytes(out, computed);
+}
+
+fn put_list<T>(out: &mut Vec<u8>, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    put_length(out, items.len());
+    items.iter().for_each(|item| put(out, item));
+}
+
+fn put_option<T>(out: &mut Vec<u8>, item: Option<&T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
+    out.push(u8::from(item.is_some()));
+    if let Some(item) = item {
+        put(out, item);
+    }
+}

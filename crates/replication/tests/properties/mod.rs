@@ -1,0 +1,52 @@
+//! What must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
+
+use replication::forward::{decode_answers, decode_requests, encode_answers, encode_requests};
+use replication::message::{Body, Generation, Message, encode_generation};
+use replication::{ClusterKey, Follower, KeyRing, Verdict};
+
+/// Any octets as a message, with a wrong tag and with the right one, as a frame, and as rows: nothing panics, what is
+/// read is what is there, and a follower goes on.
+pub(crate) fn cluster(bytes: &[u8]) {
+    frames(bytes);
+    rows(bytes);
+    let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
+    assert!(Message::decode(bytes, &keys, 1).is_err(), "nobody finds a tag");
+    let mut sealed = bytes.to_vec();
+    keys.seal(1, &mut sealed);
+    if let Ok(message) = Message::decode(&sealed, &keys, 1)
+        && let Body::Group(group) = message.body
+    {
+        assert_eq!(group.records.iter().count(), group.records.count() as usize);
+        let size: usize = group.records.iter().map(|record| 24 + record.bytes.len()).sum();
+        assert!(size < sealed.len());
+    }
+    let generation = Generation { follows: [0; 16], position: 7 };
+    let (_, tag) = encode_generation(&keys, &[0; 16], &generation);
+    let (mut follower, _) = Follower::seed(keys, [0; 16], [0; 16], &generation, 0, tag);
+    let before = *follower.cursor();
+    match follower.step(1, &sealed) {
+        Verdict::NewEpoch(new) => assert_eq!((new.epoch.offset, follower.cursor().position), (1, 7)),
+        Verdict::Apply(_) => panic!("a group without an epoch"),
+        _ => assert_eq!(*follower.cursor(), before),
+    }
+}
+
+fn frames(bytes: &[u8]) {
+    if let Some(requests) = decode_requests(bytes) {
+        assert!(encode_requests(&requests) == bytes);
+    }
+    if let Some(answers) = decode_answers(bytes) {
+        assert!(encode_answers(&answers) == bytes);
+    }
+}
+
+/// The first octet says how long the key is.
+fn rows(bytes: &[u8]) {
+    let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
+    if let Some((length, rest)) = bytes.split_first()
+        && let Some((key, value)) = rest.split_at_checked(usize::from(*length))
+        && let Ok(follower) = Follower::load(keys, [(key, value)])
+    {
+        assert_eq!(follower.next_offset(), follower.cursor().offset.saturating_add(1));
+    }
+}
