@@ -159,6 +159,9 @@ impl Standing {
         };
         let mut asker = AskerFacts { state, own, groups: None };
         let mut mine = Vec::new();
+        // A rule for a place that does not exist counts as one for another place: whether there is an entry is not to
+        // show by what is told of all others.
+        let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
                 let Some(condition) = asker.condition(&rule.askers)? else { continue };
@@ -166,15 +169,18 @@ impl Standing {
                     None => None,
                     // The root of all names is above every entry.
                     Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
-                    Some((reach, name)) => match state.entry_of(name)? {
-                        Some(id) => Some((*reach, id)),
-                        None => continue,
-                    },
+                    Some((reach, name)) => {
+                        is_uniform = false;
+                        match state.entry_of(name)? {
+                            Some(id) => Some((*reach, id)),
+                            None => continue,
+                        }
+                    }
                 };
                 mine.push(Mine { rule: number, place, condition });
             }
         }
-        let is_uniform = mine.iter().all(|of| of.place.is_none() && of.condition == Condition::Always);
+        is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
         Ok(Some(Standing { rules: Arc::clone(rules), mine, own, is_uniform, known: Mutex::default() }))
     }
 
@@ -261,25 +267,18 @@ impl Standing {
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// Whether a search may begin at an entry: one that the asker may see, or one above entries of which a rule allows
-    /// the asker something.
+    /// Whether a membership shows: the asker sees the group, and `may` says yes to the rights to its members there.
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn may_begin_at(&self, state: State<'_>, id: EntryId) -> Result<bool> {
-        if id == EntryId::ROOT || self.at_entry(state, id)?.may_browse() {
-            return Ok(true);
-        }
-        for mine in &self.mine {
-            let is_allow = self.rules.rules.get(mine.rule).is_some_and(|rule| rule.is_allow);
-            if let Some((_, base)) = mine.place
-                && is_allow
-                && state.is_at_or_below(base, id)?
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    pub(crate) fn shows_member(
+        &self,
+        state: State<'_>,
+        (group, member): (EntryId, AttrId),
+        may: fn(&EntryRights, TypeId) -> bool,
+    ) -> Result<bool> {
+        let rights = self.at_entry(state, group)?;
+        Ok(rights.may_browse() && may(&rights, state.catalog.attribute(member).description.type_id))
     }
 
     /// What to say of an entry that is not there for the asker, in the same words whether it exists or not: with the

@@ -4,10 +4,12 @@
 //! verified against the stored forms at the cost of a bind; see [`crate::access`] for who may ask. Superclasses count
 //! as values of objectClass.
 
+use std::ops::ControlFlow;
+
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, denied, hint};
+use crate::access::{Access, EntryRights, Requester, denied, hint};
 use crate::accounts;
 use crate::catalog::{is_secret, is_user_password};
 use crate::model::access_rule::COMPARE;
@@ -19,7 +21,9 @@ use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{Candidate, Compiler, InMemory, Matcher, Term, Truth, entries_outside, resolved};
+use crate::read::search::{
+    Candidate, Compiler, GroupsOf, InMemory, Matcher, Term, Truth, entries_outside, resolved,
+};
 use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
 use crate::tree::{State, damaged_row, node};
@@ -132,7 +136,8 @@ fn try_compare(
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
     };
     let candidate = Candidate::new(target, row);
-    if !has_attribute(state, &candidate, &description)? {
+    let groups = standing.map(|standing| GroupsOf { standing, may: EntryRights::may_compare });
+    if !has_attribute(state, &candidate, &description, groups.as_ref())? {
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, description.type_id) {
@@ -143,7 +148,7 @@ fn try_compare(
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
-    let truth = Matcher::new(access).truth(&term, state, &candidate)?;
+    let truth = Matcher::under(access, groups).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
@@ -212,13 +217,22 @@ fn has_attribute<'s>(
     state: State<'s>,
     candidate: &Candidate<'s>,
     description: &AttributeDescription,
+    groups: Option<&GroupsOf>,
 ) -> Result<bool, OperationError> {
     if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
         // What is made has no options.
         if !description.options.is_empty() {
             return Ok(false);
         }
-        return attribute.is_present(state, candidate.id, &candidate.node);
+        let Some(groups) = groups.filter(|_| attribute.is_membership()) else {
+            return attribute.is_present(state, candidate.id, &candidate.node);
+        };
+        let mut is_present = false;
+        groups.for_each(state, candidate.id, &mut |_| {
+            is_present = true;
+            ControlFlow::Break(())
+        })?;
+        return Ok(is_present);
     }
     let numbers = state.catalog.matching_attributes(description);
     Ok(candidate.entry(state)?.attributes().next_of(&numbers).is_some())

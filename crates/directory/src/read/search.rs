@@ -55,7 +55,7 @@ use base::{Base, find_permitted_base};
 pub use budget::{Budget, Clock, Step};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub(crate) use filter::{Compiler, Term, Truth};
-pub(crate) use matcher::{Candidate, InMemory, Matcher};
+pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher};
 use outside::Results;
 pub(crate) use outside::entries as entries_outside;
 use paging::Paging;
@@ -231,7 +231,8 @@ impl Search {
             return Step::Broken;
         }
         let mut controls = self.explanation_control(snapshot);
-        if let Some(paging) = &self.paging {
+        // A base that is not there for the asker is refused as at the start: without a page.
+        if let Some(paging) = self.paging.as_ref().filter(|_| outcome.code != ResultCode::NO_SUCH_OBJECT) {
             let estimate = self.estimate(snapshot);
             let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
             outcome.code = code;

@@ -72,7 +72,9 @@ impl VirtualAttribute {
                     let _ = each(csn);
                 }
             }
-            VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => for_each_group(state, id, each)?,
+            VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => {
+                for_each_group(state, id, &mut |_, _| Ok(true), each)?;
+            }
         }
         Ok(())
     }
@@ -87,14 +89,23 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
-fn for_each_group(
+/// Gives the DNs of the groups that an entry is in, of those that `shows` says yes to with the attribute by which it is
+/// in them, until told to stop. They come in ascending entry id.
+pub(crate) fn for_each_group(
     state: State<'_>,
     id: EntryId,
+    shows: &mut dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError>,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), OperationError> {
     let mut groups = Vec::new();
     for attribute in member_attributes(state.catalog) {
-        state.read.ids(LINKED, &link_key(id, attribute))?.next_block(&mut groups, usize::MAX)?;
+        let mut by_this = Vec::new();
+        state.read.ids(LINKED, &link_key(id, attribute))?.next_block(&mut by_this, usize::MAX)?;
+        for group in by_this {
+            if shows(EntryId(group), attribute)? {
+                groups.push(group);
+            }
+        }
     }
     // A group can have the entry as member and as uniqueMember.
     groups.sort_unstable();

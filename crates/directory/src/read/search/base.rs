@@ -24,7 +24,9 @@ const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 
 /// How the entry of a name is to be found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct Finding<'f> {
+    /// Of whom access rules may hide aliases and what they lead to: these are as if they were not there.
+    pub(crate) standing: Option<&'f Standing>,
     /// Whether aliases are followed.
     pub(crate) follows_aliases: bool,
     /// Whether referral entries count as ordinary ones (ManageDsaIT).
@@ -49,23 +51,21 @@ pub(super) enum Base<'s> {
     Outside(Vec<Named<'s>>),
 }
 
-/// Finds the base of a search that access rules let the asker see.
+/// Finds the base of a search under access rules. One that the asker may not see is found too: whether it is there for
+/// the asker depends on whether the search finds anything below it.
 ///
 /// # Errors
-/// As [`find_base`]; noSuchObject in the same words for what is not there and for what the asker may not see.
+/// As [`find_base`]; noSuchObject in the same words as for what the asker may not see.
 pub(super) fn find_permitted_base<'s>(
     snapshot: &'s Snapshot,
     (access, standing): (Access, Option<&Standing>),
     request: &SearchRequest<'_>,
     controls: &RequestControls,
 ) -> Result<Base<'s>, OperationError> {
-    let found = find_base(snapshot, access, request, controls);
+    let found = find_base(snapshot, (access, standing), request, controls);
     let Some(standing) = standing else { return found };
     let state = snapshot.state();
     match found {
-        Ok(Base::Tree(id)) if !standing.may_begin_at(state, id)? => {
-            Err(standing.hidden(state, request.base_object, Some(id))?)
-        }
         Err(error) => Err(standing.permitted(state, request.base_object, error)?),
         found => Ok(found?),
     }
@@ -77,11 +77,11 @@ pub(super) fn find_permitted_base<'s>(
 /// As [`find_entry`]; insufficientAccessRights, which does not tell whether the entry exists.
 fn find_base<'s>(
     snapshot: &'s Snapshot,
-    access: Access,
+    (access, standing): (Access, Option<&Standing>),
     request: &SearchRequest<'_>,
     controls: &RequestControls,
 ) -> Result<Base<'s>, OperationError> {
-    let finding = Finding::of(request, controls);
+    let finding = Finding { standing, ..Finding::of(request, controls) };
     if let Some(base) = remembered(snapshot, request, finding)? {
         access.check_read_tree()?;
         return Ok(Base::Tree(base));
@@ -120,7 +120,7 @@ fn find_base<'s>(
 fn remembered(
     snapshot: &Snapshot,
     request: &SearchRequest<'_>,
-    finding: Finding,
+    finding: Finding<'_>,
 ) -> Result<Option<EntryId>, OperationError> {
     let known = match request.scope {
         Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
@@ -137,7 +137,7 @@ pub(crate) fn find_entry(
     state: State<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
-    finding: Finding,
+    finding: Finding<'_>,
 ) -> Result<(EntryId, NodeFlags), OperationError> {
     match state.find(name)? {
         Found::Entry(id, flags) if !finding.is_special(flags) => Ok((id, flags)),
@@ -145,16 +145,25 @@ pub(crate) fn find_entry(
     }
 }
 
-impl Finding {
+impl Finding<'_> {
     /// How the base of a search is to be found.
-    fn of(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding {
+    fn of(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding<'static> {
         Finding {
+            standing: None,
             follows_aliases: matches!(
                 request.deref_aliases,
                 DerefAliases::FindingBase | DerefAliases::Always
             ),
             manages: controls.manage_dsa_it,
             scope: Some(request.scope),
+        }
+    }
+
+    /// Whether the asker may see an alias, or what it leads to.
+    fn sees(self, state: State<'_>, id: EntryId) -> Result<bool, OperationError> {
+        match self.standing {
+            Some(standing) => Ok(standing.at_entry(state, id)?.may_browse()),
+            None => Ok(true),
         }
     }
 
@@ -171,7 +180,7 @@ fn find_on(
     dn: &Dn<'_>,
     name: &NormalName,
     found: Found,
-    finding: Finding,
+    finding: Finding<'_>,
 ) -> Result<(EntryId, NodeFlags), OperationError> {
     let (at, flags, depth) = match found {
         Found::Entry(id, flags) => (id, flags, name.depth()),
@@ -189,6 +198,9 @@ fn find_on(
         )?);
     }
     if flags.is_alias() && finding.follows_aliases {
+        if !finding.sees(state, at)? {
+            return Err(missing(state, dn, name, Some((at, flags, depth)))?);
+        }
         let next = aliased_name(state, at)?;
         return match follow(state, next, leading_rdns(dn, below_count), finding, &mut vec![at])? {
             Ok(found) => Ok(found),
@@ -206,7 +218,7 @@ fn follow(
     state: State<'_>,
     aliased: Option<String>,
     below: String,
-    finding: Finding,
+    finding: Finding<'_>,
     seen: &mut Vec<EntryId>,
 ) -> Result<Result<(EntryId, NodeFlags), AliasFault>, OperationError> {
     let (mut aliased, mut below) = (aliased, below);
@@ -225,7 +237,14 @@ fn follow(
             return Err(crate::tree::referral::referral(state, at, &rest, finding.scope)?);
         }
         if !flags.is_alias() {
-            return Ok(if rest.is_empty() { Ok((at, flags)) } else { Err(AliasFault::Nowhere) });
+            return Ok(if rest.is_empty() && finding.sees(state, at)? {
+                Ok((at, flags))
+            } else {
+                Err(AliasFault::Nowhere)
+            });
+        }
+        if !finding.sees(state, at)? {
+            return Ok(Err(AliasFault::Nowhere));
         }
         if seen.contains(&at) || seen.len() >= ALIAS_HOPS_MAX {
             return Ok(Err(AliasFault::Loop));
@@ -238,8 +257,15 @@ fn follow(
 
 /// Where an alias met while searching leads: `None` where it leads nowhere, in a circle, or to another server. Such
 /// aliases are passed over: the search answers with what there is.
-pub(crate) fn dereference(state: State<'_>, alias: EntryId) -> Result<Option<EntryId>, OperationError> {
-    let finding = Finding { follows_aliases: true, manages: false, scope: None };
+pub(crate) fn dereference(
+    state: State<'_>,
+    alias: EntryId,
+    standing: Option<&Standing>,
+) -> Result<Option<EntryId>, OperationError> {
+    let finding = Finding { standing, follows_aliases: true, manages: false, scope: None };
+    if !finding.sees(state, alias)? {
+        return Ok(None);
+    }
     let aliased = aliased_name(state, alias)?;
     match follow(state, aliased, String::new(), finding, &mut vec![alias]) {
         Ok(found) => Ok(found.ok().map(|(id, _)| id)),

@@ -4,16 +4,17 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use schema::{AttributeDescription, Schema};
+use schema::{AttributeDescription, Schema, TypeId};
 
 use super::filter::{Item, Subject, Target, Term, Test, Truth};
-use crate::access::Access;
+use crate::access::{Access, EntryRights, Standing};
 use crate::catalog::VirtualAttribute;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
-use crate::tree::operational::member_attributes;
+use crate::model::rows::{AttrId, ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
+use crate::tree::operational::{for_each_group, member_attributes};
 use crate::tree::stored_values::{for_each_value, large_value};
 use crate::tree::{State, damaged_row, dn_of};
 
@@ -51,7 +52,32 @@ impl<'s> Candidate<'s> {
 pub(crate) struct Matcher {
     /// For the rule-only extensible match on values of the DN.
     access: Access,
+    /// Of whom access rules may hide groups.
+    asker: Option<GroupsOf>,
     key: Vec<u8>,
+}
+
+/// Whose view of groups memberOf goes by, and by which right to their members.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupsOf {
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) may: fn(&EntryRights, TypeId) -> bool,
+}
+
+impl GroupsOf {
+    fn shows(&self, state: State<'_>, group: EntryId, member: AttrId) -> Result<bool, OperationError> {
+        self.standing.shows_member(state, (group, member), self.may)
+    }
+
+    /// Gives the DNs of the groups that an entry is in and that show.
+    pub(crate) fn for_each(
+        &self,
+        state: State<'_>,
+        id: EntryId,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OperationError> {
+        for_each_group(state, id, &mut |group, member| self.shows(state, group, member), each)
+    }
 }
 
 impl Matcher {
@@ -61,7 +87,12 @@ impl Matcher {
     }
 
     pub(crate) fn new(access: Access) -> Matcher {
-        Matcher { access, key: Vec::new() }
+        Matcher { access, asker: None, key: Vec::new() }
+    }
+
+    /// One for an asker whom access rules bind.
+    pub(crate) fn under(access: Access, asker: Option<GroupsOf>) -> Matcher {
+        Matcher { asker, ..Matcher::new(access) }
     }
 
     /// What the filter says of an entry.
@@ -193,12 +224,23 @@ impl Matcher {
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         let id = candidate.id;
+        let asker = self.asker.as_ref().filter(|_| attribute.is_membership());
         match (&item.test, &item.target) {
+            (Test::Present, _) if asker.is_some() => {
+                let mut is_present = false;
+                self.each_value(attribute, state, candidate, &mut |_| {
+                    is_present = true;
+                    ControlFlow::Break(())
+                })?;
+                Ok(is_present)
+            }
             (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
             (Test::Equal(..), Some(target)) if attribute.is_membership() => {
                 let Some(group) = target.entry else { return Ok(false) };
                 for member in member_attributes(state.catalog) {
-                    if state.read.contains_id(LINKS, &link_key(group, member), id.0)? {
+                    if state.read.contains_id(LINKS, &link_key(group, member), id.0)?
+                        && asker.map_or(Ok(true), |asker| asker.shows(state, group, member))?
+                    {
                         return Ok(true);
                     }
                 }
@@ -206,14 +248,29 @@ impl Matcher {
             }
             (Test::Equal(..), Some(target)) => Ok(target.entry == Some(id)),
             (test, _) => {
-                let key = &mut self.key;
+                let mut key = std::mem::take(&mut self.key);
                 let mut passes = false;
-                attribute.for_each_value(state, id, &candidate.node, &mut |value| {
-                    passes = test.passes(&state.catalog.schema, value, key);
+                self.each_value(attribute, state, candidate, &mut |value| {
+                    passes = test.passes(&state.catalog.schema, value, &mut key);
                     if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
+                self.key = key;
                 Ok(passes)
             }
+        }
+    }
+
+    /// Gives the values of a made attribute, of groups only those that show.
+    fn each_value(
+        &self,
+        attribute: VirtualAttribute,
+        state: State<'_>,
+        candidate: &Candidate<'_>,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OperationError> {
+        match &self.asker {
+            Some(asker) if attribute.is_membership() => asker.for_each(state, candidate.id, each),
+            _ => attribute.for_each_value(state, candidate.id, &candidate.node, each),
         }
     }
 

@@ -13,7 +13,7 @@ use super::filter::{Item, Subject, Term, Truth};
 use super::matcher::{Candidate, Matcher};
 use super::result::ResultWriter;
 use crate::access::{EntryRights, Standing, Walk};
-use crate::catalog::{Catalog, VirtualAttribute};
+use crate::catalog::{Catalog, VirtualAttribute, is_secret};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
 use crate::tree::State;
@@ -93,9 +93,16 @@ fn may_ask_item(item: &Item, catalog: &Catalog, rights: &EntryRights) -> bool {
     let by_type = type_of(item, &catalog.schema).is_some_and(|type_id| {
         catalog.schema.subtypes(type_id).iter().all(|subtype| rights.may_search(*subtype))
     });
-    by_type
-        || (matches!(item.subject, Subject::Any)
-            && item.attributes.iter().all(|id| may_ask_number(catalog, *id, rights)))
+    by_type || (matches!(item.subject, Subject::Any) && may_ask_any(item, &catalog.schema, rights))
+}
+
+/// Whether all types may be searched that a rule applies to: not just those that some entry has, which would tell what
+/// hidden entries have.
+fn may_ask_any(item: &Item, schema: &Schema, rights: &EntryRights) -> bool {
+    let Some(rule) = item.test.rule() else { return false };
+    schema.attribute_types().iter().all(|known| {
+        !schema.rule_applies(rule, known) || is_secret(schema, known.id) || rights.may_search(known.id)
+    })
 }
 
 fn may_ask_number(catalog: &Catalog, id: AttrId, rights: &EntryRights) -> bool {
@@ -109,8 +116,13 @@ fn may_ask(term: &Term, catalog: &Catalog, rights: &EntryRights) -> bool {
         Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
         Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| may_ask(term, catalog, rights)),
         Term::Not(term) => may_ask(term, catalog, rights),
-        Term::Item(item) => may_ask_item(item, catalog, rights),
+        Term::Item(item) => may_ask_item(item, catalog, rights) && !is_membership(item),
     }
+}
+
+/// Whether an item is about groups, of which some may not show: what the index says of it may be more.
+fn is_membership(item: &Item) -> bool {
+    matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
 }
 
 /// What is left of a filter: what may not be searched is Undefined. Of a type of which only some subtypes may be, these
@@ -130,7 +142,9 @@ fn left_of(term: &Term, catalog: &Catalog, rights: &EntryRights) -> Term {
             if attributes.is_empty() && (is_virtual || !is_own) {
                 return Term::Constant(Truth::Undefined);
             }
-            Term::Item(Item { attributes, ..item.clone() })
+            // Whether what may not be asked for would match is not known: behind a `not` this matters.
+            let left = Term::Item(Item { attributes, ..item.clone() });
+            Term::Or(vec![left, Term::Constant(Truth::Undefined)])
         }
     }
 }

@@ -17,7 +17,7 @@ use ldap::response::{
 use schema::AttributeDescription;
 
 use super::effective::EffectiveRights;
-use super::matcher::Candidate;
+use super::matcher::{Candidate, GroupsOf};
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
@@ -35,6 +35,8 @@ pub(crate) struct ResultWriter {
     pub(crate) id: MessageId,
     pub(crate) types_only: bool,
     pub(crate) selection: Selection,
+    /// Whose view of groups memberOf goes by; `None` where no rules bind.
+    pub(super) groups: Option<GroupsOf>,
     /// Whose rights are told with each result; `None` in most searches.
     pub(super) effective: Option<Box<EffectiveRights>>,
     /// Encoded values of one attribute that are not copied from the entry row.
@@ -45,7 +47,15 @@ pub(crate) struct ResultWriter {
 
 impl ResultWriter {
     pub(crate) fn new(id: MessageId, types_only: bool, selection: Selection) -> ResultWriter {
-        ResultWriter { id, types_only, selection, effective: None, gathered: Vec::new(), last_len: None }
+        ResultWriter {
+            id,
+            types_only,
+            selection,
+            groups: None,
+            effective: None,
+            gathered: Vec::new(),
+            last_len: None,
+        }
     }
 
     /// Bytes of memory that its buffers hold.
@@ -56,7 +66,12 @@ impl ResultWriter {
     /// Another one that writes the same, with buffers of its own.
     pub(crate) fn copy(&self) -> ResultWriter {
         let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
-        ResultWriter { effective, ..ResultWriter::new(self.id, self.types_only, self.selection.clone()) }
+        let groups = self.groups.clone();
+        ResultWriter {
+            groups,
+            effective,
+            ..ResultWriter::new(self.id, self.types_only, self.selection.clone())
+        }
     }
 
     /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are
@@ -161,10 +176,16 @@ impl ResultWriter {
             }
             let gathered = &mut self.gathered;
             gathered.clear();
-            attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {
+            let mut put = |value: &[u8]| {
                 put_value(gathered, value);
                 ControlFlow::Continue(())
-            })?;
+            };
+            match &self.groups {
+                Some(groups) if attribute.is_membership() => {
+                    groups.for_each(state, candidate.id, &mut put)?
+                }
+                _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
+            }
             if !gathered.is_empty() {
                 let name = state.catalog.schema.type_by_id(*type_id).name();
                 let values: &[u8] = if self.types_only { &[] } else { gathered };

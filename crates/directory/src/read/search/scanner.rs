@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
 use super::filter::{Term, Truth};
-use super::matcher::{Candidate, Matcher};
+use super::matcher::{Candidate, GroupsOf, Matcher};
 use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::usability;
-use crate::access::Access;
+use crate::access::{Access, EntryRights};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -100,6 +100,7 @@ impl Scanner {
         writer: ResultWriter,
     ) -> Scanner {
         let catalog = snapshot.state().catalog;
+        let matcher = matcher(access, permitted.as_deref());
         Scanner {
             access,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
@@ -111,7 +112,7 @@ impl Scanner {
             writer,
             permitted,
             usability_at: None,
-            matcher: Matcher::new(access),
+            matcher,
             planned_version: snapshot.version(),
             version: snapshot.version(),
             attribute_count: catalog.attributes().len(),
@@ -149,7 +150,7 @@ impl Scanner {
             writer: self.writer.copy(),
             permitted: self.permitted.as_ref().map(|of| Box::new(Permitted::new(Arc::clone(&of.standing)))),
             usability_at: self.usability_at,
-            matcher: Matcher::new(self.access),
+            matcher: matcher(self.access, self.permitted.as_deref()),
             by_rows: self.by_rows,
             key: Vec::new(),
             candidate_cost: self.candidate_cost,
@@ -324,6 +325,11 @@ impl Scanner {
         }
         Ok(())
     }
+}
+
+fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {
+    let may = EntryRights::may_search;
+    Matcher::under(access, permitted.map(|of| GroupsOf { standing: Arc::clone(&of.standing), may }))
 }
 
 /// Whether access rules let the asker see a candidate that passes.

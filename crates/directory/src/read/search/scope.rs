@@ -5,6 +5,7 @@
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
 use super::base::dereference;
+use crate::access::Standing;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
@@ -51,13 +52,17 @@ impl SearchScope {
 
     /// Follows the aliases in scope where they are to be followed. Gives the referral entries in scope, of which the
     /// client is told; the first one last.
-    pub(super) fn prepare(&mut self, snapshot: &Snapshot) -> Result<Vec<EntryId>, OperationError> {
+    pub(super) fn prepare(
+        &mut self,
+        snapshot: &Snapshot,
+        standing: Option<&Standing>,
+    ) -> Result<Vec<EntryId>, OperationError> {
         let (state, names) = (snapshot.state(), &mut *snapshot.names());
         if self.kind == Scope::BaseObject {
             return Ok(Vec::new());
         }
         if self.follows_aliases {
-            self.follow_aliases(state, names)?;
+            self.follow_aliases(state, names, standing)?;
         }
         let mut referrals = if self.manages { Vec::new() } else { self.referrals(state, names)? };
         referrals.reverse();
@@ -155,7 +160,12 @@ impl SearchScope {
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
-    fn follow_aliases(&mut self, state: State<'_>, names: &mut NameCache) -> Result<(), OperationError> {
+    fn follow_aliases(
+        &mut self,
+        state: State<'_>,
+        names: &mut NameCache,
+        standing: Option<&Standing>,
+    ) -> Result<(), OperationError> {
         let mut aliases = ids_with_flag(
             state,
             NodeFlags::is_alias,
@@ -174,7 +184,7 @@ impl SearchScope {
                 return Ok(());
             }
             for alias in in_scope {
-                if let Some(target) = dereference(state, alias)? {
+                if let Some(target) = dereference(state, alias, standing)? {
                     self.add_target(target);
                 }
             }

@@ -108,7 +108,7 @@ impl EntryStream {
         if !scanner.passes(&snapshot, &candidate)? {
             return Ok(None);
         }
-        let ResultWriter { selection, effective, .. } = &mut scanner.writer;
+        let ResultWriter { selection, groups, effective, .. } = &mut scanner.writer;
         let attributes = candidate.entry(state)?.attributes();
         let attributes = attributes
             .filter(|attribute| selection.decide(state.catalog, attribute.id))
@@ -120,10 +120,14 @@ impl EntryStream {
                 continue;
             }
             let mut values = Vec::new();
-            attribute.for_each_value(state, id, &candidate.node, &mut |value| {
+            let mut put = |value: &[u8]| {
                 put_value(&mut values, value);
                 ControlFlow::Continue(())
-            })?;
+            };
+            match groups {
+                Some(groups) if attribute.is_membership() => groups.for_each(state, id, &mut put)?,
+                _ => attribute.for_each_value(state, id, &candidate.node, &mut put)?,
+            }
             if !values.is_empty() {
                 made.push((state.catalog.schema.type_by_id(*type_id).name().to_owned(), values));
             }

@@ -10,6 +10,7 @@ use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
 use super::explain::{self, StepTimes};
 use super::filter::Term;
+use super::matcher::GroupsOf;
 use super::parts::{PartScanner, Piece, PieceEnd};
 use super::permitted::Permitted;
 use super::plan::Plan;
@@ -18,7 +19,7 @@ use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
 use super::stream::EntryStream;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, EntryRights, Requester, Standing};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -38,6 +39,8 @@ pub(super) struct TreeSearch {
     pub(super) scans_for_page: bool,
     /// Whether the candidates are looked at in parts, which others bring.
     is_split: bool,
+    /// The base, where the asker may not see it: unless something below it shows, it is as one that is not there.
+    hidden_base: Option<Box<str>>,
     /// A result that is sent as a stream, before anything else goes on.
     stream: Option<Box<EntryStream>>,
     pub(super) tally: Tally,
@@ -54,6 +57,8 @@ pub(super) struct Tally {
     size_limit: u32,
     /// Most candidates that may be rejected.
     rejected_max: u64,
+    /// Whether access rules bind the asker.
+    is_bound: bool,
     pub(super) entries_sent: u64,
     /// Candidates looked at.
     pub(super) examined_count: u64,
@@ -73,14 +78,14 @@ impl TreeSearch {
     ) -> Result<Box<TreeSearch>, OperationError> {
         let state = snapshot.state();
         let mut scope = SearchScope::of(base, request, controls);
-        let referrals = scope.prepare(snapshot)?;
+        let referrals = scope.prepare(snapshot, standing.as_deref())?;
         let filter = Term::prepared(snapshot, access, request.filter)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
             let plan = Plan::choose(state, &scope, &filter)?;
-            check_cost(state, access, &filter, &plan)?;
+            check_cost(state, (access, standing.is_some()), &filter, &plan)?;
             plan
         };
         let mut writer = ResultWriter::new(id, request.types_only, selection);
@@ -94,6 +99,16 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
+        if let (Some(standing), false) = (&standing, writer.selection.made.is_empty()) {
+            writer.groups = Some(GroupsOf { standing: Arc::clone(standing), may: EntryRights::may_read });
+        }
+        let is_bound = standing.is_some();
+        let hidden_base = match &standing {
+            Some(standing) if base != EntryId::ROOT && !standing.at_entry(state, base)?.may_browse() => {
+                Some(request.base_object.into())
+            }
+            _ => None,
+        };
         let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
         // Boxed here, where it is made: each move of it copies half a kilobyte.
         let mut scanner = Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer);
@@ -104,10 +119,12 @@ impl TreeSearch {
             next_id: 0,
             scans_for_page,
             is_split: false,
+            hidden_base,
             stream: None,
             tally: Tally {
                 size_limit: access.limit_of(request.size_limit, state.settings.general.size_limit),
                 rejected_max: examined_max(state, access),
+                is_bound,
                 entries_sent: 0,
                 examined_count: 0,
                 rejected_count: 0,
@@ -124,6 +141,7 @@ impl TreeSearch {
         self.next_id = from;
         if from > 0 {
             self.referrals.clear();
+            self.hidden_base = None;
         }
         self.tally.size_limit = room;
         let scanner = &mut self.scanner;
@@ -238,7 +256,10 @@ impl TreeSearch {
                 self.begin_stream(snapshot, id)?;
                 None
             }
-            Reached::End => Some(ResultCode::SUCCESS),
+            Reached::End => {
+                self.check_base(state)?;
+                Some(ResultCode::SUCCESS)
+            }
             Reached::Full(next_id) => {
                 self.next_id = next_id;
                 Some(ResultCode::SIZE_LIMIT_EXCEEDED)
@@ -315,7 +336,8 @@ impl TreeSearch {
         if piece.rejected_count > rejected_room {
             tally.examined_count += count as u64 + rejected_room + 1;
             let (state, filter) = (snapshot.state(), &self.scanner.filter);
-            return Err(unindexed(state, filter, tally.examined_count, tally.rejected_max));
+            let counted = self.scanner.permitted.is_none().then_some(tally.examined_count);
+            return Err(unindexed(state, filter, counted, tally.rejected_max));
         }
         tally.examined_count += piece.examined_count;
         tally.rejected_count += piece.rejected_count;
@@ -326,7 +348,22 @@ impl TreeSearch {
             }
             self.begin_stream(snapshot, giant)?;
         }
-        Ok((piece.end? == PieceEnd::Last).then_some(ResultCode::SUCCESS))
+        let is_last = piece.end? == PieceEnd::Last;
+        if is_last {
+            self.check_base(snapshot.state())?;
+        }
+        Ok(is_last.then_some(ResultCode::SUCCESS))
+    }
+
+    /// Ends a search that found nothing below a base that the asker may not see.
+    #[inline]
+    fn check_base(&self, state: State<'_>) -> Result<(), OperationError> {
+        match (&self.hidden_base, &self.scanner.permitted) {
+            (Some(dn), Some(permitted)) if self.tally.entries_sent == 0 => {
+                Err(permitted.standing.hidden(state, dn, Some(self.scanner.scope.base))?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Appends the continuation reference for a referral entry, if it is still one in scope.
@@ -350,6 +387,8 @@ impl TreeSearch {
         let dn = state.dn(id)?.unwrap_or_default();
         let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
         if !uris.is_empty() {
+            // Something shows.
+            self.hidden_base = None;
             encode_search_reference(out, self.scanner.writer.id, &uris, Controls::NONE);
         }
         Ok(())
@@ -364,7 +403,8 @@ impl Sink for Tally {
     fn rejected(&mut self, state: State<'_>, filter: &Term) -> Result<(), OperationError> {
         self.rejected_count += 1;
         if self.rejected_count > self.rejected_max {
-            return Err(unindexed(state, filter, self.examined_count, self.rejected_max));
+            let counted = (!self.is_bound).then_some(self.examined_count);
+            return Err(unindexed(state, filter, counted, self.rejected_max));
         }
         Ok(())
     }
@@ -389,20 +429,27 @@ fn examined_max(state: State<'_>, access: Access) -> u64 {
 
 /// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
 /// the way is refused on the way.
-fn check_cost(state: State<'_>, access: Access, filter: &Term, plan: &Plan) -> Result<(), OperationError> {
+fn check_cost(
+    state: State<'_>,
+    (access, is_bound): (Access, bool),
+    filter: &Term,
+    plan: &Plan,
+) -> Result<(), OperationError> {
     let max = examined_max(state, access);
     let is_long = plan.candidate_count > max && explain::is_unindexed(filter, plan);
     if is_long && !explain::missing(state.catalog, filter).is_empty() {
-        return Err(unindexed(state, filter, plan.candidate_count, max));
+        return Err(unindexed(state, filter, (!is_bound).then_some(plan.candidate_count), max));
     }
     Ok(())
 }
 
-fn unindexed(state: State<'_>, filter: &Term, examined: u64, max: u64) -> OperationError {
+/// `examined` is `None` for askers whom access rules bind: how many entries they cannot see is not to be told.
+fn unindexed(state: State<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
     let help = match explain::missing(state.catalog, filter).as_slice() {
         [] => "a narrower base or filter is needed".to_owned(),
         missing => format!("missing: {}", missing.join(", ")),
     };
+    let examined = examined.map_or("too many".to_owned(), |count| count.to_string());
     OperationError::refused(
         ResultCode::UNWILLING_TO_PERFORM,
         format!("{examined} entries to look at, searches without an index may look at {max}; {help}"),

@@ -1,0 +1,139 @@
+//! Random filters, their text, and what they say (RFC 4511 section 4.5.1.7) of what an asker may search.
+
+use fastrand::Rng;
+
+use crate::rules::{Rights, TYPES};
+use crate::tree::{GROUPS, user};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Filter {
+    And(Vec<Filter>),
+    Or(Vec<Filter>),
+    Not(Box<Filter>),
+    /// An attribute, the sign of the test, and the value.
+    Item(&'static str, Sign, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    Equal,
+    Present,
+    /// The value is in it.
+    Has,
+    /// By a named rule.
+    ByRule,
+}
+
+impl Filter {
+    pub(crate) fn random(rng: &mut Rng, depth: usize) -> Filter {
+        match rng.u8(0..if depth == 0 { 1 } else { 6 }) {
+            1 => Filter::And((0..rng.usize(1..4)).map(|_| Filter::random(rng, depth - 1)).collect()),
+            2 => Filter::Or((0..rng.usize(1..4)).map(|_| Filter::random(rng, depth - 1)).collect()),
+            3 => Filter::Not(Box::new(Filter::random(rng, depth - 1))),
+            _ => Filter::item(rng),
+        }
+    }
+
+    fn item(rng: &mut Rng) -> Filter {
+        let names = ["anna", "bert", "carl", "dora"];
+        let name = names[rng.usize(..names.len())];
+        let text = |value: &str| value.to_owned();
+        let group = ["inner", "outer", "secret"][rng.usize(..3)];
+        let (attribute, sign, value) = match rng.u8(0..15) {
+            0 => ("cn", Sign::Equal, text(name)),
+            1 => ("sn", Sign::Equal, text("person")),
+            2 => ("mail", Sign::Equal, format!("{name}@example.com")),
+            3 => ("mail", Sign::Has, text(&name[1..])),
+            4 => ("description", Sign::Equal, text("same for all")),
+            5 => ("name", Sign::Equal, text(if rng.bool() { name } else { "person" })),
+            6 => ("name", Sign::Has, text("o")),
+            7 => (
+                "objectClass",
+                Sign::Equal,
+                text(["person", "groupOfNames", "organizationalUnit"][rng.usize(..3)]),
+            ),
+            8 => ("manager", Sign::Equal, user(rng.usize(..4))),
+            9 => ("member", Sign::Equal, user(rng.usize(..4))),
+            10 | 11 => ("memberOf", Sign::Equal, format!("cn={group},{GROUPS}")),
+            12 => ("sn", Sign::ByRule, text("person")),
+            13 => ("entryDN", Sign::Equal, user(rng.usize(..4))),
+            _ => {
+                let all =
+                    ["cn", "mail", "description", "manager", "telephoneNumber", "memberOf", "name", "title"];
+                (all[rng.usize(..all.len())], Sign::Present, String::new())
+            }
+        };
+        Filter::Item(attribute, sign, value)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let all = |filters: &[Filter]| filters.iter().map(Filter::text).collect::<String>();
+        match self {
+            Filter::And(filters) => format!("(&{})", all(filters)),
+            Filter::Or(filters) => format!("(|{})", all(filters)),
+            Filter::Not(filter) => format!("(!{})", filter.text()),
+            Filter::Item(attribute, sign, value) => match sign {
+                Sign::Equal => format!("({attribute}={value})"),
+                Sign::Present => format!("({attribute}=*)"),
+                Sign::Has => format!("({attribute}=*{value}*)"),
+                Sign::ByRule => format!("({attribute}:caseIgnoreMatch:={value})"),
+            },
+        }
+    }
+
+    /// What it says of an entry; `None` is Undefined.
+    pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
+        match self {
+            Filter::And(filters) => {
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth(rights, dn)).collect();
+                if truths.contains(&Some(false)) {
+                    return Some(false);
+                }
+                truths.iter().all(|truth| *truth == Some(true)).then_some(true)
+            }
+            Filter::Or(filters) => {
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth(rights, dn)).collect();
+                if truths.contains(&Some(true)) {
+                    return Some(true);
+                }
+                truths.iter().all(|truth| *truth == Some(false)).then_some(false)
+            }
+            Filter::Not(filter) => filter.truth(rights, dn).map(|truth| !truth),
+            Filter::Item(attribute, sign, value) => item(rights, dn, attribute, *sign, value),
+        }
+    }
+}
+
+/// A supertype asks for its subtypes; of these some may be hidden. That none of the others matches does not say then
+/// that none does.
+fn item(rights: &Rights<'_>, dn: &str, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
+    let is_asked = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
+        *name == attribute || above.contains(&attribute)
+    };
+    let mut asked: Vec<&str> = TYPES.iter().filter(is_asked).map(|(name, ..)| *name).collect();
+    if !asked.contains(&attribute) {
+        // The supertype itself, and its subtypes that no entry has: of these a rule speaks by the supertype alone.
+        asked.push(if attribute == "name" { "title" } else { attribute });
+    }
+    let mut is_hidden = false;
+    for name in asked {
+        if !rights.may("search", dn, name) {
+            is_hidden = true;
+            continue;
+        }
+        let mut values = rights.values(dn, name, "search");
+        if name == "objectClass" && values.iter().any(|class| class == "inetOrgPerson") {
+            values.push("person".to_owned());
+        }
+        let folded = value.to_lowercase();
+        let passes = values.iter().map(|value| value.to_lowercase()).any(|have| match sign {
+            Sign::Present => true,
+            Sign::Equal | Sign::ByRule => have == folded,
+            Sign::Has => have.contains(&folded),
+        });
+        if passes {
+            return Some(true);
+        }
+    }
+    (!is_hidden).then_some(false)
+}

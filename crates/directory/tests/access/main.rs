@@ -1,0 +1,280 @@
+//! Access rules against a plain evaluator, and what cannot be seen against what is not there.
+//!
+//! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test access` replays that run alone.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../../src/testing.rs"]
+#[allow(dead_code)]
+mod testing;
+
+mod filters;
+mod pairs;
+mod rules;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use directory::Requester;
+use directory::compare::{CompareOutcome, compare};
+use directory::controls::RequestControls;
+use directory::identity::identify;
+use fastrand::Rng;
+use filters::Filter;
+use ldap::{
+    AddRequest, AttributesBuf, CompareRequest, Control, ControlsBuf, FilterBuf, PagedResults, Request,
+    ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+use rules::{Rights, Rule};
+use testing::{Found, TestDirectory};
+use tree::{Attributes, Tree, user};
+
+/// Runs a property for many seeds, or for the one that is set.
+fn for_seeds(count: u64, run: fn(u64)) {
+    let seeds = match std::env::var("PANDO_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
+        Err(_) => (0..count).collect(),
+    };
+    for seed in seeds {
+        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
+            eprintln!("replay with PANDO_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// A directory with these entries. The number beside each sets its time and UUID.
+fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
+    let mut directory = TestDirectory::new();
+    let stamps: Vec<_> = (0..entries.iter().map(|(number, ..)| number + 1).max().unwrap_or(0))
+        .map(|_| directory.stamp())
+        .collect();
+    let mut batch = directory.writer.begin().unwrap();
+    for (number, dn, attributes) in entries {
+        let mut buffer = AttributesBuf::new();
+        attributes.iter().for_each(|(name, values)| buffer.push(name, values.iter()));
+        let request = Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() });
+        let stamp = &stamps[usize::try_from(*number).unwrap()];
+        let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {}", outcome.diagnostic);
+    }
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    directory
+}
+
+fn set_rules(directory: &mut TestDirectory, rules: &[Rule]) -> Vec<String> {
+    let texts: Vec<String> =
+        rules.iter().enumerate().map(|(number, rule)| rule.text(&format!("rule {number}"))).collect();
+    directory.change_settings(|settings| settings.general.access_rules = texts.clone());
+    texts
+}
+
+fn ask_as(directory: &mut TestDirectory, dn: &str) {
+    directory.requester = match dn {
+        "" => Requester::Anonymous,
+        _ => identify(&directory.snapshot, &format!("dn:{dn}")).unwrap().unwrap().requester,
+    };
+}
+
+/// A search, with a size limit, and in pages where a page size is given.
+#[derive(Clone, Debug)]
+struct Asked {
+    base: String,
+    scope: Scope,
+    filter: String,
+    attributes: Vec<&'static str>,
+    deref: ldap::DerefAliases,
+    size_limit: u32,
+}
+
+fn search(directory: &mut TestDirectory, asked: &Asked, controls: &RequestControls) -> Found {
+    let filter = FilterBuf::parse(&asked.filter).unwrap();
+    let mut selection = SelectionBuf::new();
+    asked.attributes.iter().for_each(|attribute| selection.push(attribute));
+    let mut request =
+        SearchRequest::new(&asked.base, asked.scope, filter.as_filter(), selection.as_selection());
+    request.size_limit = asked.size_limit;
+    request.deref_aliases = asked.deref;
+    directory.search_request(&request, controls)
+}
+
+fn compared(
+    directory: &TestDirectory,
+    dn: &str,
+    description: &str,
+    value: &str,
+) -> (ResultCode, String, String) {
+    let request = CompareRequest { entry: dn, description, value: value.as_bytes() };
+    match compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default()) {
+        CompareOutcome::Done(outcome) => (outcome.code, outcome.matched_dn, outcome.diagnostic),
+        CompareOutcome::Verify { .. } => panic!("a verification of {description}"),
+    }
+}
+
+/// The controls of a request for a page.
+fn page(size: u32, cookie: &[u8]) -> RequestControls {
+    let value = PagedResults { size, cookie }.encode();
+    let controls = ControlsBuf::from_iter([Control {
+        oid: ldap::oids::PAGED_RESULTS,
+        critical: true,
+        value: Some(&value),
+    }]);
+    RequestControls::read(&controls.as_controls(), directory::controls::ControlContext::Search).unwrap()
+}
+
+const SCOPES: [Scope; 4] = [Scope::BaseObject, Scope::SingleLevel, Scope::WholeSubtree, Scope::Subordinate];
+const HIDDEN_TEXT: &str = "does not exist, or you may not see it";
+
+#[test]
+fn answers_are_those_of_the_plain_rules() {
+    for_seeds(8, |seed| {
+        let mut rng = Rng::with_seed(seed);
+        let entries: Vec<_> =
+            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
+        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
+        let mut directory = directory_of(&entries);
+        directory.finish_indexes();
+        let mut shown = 0;
+        for _ in 0..25 {
+            directory.use_indexes = rng.bool();
+            let rules: Vec<Rule> =
+                (0..rng.usize(1..7)).map(|place| Rule::random(&mut rng, place < 3)).collect();
+            let texts = set_rules(&mut directory, &rules);
+            for asker in [String::new(), user(0), user(1), user(2)] {
+                ask_as(&mut directory, &asker);
+                let rights = Rights { rules: &rules, asker: &asker, tree: &tree };
+                for _ in 0..6 {
+                    shown += check_search(&mut directory, &mut rng, &rights, &texts);
+                    check_compare(&directory, &mut rng, &rights, &texts);
+                }
+            }
+        }
+        assert!(shown > 40, "too little was to be seen: {shown}");
+    });
+}
+
+fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {
+    let below = base.is_empty() || tree::is_at_or_below(dn, base);
+    match scope {
+        Scope::BaseObject => dn == base,
+        Scope::SingleLevel => {
+            let is_suffix = dn == tree::SUFFIX;
+            if base.is_empty() { is_suffix } else { !is_suffix && tree::parent(dn) == base }
+        }
+        Scope::WholeSubtree => below,
+        Scope::Subordinate => below && dn != base,
+    }
+}
+
+fn check_search(
+    directory: &mut TestDirectory,
+    rng: &mut Rng,
+    rights: &Rights<'_>,
+    texts: &[String],
+) -> usize {
+    let (asker, tree) = (rights.asker, rights.tree);
+    let names: Vec<&String> = tree.keys().collect();
+    let nobody = format!("uid=nobody,{}", names[rng.usize(..names.len())]);
+    let base = match rng.u8(0..6) {
+        0 => "",
+        1 => &nobody,
+        2 => names[rng.usize(..names.len())],
+        _ => tree::SUFFIX,
+    };
+    let scope = SCOPES[if base.is_empty() { rng.usize(1..4) } else { rng.usize(..4) }];
+    let filter = Filter::random(rng, 3);
+    let asked = Asked {
+        base: base.to_owned(),
+        scope,
+        filter: filter.text(),
+        attributes: vec!["*", "memberOf", "entryDN", "numSubordinates"],
+        deref: ldap::DerefAliases::Never,
+        size_limit: 0,
+    };
+    let found = search(directory, &asked, &RequestControls::default());
+    let what = || format!("{asked:?} as {asker:?} under {texts:#?}");
+    let mut expected: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for dn in tree.keys() {
+        if in_scope(dn, base, scope) && rights.sees(dn) && filter.truth(rights, dn) == Some(true) {
+            let made = ["memberOf", "entryDN"].map(str::to_owned);
+            let read = tree[dn].keys().chain(&made).filter(|name| rights.may("read", dn, name));
+            let values = read.map(|name| {
+                (name.clone(), rights.values(dn, name, "read").into_iter().collect::<BTreeSet<_>>())
+            });
+            let mut values: BTreeMap<_, _> = values.filter(|(_, values)| !values.is_empty()).collect();
+            if rights.may("read", dn, "numSubordinates") {
+                let count = tree.keys().filter(|other| tree::parent(other) == dn).count();
+                values.insert("numSubordinates".to_owned(), BTreeSet::from([count.to_string()]));
+            }
+            expected.insert(dn.clone(), values);
+        }
+    }
+    // A search that begins at an entry that does not show has to find something below it.
+    let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
+    if !begins {
+        assert_eq!(found.code, ResultCode::NO_SUCH_OBJECT, "{}", what());
+        assert_eq!(found.matched_dn, rights.nearest(base), "{}", what());
+        assert_eq!(found.diagnostic, format!("{base:?} {HIDDEN_TEXT}"), "{}", what());
+        return 0;
+    }
+    assert_eq!(found.code, ResultCode::SUCCESS, "{}: {}", found.diagnostic, what());
+    let got: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = found
+        .entries
+        .iter()
+        .map(|entry| {
+            let values =
+                entry.attributes.keys().map(|name| (name.clone(), entry.texts(name).into_iter().collect()));
+            (entry.dn.clone(), values.collect())
+        })
+        .collect();
+    assert_eq!(got, expected, "{}", what());
+    // A limit counts what is seen.
+    let count = u32::try_from(expected.len()).unwrap();
+    if count > 0 {
+        let limited = Asked { size_limit: rng.u32(1..=count), ..asked.clone() };
+        let found = search(directory, &limited, &RequestControls::default());
+        let code =
+            if limited.size_limit < count { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS };
+        assert_eq!((found.code, found.entries.len()), (code, limited.size_limit as usize), "{}", what());
+    }
+    let paged = pairs::pages(directory, &asked, rng.u32(1..4));
+    assert_eq!(
+        paged.iter().map(|page| page.found.entries.len()).sum::<usize>(),
+        expected.len(),
+        "{}",
+        what()
+    );
+    expected.len()
+}
+
+fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, texts: &[String]) {
+    let names: Vec<&String> = rights.tree.keys().collect();
+    let dn = names[rng.usize(..names.len())];
+    let all = ["cn", "mail", "description", "manager", "member", "memberOf", "title"];
+    let attribute = all[rng.usize(..all.len())];
+    let values = rights.values(dn, attribute, "compare");
+    let value = match values.first() {
+        Some(value) if rng.bool() => value.clone(),
+        _ if ["manager", "member", "memberOf"].contains(&attribute) => {
+            "cn=nobody,dc=example,dc=com".to_owned()
+        }
+        _ => "nothing".to_owned(),
+    };
+    let (code, matched_dn, diagnostic) = compared(directory, dn, attribute, &value);
+    let what = format!("{attribute}={value} of {dn} as {:?} under {texts:#?}: {diagnostic}", rights.asker);
+    let expected = match (rights.sees(dn), rights.may("compare", dn, attribute)) {
+        (false, _) => {
+            assert_eq!(matched_dn, rights.nearest(dn), "{what}");
+            assert_eq!(diagnostic, format!("{dn:?} {HIDDEN_TEXT}"), "{what}");
+            ResultCode::NO_SUCH_OBJECT
+        }
+        (true, false) => {
+            assert_eq!(diagnostic, format!("no access rule lets you compare {attribute}"), "{what}");
+            ResultCode::INSUFFICIENT_ACCESS_RIGHTS
+        }
+        (true, true) if values.is_empty() => ResultCode::NO_SUCH_ATTRIBUTE,
+        (true, true) if values.contains(&value) => ResultCode::COMPARE_TRUE,
+        (true, true) => ResultCode::COMPARE_FALSE,
+    };
+    assert_eq!(code, expected, "{what}");
+}

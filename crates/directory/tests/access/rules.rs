@@ -1,0 +1,276 @@
+//! Random access rules, and what they mean: written from `docs/how-to/access-rules.md` alone, without the code that
+//! carries them out.
+
+use fastrand::Rng;
+
+use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
+
+/// A right, by its word.
+pub(crate) type Right = &'static str;
+
+pub(crate) const RIGHTS: [Right; 5] = ["browse", "compare", "search", "read", "write"];
+
+/// Attribute types of the tests, each with the classes (`@class`) that have it and its supertypes.
+pub(crate) const TYPES: [(&str, &[&str], &[&str]); 14] = [
+    ("objectClass", &["person", "organizationalUnit"], &[]),
+    ("cn", &["person"], &["name"]),
+    ("sn", &["person"], &["name"]),
+    ("ou", &["organizationalUnit"], &["name"]),
+    ("title", &[], &["name"]),
+    ("uid", &[], &[]),
+    ("mail", &[], &[]),
+    ("dc", &[], &[]),
+    ("telephoneNumber", &["person", "organizationalUnit"], &[]),
+    ("description", &["person", "organizationalUnit"], &[]),
+    ("manager", &[], &["distinguishedName"]),
+    ("member", &[], &["distinguishedName"]),
+    ("memberOf", &[], &[]),
+    ("entryDN", &[], &[]),
+];
+
+pub(crate) fn is_operational(name: &str) -> bool {
+    matches!(name, "memberOf" | "entryDN" | "numSubordinates" | "hasSubordinates" | "entryUUID")
+}
+
+/// Whom a rule is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    Anyone,
+    Anonymous,
+    Authenticated,
+    Itself,
+    User(String),
+    UsersIn(String),
+    Group(String),
+    NamedBy(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) is_allow: bool,
+    pub(crate) rights: Vec<Right>,
+    /// Empty where the rule names none.
+    pub(crate) attributes: Vec<&'static str>,
+    pub(crate) place: Option<(&'static str, String)>,
+    pub(crate) who: Vec<Who>,
+}
+
+fn some<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
+    &all[rng.usize(..all.len())]
+}
+
+impl Rule {
+    pub(crate) fn random(rng: &mut Rng, is_allow: bool) -> Rule {
+        let rights = (0..rng.usize(1..3)).map(|_| *some(rng, &RIGHTS[..4])).collect();
+        let named =
+            ["mail", "description", "sn", "cn", "telephoneNumber", "objectClass", "manager", "member"];
+        let more = ["*", "+", "@person", "name", "memberOf", "uid", "ou", "title"];
+        let attributes = match rng.u8(0..5) {
+            0 | 1 => Vec::new(),
+            2 => vec![*some(rng, &more)],
+            _ => (0..rng.usize(1..3)).map(|_| *some(rng, &named)).collect(),
+        };
+        let places = [SUFFIX, PEOPLE, STAFF, GROUPS, HIDDEN, "ou=nowhere,dc=example,dc=com"];
+        let place = (rng.u8(0..3) > 0).then(|| {
+            let dn = match rng.u8(0..4) {
+                0 => user(rng.usize(..4)),
+                _ => (*some(rng, &places)).to_owned(),
+            };
+            (*some(rng, &["in", "at", "below"]), dn)
+        });
+        let who = (0..rng.usize(1..3)).map(|_| Who::random(rng)).collect();
+        Rule { is_allow, rights, attributes, place, who }
+    }
+
+    /// Its text, with this name.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let allow = if self.is_allow { "allow" } else { "deny" };
+        let mut text = format!("{name}: {allow} {}", self.rights.join(", "));
+        if !self.attributes.is_empty() {
+            text += &format!(" of {}", self.attributes.join(", "));
+        }
+        if let Some((word, dn)) = &self.place {
+            text += &format!(" {word} '{dn}'");
+        }
+        let who: Vec<_> = self.who.iter().map(Who::text).collect();
+        text + &format!(" to {}", who.join(", "))
+    }
+
+    fn is_for(&self, asker: &str, dn: &str, tree: &Tree) -> bool {
+        self.who.iter().any(|who| who.is(asker, dn, tree))
+    }
+
+    fn is_at(&self, dn: &str) -> bool {
+        match &self.place {
+            None => true,
+            Some(("at", place)) => place == dn,
+            Some(("in", place)) => is_at_or_below(dn, place),
+            Some((_, place)) => dn != place && is_at_or_below(dn, place),
+        }
+    }
+
+    /// `allow read` allows search and compare, any `allow` allows to browse; `deny read` denies search and compare,
+    /// `deny browse` everything.
+    fn has(&self, right: Right) -> bool {
+        let named = |right: &str| self.rights.contains(&right);
+        let by_read = matches!(right, "search" | "compare") && named("read");
+        match self.is_allow {
+            true => named(right) || by_read || right == "browse",
+            false => named(right) || by_read || named("browse"),
+        }
+    }
+
+    fn is_about(&self, attribute: &str) -> bool {
+        if self.attributes.is_empty() {
+            return true;
+        }
+        let known = TYPES.iter().find(|(name, ..)| *name == attribute);
+        self.attributes.iter().any(|named| match *named {
+            "*" => !is_operational(attribute),
+            "+" => is_operational(attribute),
+            _ => {
+                *named == attribute
+                    || known.is_some_and(|(_, classes, above)| {
+                        above.contains(named)
+                            || named.strip_prefix('@').is_some_and(|class| classes.contains(&class))
+                    })
+            }
+        })
+    }
+}
+
+impl Who {
+    fn random(rng: &mut Rng) -> Who {
+        let groups = ["cn=inner", "cn=outer", "cn=secret"];
+        match rng.u8(0..10) {
+            0 => Who::Anyone,
+            1 => Who::Anonymous,
+            2 | 3 => Who::Authenticated,
+            4 => Who::Itself,
+            5 => Who::User(user(rng.usize(..4))),
+            6 => Who::UsersIn((*some(rng, &[PEOPLE, STAFF, HIDDEN])).to_owned()),
+            7 | 8 => Who::Group(format!("{},{GROUPS}", some(rng, &groups))),
+            _ => Who::NamedBy(if rng.bool() { "manager" } else { "member" }),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Who::Anyone => "anyone".to_owned(),
+            Who::Anonymous => "anonymous".to_owned(),
+            Who::Authenticated => "authenticated".to_owned(),
+            Who::Itself => "self".to_owned(),
+            Who::User(dn) => format!("user '{dn}'"),
+            Who::UsersIn(dn) => format!("users in '{dn}'"),
+            Who::Group(dn) => format!("group '{dn}'"),
+            Who::NamedBy(attribute) => format!("named by {attribute}"),
+        }
+    }
+
+    fn is(&self, asker: &str, dn: &str, tree: &Tree) -> bool {
+        let bound = !asker.is_empty();
+        match self {
+            Who::Anyone => true,
+            Who::Anonymous => !bound,
+            Who::Authenticated => bound,
+            Who::Itself => bound && asker == dn,
+            Who::User(user) => asker == user,
+            Who::UsersIn(place) => bound && tree.contains_key(place) && is_at_or_below(asker, place),
+            Who::Group(group) => bound && is_member(tree, asker, group, 0),
+            Who::NamedBy(attribute) => {
+                let named = tree.get(dn).and_then(|entry| entry.get(*attribute));
+                bound && named.is_some_and(|named| named.iter().any(|name| name == asker))
+            }
+        }
+    }
+}
+
+fn is_member(tree: &Tree, member: &str, group: &str, depth: usize) -> bool {
+    let members = tree.get(group).and_then(|entry| entry.get("member"));
+    members.is_some_and(|members| {
+        members
+            .iter()
+            .any(|known| known == member || (depth < 4 && is_member(tree, member, known, depth + 1)))
+    })
+}
+
+/// What one asker may do under rules.
+pub(crate) struct Rights<'r> {
+    pub(crate) rules: &'r [Rule],
+    pub(crate) asker: &'r str,
+    pub(crate) tree: &'r Tree,
+}
+
+impl Rights<'_> {
+    fn decides(&self, is_allow: bool, right: Right, dn: &str, attribute: Option<&str>) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.is_allow == is_allow
+                && rule.has(right)
+                && attribute.is_none_or(|attribute| rule.is_about(attribute))
+                && rule.is_at(dn)
+                && rule.is_for(self.asker, dn, self.tree)
+        })
+    }
+
+    pub(crate) fn sees(&self, dn: &str) -> bool {
+        self.decides(true, "browse", dn, None) && !self.decides(false, "browse", dn, None)
+    }
+
+    pub(crate) fn may(&self, right: Right, dn: &str, attribute: &str) -> bool {
+        if !self.sees(dn) {
+            return false;
+        }
+        if attribute == "objectClass" && right == "search" {
+            return true;
+        }
+        if matches!(attribute, "numSubordinates" | "hasSubordinates") && !self.same_everywhere() {
+            return false;
+        }
+        self.decides(true, right, dn, Some(attribute)) && !self.decides(false, right, dn, Some(attribute))
+    }
+
+    /// Whether the same rules hold for the asker everywhere.
+    fn same_everywhere(&self) -> bool {
+        self.rules.iter().all(|rule| {
+            let always = rule.who.iter().any(|who| {
+                !matches!(who, Who::Itself | Who::NamedBy(_)) && who.is(self.asker, "", self.tree)
+            });
+            let sometimes = !self.asker.is_empty()
+                && rule.who.iter().any(|who| matches!(who, Who::Itself | Who::NamedBy(_)));
+            match (always, sometimes) {
+                (true, _) => rule.place.is_none(),
+                (false, sometimes) => !sometimes,
+            }
+        })
+    }
+
+    /// The nearest entry at or above a name that shows; empty for none.
+    pub(crate) fn nearest(&self, dn: &str) -> String {
+        let mut at = dn;
+        while !at.is_empty() {
+            if self.tree.contains_key(at) && self.sees(at) {
+                return at.to_owned();
+            }
+            at = parent(at);
+        }
+        String::new()
+    }
+
+    /// Values of an attribute, those of memberOf as far as the asker may do this with the members of the groups.
+    pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
+        match attribute {
+            "memberOf" => {
+                let names = |entry: &crate::tree::Attributes| {
+                    entry.get("member").is_some_and(|members| members.iter().any(|member| member == dn))
+                };
+                let groups = self
+                    .tree
+                    .iter()
+                    .filter(|(group, entry)| names(entry) && self.may(right, group, "member"));
+                groups.map(|(group, _)| group.clone()).collect()
+            }
+            "entryDN" => vec![dn.to_owned()],
+            _ => self.tree[dn].get(attribute).cloned().unwrap_or_default(),
+        }
+    }
+}
