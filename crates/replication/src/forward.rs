@@ -7,6 +7,7 @@
 
 mod decode;
 mod encode;
+mod gate;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use std::net::IpAddr;
 use crate::operation::OperationId;
 pub use decode::{decode_answers, decode_requests};
 pub use encode::{encode_answers, encode_requests};
+pub use gate::Gate;
 
 /// The version of frames that this build writes and reads.
 pub const VERSION: u8 = 1;
@@ -34,6 +36,10 @@ pub const LIST_ITEMS_MAX: usize = 4096;
 pub struct Request {
     /// What the asked node calls it. A retry has the same.
     pub operation: OperationId,
+    /// The epoch whose writer it is meant for. No other epoch decides this copy.
+    pub epoch: u64,
+    /// The connection that it is sent on.
+    pub link: Link,
     /// The writer decides it on a state of at least this position: what the client has seen.
     pub position: u64,
     /// Who asks.
@@ -46,6 +52,15 @@ pub struct Request {
     pub network: Option<IpAddr>,
     /// What is asked.
     pub work: Work,
+}
+
+/// A connection of a node to the writer. Ordered as the node made them. Only answers that come on the newest count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Link {
+    /// Which start of the node's process it was.
+    pub incarnation: u64,
+    /// Counts the connections of that incarnation to any writer.
+    pub number: u64,
 }
 
 /// Who asks.
@@ -158,8 +173,8 @@ pub enum Reply {
     },
     /// Whether it was applied before is forgotten: the client is told `unavailable`.
     TooOld,
-    /// It was not decided, because this node does not write now, or has not reached the position. It is sent again, to
-    /// whoever writes.
+    /// It was not decided, because this node does not write in that epoch, has not reached the position, or knows a
+    /// newer connection of the sender. It is sent again, to whoever writes.
     NotWriter,
 }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
     AccountUpdate, Answer, Asker, BindMethod, FRAME_BYTES_MAX, FRAME_ITEMS_MAX, LIST_ITEMS_MAX, LdapResult,
-    Pair, Prepared, Reply, Request, VERSION, Work,
+    Link, Pair, Prepared, Reply, Request, VERSION, Work,
 };
 use crate::codec::Reader;
 
@@ -13,6 +13,8 @@ pub fn decode_requests(frame: &[u8]) -> Option<Vec<Request>> {
     decode(frame, |reader| {
         Some(Request {
             operation: reader.operation()?,
+            epoch: reader.u64()?,
+            link: Link { incarnation: reader.u64()?, number: reader.u64()? },
             position: reader.u64()?,
             asker: asker(reader)?,
             method: method(reader)?,

@@ -11,6 +11,9 @@ use crate::codec::{put_length, put_operation};
 pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
     frame(requests, |out, request| {
         put_operation(out, &request.operation);
+        out.extend(request.epoch.to_be_bytes());
+        out.extend(request.link.incarnation.to_be_bytes());
+        out.extend(request.link.number.to_be_bytes());
         out.extend(request.position.to_be_bytes());
         put_asker(out, &request.asker);
         put_method(out, &request.method);

@@ -29,6 +29,8 @@ fn requests() -> Vec<Request> {
     let administrator = Asker::Administrator { dn: "cn=admin".to_owned() };
     let request = |sequence, asker, method, network, work| Request {
         operation: operation(sequence),
+        epoch: 6,
+        link: Link { incarnation: 4, number: sequence },
         position: 1 << 40,
         asker,
         method,
@@ -117,4 +119,17 @@ fn announced_counts_are_bounded() {
 fn what_is_shown_has_no_values() {
     let shown = format!("{:?} {:?}", requests(), answers());
     assert!(["one", "message", "value", "text"].iter().all(|value| !shown.contains(value)), "{shown}");
+}
+
+#[test]
+fn only_the_last_copy_is_decided() {
+    let (mut gate, requests) = (Gate::default(), requests());
+    let (node, [first, second, ..]) = (NodeId(2), &requests[..]) else { panic!() };
+    assert!(gate.admits(node, first, 6) && !gate.admits(node, first, 7));
+    gate.see(node, second.link);
+    gate.see(node, first.link);
+    assert!(!gate.admits(node, first, 6) && gate.admits(node, second, 6));
+    assert!(gate.admits(NodeId(3), first, 6));
+    gate.see(node, Link { incarnation: 5, number: 1 });
+    assert!(!gate.admits(node, second, 6));
 }
