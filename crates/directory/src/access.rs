@@ -44,7 +44,7 @@ use crate::tree::{Found, State};
 pub(crate) use explain::{ASKED, Asked, explain, hint, rules_in_force};
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
-pub use external::{ExternalIdentity, Offered};
+pub use external::{BindStrength, ExternalIdentity, Offered};
 pub(crate) use standing::{EntryRights, Standing, Walk};
 
 /// The identity on whose behalf an operation runs.

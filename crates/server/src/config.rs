@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use directory::DirectorySettings;
+use directory::bind::BindStrength;
 use ipnet::IpNet;
 use ldap::ServerUrl;
 
-use crate::config::node_file::NodeFile;
-use crate::config::values::{DnText, LogLevel, TlsNeed, TlsVersion};
+use crate::config::node_file::{ListenerKeys, NodeFile};
+use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
@@ -64,6 +65,9 @@ pub enum ConfigError {
     /// Nothing says where the data is.
     #[error("no data directory: give --data DIR, or `data = \"DIR\"` in the node file")]
     NoDataDirectory,
+    /// More places to listen on than a connection can tell apart.
+    #[error("too many places to listen on: {} at most", limits::LISTENERS_MAX)]
+    TooManyListeners,
     /// The administrator's password is empty.
     #[error("the administrator's password from {origin} is empty")]
     EmptyPassword {
@@ -199,10 +203,58 @@ pub struct OnlineSettings {
     pub proxy_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
+    /// What holds where a listener says nothing else.
+    pub usual: ListenerRules,
+    /// What holds on each listener, in the order of [`Config::listen`]; fewer where those behind have the usual.
+    pub listeners: Vec<ListenerRules>,
+    /// What the file says of listeners.
+    pub stated: Vec<(ServerUrl, ListenerRules)>,
+}
+
+/// What a listener demands of its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerRules {
     /// The networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
     /// What the other clients need TLS for.
     pub tls_needed_for: TlsNeed,
+    /// The weakest bind that is good enough.
+    pub weakest_bind: BindStrength,
+}
+
+impl Default for ListenerRules {
+    fn default() -> ListenerRules {
+        ListenerRules {
+            clear_networks: this_machine(),
+            tls_needed_for: TlsNeed::Passwords,
+            weakest_bind: BindStrength::Anonymous,
+        }
+    }
+}
+
+impl ListenerRules {
+    /// Whether a client of this address needs no TLS.
+    pub(crate) fn allow_clear(&self, address: IpAddr) -> bool {
+        is_in(address, &self.clear_networks)
+    }
+
+    /// These rules, but for what a listener says.
+    fn with(&self, keys: ListenerKeys) -> ListenerRules {
+        ListenerRules {
+            clear_networks: keys.clear_networks.unwrap_or_else(|| self.clear_networks.clone()),
+            tls_needed_for: keys.tls_needed_for.map_or(self.tls_needed_for, |need| need.0),
+            weakest_bind: keys.weakest_bind.map_or(self.weakest_bind, |weakest| weakest.0.0),
+        }
+    }
+}
+
+/// A connection's listener: its place in [`Config::listen`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerIndex(pub(crate) u8);
+
+impl ListenerIndex {
+    /// The socket in the data directory, of which no setting tells.
+    pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 }
 
 /// A timeout of the node file, where 0 is none.
@@ -212,9 +264,17 @@ fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
 }
 
 impl OnlineSettings {
-    /// Whether a client of this address needs no TLS.
-    pub(crate) fn allows_clear(&self, address: IpAddr) -> bool {
-        is_in(address, &self.clear_networks)
+    /// The rules of a connection's listener.
+    #[inline]
+    pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
+        self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
+    }
+
+    /// Finds the rules of each listener that there is. After a reload these are still those of the start.
+    pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
+        let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
+        let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
+        self.listeners = listen.iter().map(rules).collect();
     }
 
     /// Whether a client of this address may be silent for as long as it likes.
@@ -260,8 +320,9 @@ impl Default for OnlineSettings {
             trusted_networks: this_machine(),
             proxy_networks: Vec::new(),
             log_operations: false,
-            clear_networks: this_machine(),
-            tls_needed_for: TlsNeed::Passwords,
+            usual: ListenerRules::default(),
+            listeners: Vec::new(),
+            stated: Vec::new(),
         }
     }
 }
@@ -315,7 +376,29 @@ impl Config {
             (None, Some(_)) => None,
             (None, None) => file.admin_password_file.clone(),
         };
-        let online = OnlineSettings {
+        let usual = ListenerRules::default().with(ListenerKeys {
+            url: None,
+            tls_needed_for: file.tls.needed_for,
+            clear_networks: file.tls.clear_networks,
+            weakest_bind: file.weakest_bind,
+        });
+        let stated = file.listeners.into_iter().filter_map(|mut keys| {
+            let FromText(url) = keys.url.take()?;
+            Some((url, usual.with(keys)))
+        });
+        let stated: Vec<_> = stated.collect();
+        let mut listen = match arguments.listen.is_empty() {
+            true => file.listen,
+            false => arguments.listen.clone(),
+        };
+        listen.extend(stated.iter().map(|(url, _)| url.clone()));
+        if listen.is_empty() {
+            listen = defaults.listen;
+        }
+        if listen.len() > limits::LISTENERS_MAX {
+            return Err(ConfigError::TooManyListeners);
+        }
+        let mut online = OnlineSettings {
             connections_max: file.limits.connections.map_or(limits::CONNECTIONS_MAX, NonZeroUsize::get),
             outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
             message_size_max: file.limits.message_size.map_or(ldap::MESSAGE_SIZE_MAX, NonZeroUsize::get),
@@ -328,9 +411,11 @@ impl Config {
             trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
             proxy_networks: file.proxy_networks.unwrap_or_default(),
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
-            clear_networks: file.tls.clear_networks.unwrap_or_else(this_machine),
-            tls_needed_for: file.tls.needed_for.map(|need| need.0).unwrap_or_default(),
+            usual,
+            listeners: Vec::new(),
+            stated,
         };
+        online.find_rules(&listen);
         let bad_passwords =
             BadPasswordFiles { words: file.bad_passwords.words, breached: file.bad_passwords.breached };
         let tls = TlsSettings {
@@ -341,10 +426,7 @@ impl Config {
             minimum_version: file.tls.minimum_version.map(|version| version.0).unwrap_or_default(),
         };
         Ok(Config {
-            listen: [arguments.listen.clone(), file.listen, defaults.listen]
-                .into_iter()
-                .find(|urls| !urls.is_empty())
-                .unwrap_or_default(),
+            listen,
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
             hash_threads: file.hash_threads.map_or(defaults.hash_threads, NonZeroUsize::get),
             scan_threads: file.scan_threads.unwrap_or(defaults.scan_threads),
@@ -397,6 +479,7 @@ impl Config {
         let kept = std::mem::replace(self, new);
         self.data = kept.data;
         self.listen = kept.listen;
+        self.online.find_rules(&self.listen);
         self.threads = kept.threads;
         self.hash_threads = kept.hash_threads;
         self.scan_threads = kept.scan_threads;
@@ -412,14 +495,16 @@ impl Config {
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log_changed = self.log != new.log || self.online.log_operations != new.online.log_operations;
         let tls_of = |config: &Config| {
-            let online = &config.online;
-            (config.tls.clone(), online.clear_networks.clone(), online.tls_needed_for)
+            let usual = &config.online.usual;
+            (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
         };
+        let listeners_of = |config: &Config| (config.online.usual.weakest_bind, config.online.stated.clone());
         // What is compared by itself.
         let others = |online: &OnlineSettings| OnlineSettings {
             log_operations: false,
-            clear_networks: Vec::new(),
-            tls_needed_for: TlsNeed::default(),
+            usual: ListenerRules::default(),
+            listeners: Vec::new(),
+            stated: Vec::new(),
             ..online.clone()
         };
         let compared = [
@@ -439,6 +524,7 @@ impl Config {
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
             ("limits or timeouts", others(&self.online) != others(&new.online), true),
             ("log", log_changed, true),
+            ("weakest_bind or rules of listeners", listeners_of(self) != listeners_of(new), true),
             ("tls", tls_of(self) != tls_of(new), true),
         ];
         compared
@@ -536,6 +622,40 @@ mod tests {
         let config = merged(arguments, file).unwrap();
         assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
         assert_eq!(config.admin_dn, DnText("cn=file".to_owned()));
+    }
+
+    #[test]
+    fn a_listener_has_its_own_rules() {
+        let file = "weakest_bind = \"password\"\nlisten = [\"ldap://127.0.0.1:1\"]\n[tls]\nclear_networks = []\n\
+                    [[listener]]\nurl = \"ldap://:389\"\ntls_needed_for = \"everything\"\n\
+                    [[listener]]\nurl = \"ldaps://:636\"\nweakest_bind = \"certificate\"\n";
+        let config = merged(Arguments::default(), file).unwrap();
+        let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
+        assert_eq!(listen, ["ldap://127.0.0.1:1", "ldap://:389", "ldaps://:636"]);
+        let rules = |config: &Config, index| {
+            let rules = config.online.rules(index);
+            assert!(rules.clear_networks.is_empty());
+            (rules.tls_needed_for, rules.weakest_bind)
+        };
+        let usual = (TlsNeed::Passwords, BindStrength::Password);
+        assert_eq!(rules(&config, ListenerIndex(0)), usual);
+        assert_eq!(rules(&config, ListenerIndex(1)), (TlsNeed::Everything, BindStrength::Password));
+        assert_eq!(rules(&config, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
+        assert_eq!(rules(&config, ListenerIndex::DATA_DIRECTORY), usual);
+        // A reload finds the rules of the listeners that there are.
+        let mut other =
+            merged(Arguments::default(), &file.replace("listen = [\"ldap://127.0.0.1:1\"]", "")).unwrap();
+        assert_eq!(rules(&other, ListenerIndex(0)), (TlsNeed::Everything, BindStrength::Password));
+        std::mem::swap(&mut other.listen, &mut config.listen.clone());
+        let mut running = config.clone();
+        running.take_online(other);
+        assert_eq!(rules(&running, ListenerIndex(0)), usual);
+        assert_eq!(rules(&running, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
+        // Those of the command line come first, and both are listened on.
+        let listen = vec!["ldap://127.0.0.1:0".parse().unwrap()];
+        let config = merged(Arguments { listen, ..Arguments::default() }, file).unwrap();
+        assert_eq!(config.listen.len(), 3);
+        assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
     }
 
     #[test]

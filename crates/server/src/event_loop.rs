@@ -390,19 +390,19 @@ impl EventLoop {
     }
 
     /// Takes a new connection.
-    fn open(&mut self, Accepted { mut stream, peer, number, has_tls }: Accepted) {
+    fn open(&mut self, mut new: Accepted) {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        if let Err(error) = self.poll.registry().register(&mut stream, Token(slot), Interest::READABLE) {
+        if let Err(error) = self.poll.registry().register(&mut new.stream, Token(slot), Interest::READABLE) {
             tracing::warn!(%error, "a connection could not be watched and is closed");
             self.context.counters.connection_closed();
             self.free_slots.push(slot);
             return;
         }
-        tracing::debug!("conn={number} opened by {peer}");
-        let connection = Connection::open(stream, peer, (number, slot), has_tls, &self.context);
+        tracing::debug!("conn={} opened by {}", new.number, new.peer);
+        let connection = Connection::open(new, slot, &self.context);
         let is_watched = connection.needs_watching();
         self.untrusted += usize::from(connection.has_timeouts);
         if let Some(free) = self.slots.get_mut(slot) {

@@ -273,6 +273,9 @@ pub const ACCEPTS_PER_PASS_MAX: usize = 64;
 /// How often the log hears that accepting pauses, or that connections are refused.
 pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// URLs that a server listens on: a connection keeps in an octet which of them is its own.
+pub const LISTENERS_MAX: usize = 250;
+
 /// Connections that wait in the kernel to be accepted.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 

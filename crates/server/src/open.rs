@@ -382,7 +382,9 @@ impl Handle {
         let path = config.data.clone();
         directory.set_node_settings(node).map_err(|error| ServeError::Open { path, error })?;
         self.acceptor.set_connections_max(new.online.connections_max);
-        let online = Arc::new(new.online.clone());
+        let mut online = new.online.clone();
+        online.find_rules(&config.listen);
+        let online = Arc::new(online);
         for mailbox in self.mailboxes.iter() {
             mailbox.post(LoopMessage::Settings(Arc::clone(&online)));
         }

@@ -43,6 +43,7 @@ use ldap::{
 };
 
 use self::sasl::ScramBind;
+use crate::config::ListenerIndex;
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
@@ -66,6 +67,8 @@ pub(crate) struct Session {
     number: u64,
     /// The connection's slot in its event loop, for answers of other threads.
     slot: usize,
+    /// Whose rules hold.
+    listener: ListenerIndex,
     requester: Arc<Requester>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
@@ -86,6 +89,16 @@ pub(crate) struct Session {
     next_ticket: u64,
     /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: usize,
+}
+
+/// Which connection a session is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its slot in its event loop.
+    pub(crate) slot: usize,
+    pub(crate) listener: ListenerIndex,
 }
 
 /// How far [`Session::receive`] got.
@@ -131,8 +144,7 @@ pub(crate) enum Urgent {
 
 impl Session {
     pub(crate) fn new(
-        number: u64,
-        slot: usize,
+        Place { number, slot, listener }: Place,
         requester: Arc<Requester>,
         peer: &Peer,
         is_trusted: bool,
@@ -140,6 +152,7 @@ impl Session {
         Session {
             number,
             slot,
+            listener,
             requester,
             must_change: false,
             scram: None,
@@ -417,7 +430,7 @@ impl Session {
             self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
             return ControlFlow::Continue(());
         }
-        if let Some(outcome) = self.refuse_without_tls(context, &message.request) {
+        if let Some(outcome) = self.refuse_unprotected(context, &message.request) {
             self.end_identity_if_bind(context, operation);
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());

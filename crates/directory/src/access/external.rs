@@ -15,6 +15,36 @@ pub struct Offered {
     pub clear_passwords: bool,
     /// There is a channel to bind a proof to.
     pub channel_binding: bool,
+    /// The weakest bind that is good enough here.
+    pub weakest_bind: BindStrength,
+}
+
+/// How well a bind shows who somebody is, the weakest first (RFC 4513 section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BindStrength {
+    /// Not at all.
+    #[default]
+    Anonymous,
+    /// By a password, or a token that is as good, that the server gets to see.
+    Password,
+    /// By a proof of a password, which nobody can use again.
+    Proof,
+    /// By a certificate, or by the system below.
+    Certificate,
+}
+
+impl BindStrength {
+    /// That of a SASL mechanism.
+    pub fn of_mechanism(name: &str) -> BindStrength {
+        let proofs = ["SCRAM-", "GSS", "CRAM-MD5", "DIGEST-MD5"];
+        let name = name.to_ascii_uppercase();
+        match name.as_str() {
+            crate::model::sasl_mechanisms::ANONYMOUS => BindStrength::Anonymous,
+            EXTERNAL => BindStrength::Certificate,
+            name if proofs.iter().any(|proof| name.starts_with(proof)) => BindStrength::Proof,
+            _ => BindStrength::Password,
+        }
+    }
 }
 
 impl Offered {
@@ -26,7 +56,8 @@ impl Offered {
             other => self.channel_binding || !other.ends_with("-PLUS"),
         };
         let named = |mechanism: &&str| settings.sasl_mechanisms.iter().any(|named| named == mechanism);
-        MECHANISMS.into_iter().filter(works).filter(named).collect()
+        let suffices = |mechanism: &&str| BindStrength::of_mechanism(mechanism) >= self.weakest_bind;
+        MECHANISMS.into_iter().filter(works).filter(named).filter(suffices).collect()
     }
 }
 

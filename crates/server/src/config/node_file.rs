@@ -14,12 +14,17 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigError;
-use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
+use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 29] = [
+pub(crate) const NODE_KEYS: [&str; 35] = [
     "data",
     "listen",
+    "listener",
+    "listener.url",
+    "listener.tls_needed_for",
+    "listener.clear_networks",
+    "listener.weakest_bind",
     "threads",
     "hash_threads",
     "scan_threads",
@@ -27,6 +32,7 @@ pub(crate) const NODE_KEYS: [&str; 29] = [
     "row_cache_bytes",
     "warm_up_bytes",
     "request_memory_bytes",
+    "weakest_bind",
     "admin_dn",
     "admin_password_file",
     "idle_timeout_seconds",
@@ -58,6 +64,9 @@ pub(crate) struct NodeFile {
     listen_texts: Option<Vec<Spanned<String>>>,
     #[serde(skip)]
     pub(crate) listen: Vec<ServerUrl>,
+    #[serde(default, rename = "listener")]
+    pub(crate) listeners: Vec<ListenerKeys>,
+    pub(crate) weakest_bind: Option<FromText<WeakestBind>>,
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
     pub(crate) scan_threads: Option<usize>,
@@ -79,6 +88,17 @@ pub(crate) struct NodeFile {
     pub(crate) tls: TlsKeys,
     #[serde(default)]
     pub(crate) bad_passwords: BadPasswordKeys,
+}
+
+/// A table `[[listener]]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListenerKeys {
+    /// Always there in a file without problems.
+    pub(crate) url: Option<FromText<ServerUrl>>,
+    pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
+    pub(crate) clear_networks: Option<Vec<IpNet>>,
+    pub(crate) weakest_bind: Option<FromText<WeakestBind>>,
 }
 
 /// The table `[bad_passwords]`.
@@ -180,21 +200,30 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             ("limits" | "log" | "tls" | "bad_passwords", DeValue::Table(inner)) => {
-                for (inner_key, value) in inner {
-                    let full = format!("{name}.{}", inner_key.get_ref());
-                    problems.extend(problem(
-                        text,
-                        &full,
-                        &format!("[{name}]\n"),
-                        inner_key.span(),
-                        value.span(),
-                    ));
+                problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
+            }
+            ("listener", DeValue::Array(listeners)) => {
+                for listener in listeners {
+                    let DeValue::Table(inner) = listener.get_ref() else { continue };
+                    problems.extend(problems_within(text, name, "[[listener]]\n", inner));
+                    if !inner.iter().any(|(key, _)| key.get_ref() == "url") {
+                        problems.push((listener.span().start, "a listener needs its url".to_owned()));
+                    }
                 }
             }
             _ => problems.extend(problem(text, name, "", key.span(), value.span())),
         }
     }
     problems
+}
+
+/// The same of the keys in a table.
+fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> Vec<(usize, String)> {
+    let problem = |(key, value): (&Spanned<_>, &Spanned<_>)| {
+        let full = format!("{name}.{}", key.get_ref());
+        problem(text, &full, table, key.span(), value.span())
+    };
+    inner.iter().flat_map(problem).collect()
 }
 
 /// What is wrong with the value of one key, which is read as the only one of a file.
@@ -276,6 +305,15 @@ mod tests {
         check("listen = [\n  \"ldap://localhost\",\n  \"nonsense\",\n]\n", 3, "nonsense");
         check("\nadmin_dn = \"x\"\n", 2, "\"x\" is no DN");
         check("[log]\nlevel = \"loud\"\n", 2, "loud");
+        let first = "[[listener]]\nurl = \"ldap://:389\"\n[[listener]]\n";
+        check(&format!("{first}weakest_bind = \"proof\"\n"), 3, "needs its url");
+        check(&format!("{first}url = \"http://x\"\n"), 4, "ldap://");
+        check(&format!("{first}url = \"ldap://\"\nweakest = 1\n"), 5, "unknown field `weakest`");
+        check(
+            &format!("{first}url = \"ldap://\"\nweakest_bind = \"simple\"\n"),
+            5,
+            "anonymous, password, proof",
+        );
         // All at once.
         let text = "lisen = []\nthreads = 0\nlisten = [\"nonsense\", \"http://x\"]\nsuffixes = []\n\
                     [tls]\nneeded_for = \"nothing\"\nkey = 1\n[limits]\nsize_limit = 3\n";

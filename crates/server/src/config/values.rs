@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use directory::bind::BindStrength;
 use serde::Deserialize;
 
 /// The text of a DN whose syntax (RFC 4514) was checked.
@@ -98,6 +99,28 @@ pub enum TlsNeed {
     /// Everything but asking for TLS.
     Everything,
 }
+
+impl FromStr for WeakestBind {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<WeakestBind, ChoiceError> {
+        let strength = match text {
+            "anonymous" => BindStrength::Anonymous,
+            "password" => BindStrength::Password,
+            "proof" => BindStrength::Proof,
+            "certificate" => BindStrength::Certificate,
+            _ => {
+                let choices = "anonymous, password, proof or certificate";
+                return Err(ChoiceError { text: text.to_owned(), choices });
+            }
+        };
+        Ok(WeakestBind(strength))
+    }
+}
+
+/// The weakest bind that is good enough, as a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeakestBind(pub(crate) BindStrength);
 
 /// A text that is none of the words that a setting takes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,11 +19,11 @@ use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
 use crate::net::proxy_header::ProxyHeader;
 use crate::net::request_memory::Admission;
-use crate::net::stream::{PROXY_ELSEWHERE, Peer, Stream};
+use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Peer, Stream};
 use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::turn_budget::TurnBudget;
-use crate::session::{MEMORY_USED, Next, Session, Urgent};
+use crate::session::{MEMORY_USED, Next, Place, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
 
 /// A connection. An idle one is this struct and nothing else.
@@ -80,7 +80,7 @@ struct Beginning {
     since: Instant,
     /// The proxy.
     peer: Peer,
-    slot: usize,
+    place: Place,
     /// Whether TLS follows.
     has_tls: bool,
 }
@@ -140,21 +140,18 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    /// A new connection, with its number and slot. `has_tls`: whether TLS begins with the first octet.
-    pub(crate) fn open(
-        stream: Stream,
-        peer: Peer,
-        (number, slot): (u64, usize),
-        has_tls: bool,
-        context: &Context,
-    ) -> Connection {
+    /// A new connection, in its slot.
+    pub(crate) fn open(new: Accepted, slot: usize, context: &Context) -> Connection {
+        let Accepted { stream, peer, number, listener, has_tls } = new;
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
-        let session = Session::new(number, slot, Arc::clone(&context.anonymous), &peer, is_trusted);
+        let place = Place { number, slot, listener };
+        let session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
         let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
         let mut new = Connection::new(stream, session, context.now, is_trusted && !is_proxy);
         if is_proxy {
-            new.phase = Phase::Beginning(Box::new(Beginning { since: context.now, peer, slot, has_tls }));
+            let since = context.now;
+            new.phase = Phase::Beginning(Box::new(Beginning { since, peer, place, has_tls }));
         } else if has_tls && !new.start_tls(context) {
             new.broken = true;
         }
@@ -531,12 +528,12 @@ impl Connection {
             // The end of the stream stays behind half of a header.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
-        let Beginning { peer, slot, has_tls, .. } = **beginning;
+        let Beginning { peer, place, has_tls, .. } = **beginning;
         let (peer, number) = (peer.told(header), self.number());
         tracing::debug!("conn={number} is of {peer}");
         let settings = &context.settings;
         self.is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
-        self.session = Session::new(number, slot, Arc::clone(&context.anonymous), &peer, self.is_trusted);
+        self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, self.is_trusted);
         self.last_progress = context.now;
         self.phase = Phase::Open;
         if has_tls && !self.start_tls(context) {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use ldap::{ResultCode, ServerUrl, response};
 use mio::{Events, Poll, Token, Waker};
 
+use crate::config::ListenerIndex;
 use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
 use crate::net::descriptors::{self, DescriptorLimits};
 use crate::net::listener::{ListenError, Listener};
@@ -111,6 +112,7 @@ pub(crate) struct Acceptor {
 
 struct PolledListener {
     listener: Listener,
+    place: ListenerIndex,
     /// The kernel reported a connection, and `accept` has not said `WouldBlock` since.
     ready: bool,
 }
@@ -131,18 +133,19 @@ impl Acceptor {
         let failed = |error| ListenError { url: ServerUrl::local(data), error };
         let poll = Poll::new().map_err(failed)?;
         let mut opened = Vec::new();
-        for url in urls {
-            opened.extend(Listener::open(url)?);
+        for (url, place) in urls.iter().zip(0..) {
+            let listeners = Listener::open(url)?;
+            opened.extend(listeners.into_iter().map(|listener| (listener, ListenerIndex(place))));
         }
         match Listener::open_in(data) {
-            Ok(listener) => opened.push(listener),
+            Ok(listener) => opened.push((listener, ListenerIndex::DATA_DIRECTORY)),
             Err(error) => tracing::warn!(%error, "commands beside the server cannot reach it"),
         }
         let mut listeners = Vec::with_capacity(opened.len());
-        for (index, mut listener) in opened.into_iter().enumerate() {
+        for (index, (mut listener, place)) in opened.into_iter().enumerate() {
             let url = listener.address().unwrap_or_else(|_| ServerUrl::local(data));
             listener.register(poll.registry(), Token(index)).map_err(|error| ListenError { url, error })?;
-            listeners.push(PolledListener { listener, ready: false });
+            listeners.push(PolledListener { listener, place, ready: false });
         }
         let control = Arc::new(AcceptorControl {
             waker: Waker::new(poll.registry(), WAKER).map_err(failed)?,
@@ -228,11 +231,15 @@ impl Acceptor {
                 if count == ACCEPTS_PER_PASS_MAX {
                     return;
                 }
-                let has_tls = polled.listener.has_tls();
+                let (has_tls, listener) = (polled.listener.has_tls(), polled.place);
                 match polled.listener.accept() {
                     Ok((stream, peer)) => {
                         count += 1;
-                        self.hand_over(Accepted { stream, peer, number: 0, has_tls }, own, accepted);
+                        self.hand_over(
+                            Accepted { stream, peer, number: 0, listener, has_tls },
+                            own,
+                            accepted,
+                        );
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}

@@ -14,6 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use crate::config::ListenerIndex;
 use crate::net::proxy_header::{self, ProxyHeader};
 use crate::net::socket::Socket;
 use crate::net::tls::{Incoming, TlsSession};
@@ -33,6 +34,7 @@ pub(crate) struct Accepted {
     pub(crate) peer: Peer,
     /// Its number, counted since start.
     pub(crate) number: u64,
+    pub(crate) listener: ListenerIndex,
     /// Whether TLS begins with its first octet, behind what a proxy says.
     pub(crate) has_tls: bool,
 }

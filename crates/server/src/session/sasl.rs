@@ -41,6 +41,7 @@ impl Session {
             external: self.external,
             clear_passwords: self.allows_clear(context),
             channel_binding: self.channel_binding().is_some(),
+            weakest_bind: self.rules(context).weakest_bind,
         }
     }
 

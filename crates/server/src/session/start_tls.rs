@@ -4,14 +4,15 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use directory::Outcome;
-use directory::bind::ExternalIdentity;
+use directory::bind::{BindStrength, ExternalIdentity};
 use directory::passwords::has_password;
+use directory::{Outcome, Requester};
 use ldap::oids::START_TLS;
-use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, response};
+use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, response};
 
 use super::password_modify::is_password_modify;
 use super::{Next, RequestHead, Session};
+use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
 use crate::net::stream::{Hops, Peer};
 use crate::session::context::Context;
@@ -117,31 +118,90 @@ impl Session {
         tls.channel.as_ref().map(|data| &data[..])
     }
 
+    /// What the listener demands.
+    #[inline]
+    pub(super) fn rules<'a>(&self, context: &'a Context) -> &'a ListenerRules {
+        context.settings.rules(self.listener)
+    }
+
     /// Whether passwords may come as they are.
     pub(super) fn allows_clear(&self, context: &Context) -> bool {
+        let rules = self.rules(context);
         match &self.protection {
-            Protection::None(address) => context.settings.allows_clear(*address),
-            Protection::Proxied(hops) => hops.are_all(|address| context.settings.allows_clear(address)),
+            Protection::None(address) => rules.allow_clear(*address),
+            Protection::Proxied(hops) => hops.are_all(|address| rules.allow_clear(address)),
             Protection::Kernel | Protection::Tls(..) => true,
         }
     }
 
-    /// Why a request is refused on a connection that nothing protects.
-    pub(super) fn refuse_without_tls(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
-        if self.allows_clear(context) {
+    /// Why a request is refused on a connection that nothing protects, or that shows too little of who is there.
+    pub(super) fn refuse_unprotected(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        self.refuse_without_tls(context, request).or_else(|| self.refuse_weak(context, request))
+    }
+
+    fn refuse_without_tls(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        if self.allows_clear(context) || is_always_allowed(request) {
             return None;
         }
-        let text = match (context.settings.tls_needed_for, request) {
-            (_, Request::Abandon(_) | Request::Unbind) => return None,
-            (_, request) if is_start_tls(request) => return None,
-            (TlsNeed::Everything, _) => "ask for TLS first, with StartTLS, or use ldaps",
-            (TlsNeed::Passwords, request) if sends_password(request, context) => {
+        let text = match self.rules(context).tls_needed_for {
+            TlsNeed::Everything => "ask for TLS first, with StartTLS, or use ldaps",
+            TlsNeed::Passwords if sends_password(request, context) => {
                 "a password that is sent in the clear can be read on its way, and may have been: change it, and use \
                  StartTLS or ldaps"
             }
-            (TlsNeed::Passwords, _) => return None,
+            TlsNeed::Passwords => return None,
         };
         Some(Outcome::new(ResultCode::CONFIDENTIALITY_REQUIRED, text))
+    }
+
+    /// Why a bind is too weak for the listener, or a request is that of nobody.
+    fn refuse_weak(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        let weakest = self.rules(context).weakest_bind;
+        if weakest == BindStrength::Anonymous {
+            return None;
+        }
+        let strength = match request {
+            Request::Bind(bind) => match bind.authentication {
+                // Without a name and with one: both are of nobody (RFC 4513 sections 5.1.1 and 5.1.2).
+                Authentication::Simple([]) => BindStrength::Anonymous,
+                Authentication::Simple(_) => BindStrength::Password,
+                Authentication::Sasl { mechanism, .. } => BindStrength::of_mechanism(mechanism),
+                Authentication::Unrecognized(_) => return None,
+            },
+            request if is_always_allowed(request) || *self.requester != Requester::Anonymous => return None,
+            _ => {
+                let text = "nothing is done for anonymous clients here: bind first";
+                return Some(Outcome::new(ResultCode::STRONGER_AUTH_REQUIRED, text));
+            }
+        };
+        if strength >= weakest {
+            return None;
+        }
+        let (code, text) = match (strength, weakest) {
+            // RFC 4511 appendix A: who bound anonymously is to provide some form of credentials.
+            (BindStrength::Anonymous, _) => (
+                ResultCode::INAPPROPRIATE_AUTHENTICATION,
+                "anonymous binds are not taken here: bind with a name and credentials",
+            ),
+            (_, BindStrength::Certificate) => (
+                ResultCode::STRONGER_AUTH_REQUIRED,
+                "this address takes binds by SASL EXTERNAL with a certificate alone",
+            ),
+            _ => (
+                ResultCode::STRONGER_AUTH_REQUIRED,
+                "this address takes no passwords: bind by a SASL mechanism that proves it, such as SCRAM-SHA-256",
+            ),
+        };
+        Some(Outcome::new(code, text))
+    }
+}
+
+/// Whether a request is taken on every connection: what ends things, asks for TLS, or reads what can be done here.
+fn is_always_allowed(request: &Request<'_>) -> bool {
+    match request {
+        Request::Abandon(_) | Request::Unbind => true,
+        Request::Search(search) => search.base_object.is_empty() && search.scope == Scope::BaseObject,
+        request => is_start_tls(request),
     }
 }
 

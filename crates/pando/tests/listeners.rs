@@ -1,0 +1,125 @@
+//! Listeners with rules of their own: what each takes in the clear, and how weak a bind may be.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use client::{Connection, Tls};
+use ldap::{ResultCode, Scope};
+use rustix::process::Signal;
+use support::pando::{ServiceManager, Start};
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+const RULES: &str = r#"
+[[listener]]
+url = "ldap://127.0.0.2:0"
+tls_needed_for = "everything"
+clear_networks = []
+
+[[listener]]
+url = "ldap://127.0.0.3:0"
+weakest_bind = "password"
+
+[[listener]]
+url = "ldap://127.0.0.4:0"
+weakest_bind = "proof"
+
+[[listener]]
+url = "ldap://127.0.0.5:0"
+weakest_bind = "certificate"
+"#;
+
+fn start(scratch: &Scratch) -> (Pando, ServiceManager) {
+    let node = scratch.write("node.toml", RULES);
+    let manager = ServiceManager::listen(&scratch.join("notify"));
+    let pando = Start::new(scratch)
+        .arguments(&["--node", node.to_str().unwrap()])
+        .environment("NOTIFY_SOCKET", scratch.join("notify"))
+        .ready();
+    assert_eq!(manager.hears(), "READY=1");
+    (pando, manager)
+}
+
+/// The listener whose address begins so.
+fn connect(pando: &Pando, host: &str) -> Connection {
+    let rest = pando.ready_line.split_once(&format!("ldap://{host}:")).unwrap().1;
+    let port: u16 = rest.split_whitespace().next().unwrap().parse().unwrap();
+    Connection::open(SocketAddr::new(host.parse().unwrap(), port)).unwrap()
+}
+
+fn bind_code(connection: &mut Connection) -> ResultCode {
+    connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().code
+}
+
+fn search_code(connection: &mut Connection) -> ResultCode {
+    connection.search(SUFFIX, Scope::BaseObject, "(objectClass=*)", &[]).unwrap().outcome.code
+}
+
+fn mechanisms(connection: &mut Connection) -> Vec<String> {
+    let root = connection.entry("", &["supportedSASLMechanisms"]).unwrap().unwrap();
+    root.texts("supportedSASLMechanisms").iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn one_listener_wants_tls_for_everything() {
+    let scratch = Scratch::new("listeners-tls");
+    let (pando, _manager) = start(&scratch);
+    let mut plain = connect(&pando, "127.0.0.2");
+    assert_eq!(search_code(&mut plain), ResultCode::CONFIDENTIALITY_REQUIRED);
+    assert_eq!(bind_code(&mut plain), ResultCode::CONFIDENTIALITY_REQUIRED);
+    let who = plain.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
+    assert_eq!(who.outcome.code, ResultCode::CONFIDENTIALITY_REQUIRED);
+    // What says how to go on is there.
+    let root = plain.entry("", &["supportedExtension"]).unwrap().unwrap();
+    assert!(root.texts("supportedExtension").contains(&ldap::oids::START_TLS.to_owned()));
+    let below = plain.search("", Scope::WholeSubtree, "(objectClass=*)", &[]).unwrap();
+    assert_eq!(below.outcome.code, ResultCode::CONFIDENTIALITY_REQUIRED);
+    let authorities = std::fs::read(Pando::data(&scratch).join("tls/certificate.pem")).unwrap();
+    let tls = Tls::authorities(&authorities).unwrap();
+    let mut secured = plain.start_tls(&tls, "localhost").unwrap();
+    assert_eq!(bind_code(&mut secured), ResultCode::SUCCESS);
+    // Another listener of the same server takes it in the clear, from this machine.
+    assert_eq!(bind_code(&mut pando.connect()), ResultCode::SUCCESS);
+}
+
+#[test]
+fn a_bind_is_as_strong_as_its_listener_wants() {
+    let scratch = Scratch::new("listeners-binds");
+    let (pando, manager) = start(&scratch);
+    let scram = ["PLAIN", "ANONYMOUS", "SCRAM-SHA-256", "EXTERNAL"];
+    let mut administrator = pando.administrator();
+    let offers = &[(ldap::ChangeOperation::Replace, "pandoSaslMechanism", &scram[..])];
+    assert!(administrator.modify("cn=config", offers).unwrap().is_success());
+    plant(&mut administrator);
+    let anonymous = |connection: &mut Connection| connection.bind("", "").unwrap().code;
+
+    let mut password = connect(&pando, "127.0.0.3");
+    assert_eq!(anonymous(&mut password), ResultCode::INAPPROPRIATE_AUTHENTICATION);
+    assert_eq!(search_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
+    assert_eq!(mechanisms(&mut password), ["SCRAM-SHA-256", "PLAIN"]);
+    assert_eq!(bind_code(&mut password), ResultCode::SUCCESS);
+    assert_eq!(search_code(&mut password), ResultCode::SUCCESS);
+    // A bind that fails leaves nobody, of whom nothing is taken.
+    assert_eq!(anonymous(&mut password), ResultCode::INAPPROPRIATE_AUTHENTICATION);
+    assert_eq!(search_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
+
+    let mut proof = connect(&pando, "127.0.0.4");
+    assert_eq!(bind_code(&mut proof), ResultCode::STRONGER_AUTH_REQUIRED);
+    assert_eq!(proof.bind(&person_dn("anna"), "wrong").unwrap().code, ResultCode::STRONGER_AUTH_REQUIRED);
+    assert_eq!(mechanisms(&mut proof), ["SCRAM-SHA-256"]);
+    assert_eq!(search_code(&mut proof), ResultCode::STRONGER_AUTH_REQUIRED);
+
+    let mut certificate = connect(&pando, "127.0.0.5");
+    assert_eq!(bind_code(&mut certificate), ResultCode::STRONGER_AUTH_REQUIRED);
+    assert!(mechanisms(&mut certificate).is_empty());
+
+    // A reload changes the rules of connections that are open.
+    assert_eq!(bind_code(&mut connect(&pando, "127.0.0.3")), ResultCode::SUCCESS);
+    scratch.write("node.toml", RULES.replace("weakest_bind = \"password\"", "weakest_bind = \"proof\""));
+    pando.signal(Signal::HUP);
+    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!(bind_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
+    assert!(pando.log().contains("changed: weakest_bind or rules of listeners"), "{}", pando.log());
+}
