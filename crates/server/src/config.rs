@@ -187,6 +187,10 @@ pub struct TlsSettings {
 pub struct OnlineSettings {
     /// Connections open at a time.
     pub connections_max: usize,
+    /// Those of one address, once half of all are in use; `None` is an eighth of all.
+    pub connections_per_address_max: Option<usize>,
+    /// New ones of one address within a second; `None` are any.
+    pub connects_per_second_max: Option<usize>,
     /// Unanswered requests of one connection.
     pub outstanding_max: usize,
     /// Bytes of a message on a connection that has bound.
@@ -312,6 +316,8 @@ impl Default for OnlineSettings {
     fn default() -> OnlineSettings {
         OnlineSettings {
             connections_max: limits::CONNECTIONS_MAX,
+            connections_per_address_max: None,
+            connects_per_second_max: None,
             outstanding_max: limits::OUTSTANDING_MAX,
             message_size_max: ldap::MESSAGE_SIZE_MAX,
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
@@ -400,6 +406,8 @@ impl Config {
         }
         let mut online = OnlineSettings {
             connections_max: file.limits.connections.map_or(limits::CONNECTIONS_MAX, NonZeroUsize::get),
+            connections_per_address_max: file.limits.connections_per_address.map(NonZeroUsize::get),
+            connects_per_second_max: file.limits.connects_per_second.map(NonZeroUsize::get),
             outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
             message_size_max: file.limits.message_size.map_or(ldap::MESSAGE_SIZE_MAX, NonZeroUsize::get),
             message_size_unauthenticated_max: file

@@ -403,12 +403,14 @@ impl EventLoop {
         }
         tracing::debug!("conn={} opened by {}", new.number, new.peer);
         let connection = Connection::open(new, slot, &self.context);
-        let is_watched = connection.needs_watching();
+        let (is_watched, is_broken) = (connection.needs_watching(), connection.is_broken());
         self.untrusted += usize::from(connection.has_timeouts);
         if let Some(free) = self.slots.get_mut(slot) {
             *free = Some(Box::new(connection));
         }
-        if self.drain_until.is_some() {
+        if is_broken {
+            self.close(slot);
+        } else if self.drain_until.is_some() {
             self.with_connection(slot, |connection, context, buffers| {
                 connection.drain(context, buffers, false)
             });

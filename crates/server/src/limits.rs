@@ -33,6 +33,12 @@ pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
 /// How nice the thread that reads it in is to the others: who asks meanwhile goes first.
 pub const WARM_UP_NICENESS: i32 = 19;
 
+/// The part of all connections that one address may have once half of them are in use, by default.
+pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;
+
+/// Addresses of which connections are counted, but for those that have some open.
+pub const SOURCES_MAX: usize = 100_000;
+
 /// Requests of one connection that have no answer yet. At this number nothing more is read from it.
 pub const OUTSTANDING_MAX: usize = 1_024;
 

@@ -1,6 +1,7 @@
 //! What is below a session: listeners, streams, buffers, the memory budget, and the mailboxes of event loops.
 
 pub(crate) mod acceptor;
+pub(crate) mod arrivals;
 pub(crate) mod buffers;
 pub(crate) mod certificate;
 pub(crate) mod descriptors;

@@ -21,6 +21,7 @@ use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::limits::ROW_CACHE_WRITER_DIVISOR;
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
+use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
@@ -174,6 +175,7 @@ impl Opened {
                 self.config.request_memory_bytes,
                 self.config.online.message_size_max,
             )),
+            arrivals: Arrivals::new(acceptor.control(), Arc::clone(&counters)),
             proxies: RefusedProxies::default(),
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),

@@ -177,6 +177,11 @@ impl Session {
         &self.source
     }
 
+    /// Whether the settings say that whoever is there does not guess, and may be silent for as long as they like.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
     /// Whether no operation is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_empty()

@@ -203,6 +203,54 @@ fn the_first_request_has_a_deadline() {
     assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
 }
 
+/// A connection that comes from this address.
+fn connect_from(source: [u8; 4], running: &Running) -> Connection {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&running.address.into()).unwrap();
+    Connection::over_tcp(socket.into()).unwrap()
+}
+
+#[test]
+fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    (config.online.connections_max, config.online.trusted_networks) = (16, Vec::new());
+    let running = Running::start(config);
+    let is_served = |connection: &mut Connection| connection.entry("", &[]).is_ok_and(|root| root.is_some());
+    let greedy = [127, 0, 0, 9];
+    let mut held = Vec::new();
+    for number in 0..8 {
+        held.push(connect_from(greedy, &running));
+        assert!(is_served(&mut held[number]), "{number}: there is room");
+    }
+    let told = connect_from(greedy, &running).closed().unwrap();
+    assert!(told.is_some_and(|why| why.contains("too many connections from this address")));
+    // Others get theirs: an eighth of all.
+    for source in [[127, 0, 0, 10], [127, 0, 0, 11]] {
+        for _ in 0..2 {
+            held.push(connect_from(source, &running));
+            assert!(is_served(held.last_mut().unwrap()), "{source:?}");
+        }
+        assert!(!is_served(&mut connect_from(source, &running)), "{source:?}");
+    }
+    // What closes makes room.
+    held.clear();
+    while !is_served(&mut connect_from(greedy, &running)) {}
+}
+
+#[test]
+fn an_address_has_so_many_new_connections_a_second() {
+    let folder = Folder::new();
+    let mut config = config(&folder);
+    (config.online.connects_per_second_max, config.online.trusted_networks) = (Some(1), Vec::new());
+    let running = Running::start(config);
+    // One a second, and this takes no minute.
+    let served = (0..60).filter(|_| connect_from([127, 0, 0, 9], &running).entry("", &[]).is_ok()).count();
+    assert!((1..60).contains(&served), "{served}");
+    assert!(connect_from([127, 0, 0, 10], &running).entry("", &[]).is_ok(), "another address");
+}
+
 #[test]
 fn a_message_that_is_too_large_is_refused_on_its_header() {
     let folder = Folder::new();

@@ -17,7 +17,7 @@ use crate::config::ConfigError;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 35] = [
+pub(crate) const NODE_KEYS: [&str; 37] = [
     "data",
     "listen",
     "listener",
@@ -41,6 +41,8 @@ pub(crate) const NODE_KEYS: [&str; 35] = [
     "proxy_networks",
     "log",
     "limits.connections",
+    "limits.connections_per_address",
+    "limits.connects_per_second",
     "limits.outstanding",
     "limits.message_size",
     "limits.message_size_unauthenticated",
@@ -114,6 +116,8 @@ pub(crate) struct BadPasswordKeys {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitKeys {
     pub(crate) connections: Option<NonZeroUsize>,
+    pub(crate) connections_per_address: Option<NonZeroUsize>,
+    pub(crate) connects_per_second: Option<NonZeroUsize>,
     pub(crate) outstanding: Option<NonZeroUsize>,
     pub(crate) message_size: Option<NonZeroUsize>,
     pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,

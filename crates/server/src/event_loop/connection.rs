@@ -42,8 +42,8 @@ pub(crate) struct Connection {
     last_progress: Instant,
     /// A whole request has come.
     has_asked: bool,
-    /// It may be silent for as long as it likes.
-    is_trusted: bool,
+    /// It counts among those of its address.
+    has_entered: bool,
     /// It is looked at for silence: it was not trusted, or not known, when it was opened.
     pub(crate) has_timeouts: bool,
     /// The socket may have something to read.
@@ -146,19 +146,19 @@ impl Connection {
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
         let place = Place { number, slot, listener };
-        let session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
         let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
-        let mut new = Connection::new(stream, session, context.now, is_trusted && !is_proxy);
+        let session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
+        let mut new = Connection::new(stream, session, context.now, !is_trusted || is_proxy);
         if is_proxy {
             let since = context.now;
             new.phase = Phase::Beginning(Box::new(Beginning { since, peer, place, has_tls }));
-        } else if has_tls && !new.start_tls(context) {
-            new.broken = true;
+        } else {
+            new.broken = !new.enter(context, has_tls) || (has_tls && !new.start_tls(context));
         }
         new
     }
 
-    fn new(stream: Stream, session: Session, now: Instant, is_trusted: bool) -> Connection {
+    fn new(stream: Stream, session: Session, now: Instant, has_timeouts: bool) -> Connection {
         Connection {
             stream,
             session,
@@ -168,8 +168,8 @@ impl Connection {
             later: Vec::new(),
             last_progress: now,
             has_asked: false,
-            is_trusted,
-            has_timeouts: !is_trusted,
+            has_entered: false,
+            has_timeouts,
             // The first event comes after registration, even for bytes that arrived before it.
             readable: false,
             ending: false,
@@ -463,7 +463,7 @@ impl Connection {
                 Some(Reading::Ended)
             }
             Ok(Incoming::Octets(count, has_more)) => {
-                if self.has_asked || self.is_trusted {
+                if self.has_asked || self.session.is_trusted() {
                     self.last_progress = context.now;
                 }
                 context.counters.bytes_in.add(count as u64);
@@ -532,15 +532,39 @@ impl Connection {
         let (peer, number) = (peer.told(header), self.number());
         tracing::debug!("conn={number} is of {peer}");
         let settings = &context.settings;
-        self.is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
-        self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, self.is_trusted);
+        let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
+        self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
         self.last_progress = context.now;
         self.phase = Phase::Open;
+        if !self.enter(context, has_tls) {
+            self.broken = true;
+            return Ok(false);
+        }
         if has_tls && !self.start_tls(context) {
             self.broken = true;
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Counts the connection among those of its address. False where that has too many: it is to be closed, and has
+    /// been told so unless that would take a handshake.
+    fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
+        if self.session.is_trusted() {
+            return true;
+        }
+        let source = *self.session.source();
+        match context.shared.arrivals.enter(source, &context.settings, context.now) {
+            Ok(()) => self.has_entered = true,
+            Err(why) if !has_tls => {
+                let mut notice = Vec::new();
+                response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
+                // A new socket has room for this. If sending fails, the peer still sees the connection close.
+                let _ = self.stream.send(&notice);
+            }
+            Err(_) => {}
+        }
+        self.has_entered
     }
 
     fn refuse_proxy(&self, context: &Context, error: &std::io::Error) {
@@ -704,6 +728,11 @@ impl Connection {
         self.stream.tls().and_then(TlsSession::handshake_since)
     }
 
+    /// Whether the connection is of no use from its beginning.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Whether the connection may run into a timeout.
     pub(crate) fn needs_watching(&self) -> bool {
         self.unsent() > 0
@@ -758,7 +787,7 @@ impl Connection {
     ) -> Option<&'static str> {
         // A handshake and what a proxy says have deadlines of their own.
         let is_busy = !self.session.is_idle() || self.handshake_since().is_some();
-        if self.is_trusted || self.phase != Phase::Open || is_busy {
+        if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
@@ -840,6 +869,9 @@ impl Connection {
     /// Closes the session and gives back the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.close(context);
+        if self.has_entered {
+            context.shared.arrivals.leave(*self.session.source(), context.now);
+        }
         self.stream.end();
         buffers.give(std::mem::take(&mut self.output));
         buffers.give(std::mem::take(&mut self.input));

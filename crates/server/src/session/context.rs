@@ -9,6 +9,7 @@ use store::StoreError;
 
 use super::outstanding::RequestHead;
 use crate::config::OnlineSettings;
+use crate::net::arrivals::Arrivals;
 use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// Who has how many connections.
+    pub(crate) arrivals: Arrivals,
     /// Connections that did not begin as a proxy's have to.
     pub(crate) proxies: RefusedProxies,
     /// Faults that the server met.

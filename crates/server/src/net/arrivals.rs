@@ -1,0 +1,149 @@
+//! Connections by where they come from: how many are open, and how many came within a second.
+//!
+//! A source may have as many connections as it likes while there is room for everybody. Once half of all are in use, it
+//! may have its share and no more, so one that opens connections until there are none leaves others theirs. Networks
+//! that the settings trust are not counted, nor are sockets of the file system.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::config::OnlineSettings;
+use crate::limits::{CONNECTIONS_SHARE_DIVISOR, SOURCES_MAX};
+use crate::net::acceptor::AcceptorControl;
+use crate::net::request_memory::Source;
+use crate::telemetry::counters::Counters;
+use crate::telemetry::seldom::Seldom;
+
+/// The connections of all event loops.
+pub(crate) struct Arrivals {
+    sources: Mutex<HashMap<Source, Arrived>>,
+    control: Arc<AcceptorControl>,
+    counters: Arc<[Arc<Counters>]>,
+    refused: Seldom,
+}
+
+/// The connections of a source.
+#[derive(Debug)]
+struct Arrived {
+    open: usize,
+    /// When the second began in which the last one came, and how many came in it.
+    second: Instant,
+    in_second: usize,
+}
+
+/// What a source may have.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    open_max: usize,
+    in_second_max: usize,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Arrivals {
+    pub(crate) fn new(control: Arc<AcceptorControl>, counters: Arc<[Arc<Counters>]>) -> Arrivals {
+        Arrivals { sources: Mutex::default(), control, counters, refused: Seldom::default() }
+    }
+
+    /// Counts a connection. Call [`leave`](Arrivals::leave) when it closes.
+    ///
+    /// # Errors
+    /// Why it is to be closed at once; it is not counted.
+    pub(crate) fn enter(
+        &self,
+        source: Source,
+        settings: &OnlineSettings,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        let connections_max = self.control.effective_max();
+        let share = settings.connections_per_address_max;
+        let share = share.unwrap_or_else(|| (connections_max / CONNECTIONS_SHARE_DIVISOR).max(1));
+        let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
+        // This one is among them.
+        let has_room = open.saturating_sub(1) < (connections_max / 2) as u64;
+        let bounds = Bounds {
+            open_max: if has_room { usize::MAX } else { share },
+            in_second_max: settings.connects_per_second_max.unwrap_or(usize::MAX),
+        };
+        enter(&mut self.lock(), source, bounds, now).inspect_err(|why| {
+            self.control.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if let Some(before) = self.refused.happened(now) {
+                tracing::warn!("a connection from {source} is refused: {why}{before}");
+            }
+        })
+    }
+
+    /// A connection that was counted is closed.
+    pub(crate) fn leave(&self, source: Source, now: Instant) {
+        let mut sources = self.lock();
+        if let Some(arrived) = sources.get_mut(&source) {
+            arrived.open = arrived.open.saturating_sub(1);
+            if arrived.is_over(now) {
+                sources.remove(&source);
+            }
+        }
+    }
+
+    /// Counts are whole at every step, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Source, Arrived>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrived {
+    /// Whether nothing of it counts any more.
+    fn is_over(&self, now: Instant) -> bool {
+        self.open == 0 && now.saturating_duration_since(self.second) >= SECOND
+    }
+}
+
+fn enter(
+    sources: &mut HashMap<Source, Arrived>,
+    source: Source,
+    bounds: Bounds,
+    now: Instant,
+) -> Result<(), &'static str> {
+    if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
+        // Of those that stay, each has a connection, of which there are not more either.
+        sources.retain(|_, arrived| !arrived.is_over(now));
+    }
+    let arrived = sources.entry(source).or_insert(Arrived { open: 0, second: now, in_second: 0 });
+    if now.saturating_duration_since(arrived.second) >= SECOND {
+        (arrived.second, arrived.in_second) = (now, 0);
+    }
+    arrived.in_second = arrived.in_second.saturating_add(1);
+    if arrived.in_second > bounds.in_second_max {
+        return Err("too many new connections a second from this address");
+    }
+    if arrived.open >= bounds.open_max {
+        return Err("too many connections from this address");
+    }
+    arrived.open += 1;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_source_has_its_share_and_its_rate() {
+        let (mut sources, now) = (HashMap::new(), Instant::now());
+        let source = |last| Source::Network(IpAddr::from([192, 0, 2, last]));
+        let bounds = Bounds { open_max: 3, in_second_max: 5 };
+        let mut enter = |source, now| super::enter(&mut sources, source, bounds, now).is_ok();
+        assert!((0..3).all(|_| enter(source(1), now)));
+        assert!(!enter(source(1), now), "its share");
+        assert!(enter(source(2), now), "another's");
+        let later = now + SECOND;
+        assert!((0..3).all(|_| enter(source(3), later)));
+        let all = Bounds { open_max: usize::MAX, in_second_max: 5 };
+        let mut enter = |source, now| super::enter(&mut sources, source, all, now).is_ok();
+        assert!(enter(source(3), later) && enter(source(3), later));
+        assert!(!enter(source(3), later), "its rate");
+        assert!(enter(source(3), later + SECOND), "of the next second");
+    }
+}
