@@ -34,6 +34,7 @@ mod tests;
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
+pub use crate::catalog::access_rules::default_rules;
 use crate::catalog::{is_secret, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -41,7 +42,7 @@ use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{ANONYMOUS, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
-pub(crate) use explain::{ASKED, Asked, explain, hint, rules_in_force};
+pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_under, hint};
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};

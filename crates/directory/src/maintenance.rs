@@ -6,4 +6,5 @@ pub mod import;
 pub mod index_build;
 pub mod ldif_check;
 pub mod ldif_diff;
+pub mod rehearse;
 pub mod salvage;

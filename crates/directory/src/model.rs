@@ -7,6 +7,7 @@ pub(crate) mod attribute_numbers;
 pub(crate) mod codec;
 pub mod csn;
 pub mod entry;
+pub(crate) mod expectation;
 pub mod index_definition;
 pub mod limits;
 pub mod name;

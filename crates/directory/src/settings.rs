@@ -16,6 +16,7 @@ pub mod check;
 pub mod decide;
 pub mod difference;
 pub mod entries;
+mod expectations;
 #[cfg(test)]
 mod tests;
 

@@ -59,10 +59,19 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
         Err(error) => return exit::failed(&error),
     };
     if let Some(url) = arguments.server.server(arguments.plan.data.as_deref()) {
-        return apply_online(arguments, &file, &url);
+        return apply_online(&arguments.server, &file, &url);
     }
-    let applied = arguments.plan.config().map(|config| {
-        let changes = settings::apply(config.clone(), &file, |part| {
+    apply_file(arguments.plan.config(), &arguments.server, &file)
+}
+
+/// Puts the settings of a file in force, by the process that has the directory where there is one.
+pub(crate) fn apply_file(
+    config: Result<Config, ServeError>,
+    server: &ServerArguments,
+    file: &SettingsFile,
+) -> ExitCode {
+    let applied = config.map(|config| {
+        let changes = settings::apply(config.clone(), file, |part| {
             eprintln!("{}", server::progress_text(part));
         });
         (changes, config)
@@ -75,8 +84,8 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
         // The process that has the directory may be a server, which can be asked.
         Ok((Err(error), config)) if error.fault() == Fault::InUse => {
             let url = socket_in(&config.data);
-            match arguments.server.connect(&url) {
-                Ok(connection) => send(connection, &file, &url),
+            match server.connect(&url) {
+                Ok(connection) => send(connection, file, &url),
                 Err(_) => exit::failed(&error),
             }
         }
@@ -84,8 +93,8 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     }
 }
 
-fn apply_online(arguments: &ApplyArguments, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
-    match arguments.server.connect(url) {
+fn apply_online(server: &ServerArguments, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
+    match server.connect(url) {
         Ok(connection) => send(connection, file, url),
         Err(error) => exit::failure(&error.to_string()),
     }

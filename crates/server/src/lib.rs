@@ -38,7 +38,7 @@ mod stamp;
 mod telemetry;
 mod workers;
 
-pub use admin::access::explain_access;
+pub use admin::access::{access_history, explain_access, rehearse_access, with_rules};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};

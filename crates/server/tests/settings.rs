@@ -70,6 +70,12 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                         "c d: allow write, add of * to group \"cn=x\\, y,c=DE\"",
                         "e: allow browse below \"\" to users in \"c=DE\"",
                     ],
+                    "access_expectations" => [
+                        "anonymous may browse 'c=DE'",
+                        "\"cn=x\\, y,c=DE\" may not read mail of 'o=Æsa'",
+                        "'c=DE' may write cn of 'c=DE'",
+                        "anonymous may not add 'o=Æsa'",
+                    ],
                     "identity_attributes" => ["uid", "mail", "cn", "uidNumber"],
                     _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
                 };

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use schema::TypeId;
+use schema::{Schema, TypeId};
 
 use super::standing::{EntryRights, Standing, Walk};
 use super::{Access, Requester};
@@ -15,10 +15,11 @@ use crate::catalog::{is_secret, is_user_password};
 use crate::model::access_rule::{
     ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, READ, RENAME, Reach, Rights, SEARCH, WRITE,
 };
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
-use crate::tree::State;
+use crate::tree::{Found, State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -129,22 +130,83 @@ pub(crate) struct Asked<'a> {
     pub(crate) dn: &'a str,
 }
 
-/// The rules in force, those that hold by default where there are none, with their texts. True for the latter.
-pub(crate) fn rules_in_force(state: State<'_>) -> (Arc<AccessRules>, Vec<String>, bool) {
-    let rules = &state.catalog.access_rules;
-    if rules.are_there() {
-        return (Arc::clone(rules), state.settings.general.access_rules.clone(), false);
-    }
-    let texts = default_rules(state.settings.anonymous_read());
-    (Arc::new(AccessRules::of(&texts, &state.catalog.schema)), texts, true)
+/// Rules with their texts.
+pub(crate) struct RulesInForce {
+    pub(crate) rules: Arc<AccessRules>,
+    pub(crate) texts: Vec<String>,
+    /// Whether these hold because there are none.
+    pub(crate) by_default: bool,
 }
 
-/// Explains what `subject` may do.
+impl RulesInForce {
+    /// Those in force.
+    pub(crate) fn of(state: State<'_>) -> RulesInForce {
+        let texts = &state.settings.general.access_rules;
+        let rules = &state.catalog.access_rules;
+        if rules.are_there() {
+            return RulesInForce { rules: Arc::clone(rules), texts: texts.clone(), by_default: false };
+        }
+        RulesInForce::proposed(&[], state.settings.anonymous_read(), &state.catalog.schema)
+    }
+
+    /// Those that would be in force where the settings say this.
+    pub(crate) fn proposed(texts: &[String], anonymous_read: bool, schema: &Schema) -> RulesInForce {
+        let by_default = texts.is_empty();
+        let texts = if by_default { default_rules(anonymous_read) } else { texts.to_vec() };
+        RulesInForce { rules: Arc::new(AccessRules::of(&texts, schema)), texts, by_default }
+    }
+}
+
+/// Where a question is about.
+pub(crate) enum QuestionPlace {
+    Entry(EntryId),
+    /// An entry that is yet to come.
+    New {
+        parent: EntryId,
+    },
+    Nowhere {
+        nearest: Option<EntryId>,
+    },
+}
+
+impl QuestionPlace {
+    /// The place of a name; `is_new` where the entry is to come.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn of(state: State<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
+        Ok(match state.find(name)? {
+            // The rules for a new entry are those for its place, whether it is taken or not.
+            Found::Entry(id, _) if is_new => {
+                QuestionPlace::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
+            }
+            Found::Entry(id, _) => QuestionPlace::Entry(id),
+            Found::Missing { nearest: Some((parent, _, depth)) } if is_new && depth + 1 == name.depth() => {
+                QuestionPlace::New { parent }
+            }
+            Found::Missing { nearest } => QuestionPlace::Nowhere { nearest: nearest.map(|(id, ..)| id) },
+        })
+    }
+}
+
+/// Explains what `subject` may do under the rules in force.
 ///
 /// # Errors
 /// As [`Standing::of`].
 pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -> Result<AccessExplanation> {
-    let (rules, texts, by_default) = rules_in_force(state);
+    explain_under(state, &RulesInForce::of(state), subject, asked)
+}
+
+/// Explains what `subject` may do under rules.
+///
+/// # Errors
+/// As [`Standing::of`].
+pub(crate) fn explain_under(
+    state: State<'_>,
+    RulesInForce { rules, texts, by_default }: &RulesInForce,
+    subject: &Requester,
+    asked: Asked<'_>,
+) -> Result<AccessExplanation> {
     let who = if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() };
     let mut explanation = AccessExplanation::default();
     let say = |explanation: &mut AccessExplanation, is_allowed| {
@@ -156,13 +218,13 @@ pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -
         explanation.is_allowed = is_allowed;
         explanation.verdict = format!("{} {may} {}{of} {}", Quoted(who), asked.word, Quoted(asked.dn));
     };
-    let Some(standing) = Standing::under(&rules, state, subject)? else {
+    let Some(standing) = Standing::under(rules, state, subject)? else {
         say(&mut explanation, true);
         explanation.notes.push("the administrator is above all rules".to_owned());
         return Ok(explanation);
     };
     let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
-    let deciding = Deciding { state, standing: &standing, texts: &texts, by_default, who };
+    let deciding = Deciding { state, standing: &standing, texts, by_default: *by_default, who };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
     }

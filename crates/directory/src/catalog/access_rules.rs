@@ -59,7 +59,7 @@ impl TypeSet {
 }
 
 /// The rules that hold where there are none: what [`crate::access`] says of directories without rules, as rules.
-pub(crate) fn default_rules(anonymous_read: bool) -> Vec<String> {
+pub fn default_rules(anonymous_read: bool) -> Vec<String> {
     let mut rules =
         vec!["users: allow read to authenticated", "own password: allow write of userPassword to self"];
     rules.extend(anonymous_read.then_some("everybody: allow read to anonymous"));

@@ -128,7 +128,7 @@ pub(crate) struct AccessRule {
 
 /// A piece of a rule behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'t> {
+pub(crate) enum Token<'t> {
     Word(&'t str),
     Quoted(&'t str),
     Comma,
@@ -205,7 +205,7 @@ impl AccessRule {
 /// Longest name of a rule, in octets.
 const NAME_MAX: usize = 100;
 
-fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -233,12 +233,13 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-struct Parser<'p, 't> {
-    tokens: &'p [Token<'t>],
+/// Takes tokens one after another.
+pub(crate) struct Parser<'p, 't> {
+    pub(crate) tokens: &'p [Token<'t>],
 }
 
 impl<'t> Parser<'_, 't> {
-    fn next_text(&self) -> String {
+    pub(crate) fn next_text(&self) -> String {
         match self.tokens.first() {
             None => "the end of the rule".to_owned(),
             Some(Token::Comma) => "a comma".to_owned(),
@@ -250,12 +251,16 @@ impl<'t> Parser<'_, 't> {
         self.tokens = self.tokens.get(1..).unwrap_or_default();
     }
 
-    fn takes(&mut self, word: &str) -> bool {
+    pub(crate) fn takes(&mut self, word: &str) -> bool {
         let takes = self.tokens.first() == Some(&Token::Word(word));
         if takes {
             self.advance();
         }
         takes
+    }
+
+    pub(crate) fn is_word(&self) -> bool {
+        matches!(self.tokens.first(), Some(Token::Word(_)))
     }
 
     fn takes_comma(&mut self) -> bool {
@@ -266,7 +271,7 @@ impl<'t> Parser<'_, 't> {
         takes
     }
 
-    fn word(&mut self, what: &str) -> Result<&'t str, String> {
+    pub(crate) fn word(&mut self, what: &str) -> Result<&'t str, String> {
         match self.tokens.first() {
             Some(Token::Word(word)) => {
                 self.advance();
@@ -276,7 +281,7 @@ impl<'t> Parser<'_, 't> {
         }
     }
 
-    fn quoted(&mut self, what: &str) -> Result<String, String> {
+    pub(crate) fn quoted(&mut self, what: &str) -> Result<String, String> {
         match self.tokens.first() {
             Some(Token::Quoted(text)) => {
                 self.advance();

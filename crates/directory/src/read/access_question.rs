@@ -3,12 +3,14 @@
 use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
-use crate::access::{ASKED, Access, AccessExplanation, Asked, Requester, Standing, denied, explain};
+use crate::access::{
+    ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, Standing, denied, explain,
+};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -35,7 +37,7 @@ fn try_answer(
     let dn = parse_dn(question.entry)?;
     let name = NormalName::of(&dn, schema);
     let known = ASKED.iter().find(|(word, ..)| *word == question.right);
-    let place = place(state, &name, question.right == "add")?;
+    let place = QuestionPlace::of(state, &name, question.right == "add")?;
     check_asker(state, requester, question.entry, &place)?;
     let Some((word, right, wants_attribute)) = known.copied() else {
         let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
@@ -55,12 +57,12 @@ fn try_answer(
     }
     let subject = subject(state, question.asker)?;
     let (id, parent) = match place {
-        Place::Entry(id) => {
+        QuestionPlace::Entry(id) => {
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
             (id, node.parent)
         }
-        Place::New { parent } => (EntryId::ROOT, parent),
-        Place::Nowhere { .. } => {
+        QuestionPlace::New { parent } => (EntryId::ROOT, parent),
+        QuestionPlace::Nowhere { .. } => {
             let what = format!("{} does not exist", Quoted(question.entry));
             return Err(OperationError::NoSuchObject { matched_dn: String::new(), what });
         }
@@ -68,33 +70,7 @@ fn try_answer(
     explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry })
 }
 
-/// Where a question is about.
-enum Place {
-    Entry(EntryId),
-    /// An entry that is yet to come.
-    New {
-        parent: EntryId,
-    },
-    Nowhere {
-        nearest: Option<EntryId>,
-    },
-}
-
-fn place(state: State<'_>, name: &NormalName, is_new: bool) -> Result<Place> {
-    Ok(match state.find(name)? {
-        // The rules for a new entry are those for its place, whether it is taken or not.
-        Found::Entry(id, _) if is_new => {
-            Place::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
-        }
-        Found::Entry(id, _) => Place::Entry(id),
-        Found::Missing { nearest: Some((parent, _, depth)) } if is_new && depth + 1 == name.depth() => {
-            Place::New { parent }
-        }
-        Found::Missing { nearest } => Place::Nowhere { nearest: nearest.map(|(id, ..)| id) },
-    })
-}
-
-fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &Place) -> Result<()> {
+fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {
     let access = Access::of(requester, state.settings);
     if access.is_administrator() {
         return Ok(());
@@ -102,9 +78,9 @@ fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &Place)
     let refused = || denied("no access rule lets you explain the rules here");
     let standing = Standing::of(state, requester)?.ok_or_else(refused)?;
     let (at, hidden) = match place {
-        Place::Entry(id) => (Some(*id), Some(*id)),
-        Place::New { parent } => (Some(*parent), Some(*parent)),
-        Place::Nowhere { nearest } => (None, *nearest),
+        QuestionPlace::Entry(id) => (Some(*id), Some(*id)),
+        QuestionPlace::New { parent } => (Some(*parent), Some(*parent)),
+        QuestionPlace::Nowhere { nearest } => (None, *nearest),
     };
     let rights = match at.filter(|id| *id != EntryId::ROOT) {
         Some(id) => Some(standing.at_entry(state, id)?),

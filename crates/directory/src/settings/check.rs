@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-use super::{DirectorySettings, Place, SettingsProblem};
+use super::{DirectorySettings, Place, SettingsProblem, expectations};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
@@ -49,6 +49,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.general.identity_attributes =
         check_identities(&general.identity_attributes, &schema, &mut problems);
     check_access_rules(&general.access_rules, &schema, &mut problems);
+    expectations::check(&general.access_expectations, &schema, &mut problems);
     check_policy_name(&general.password_policy, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
 }

@@ -2,7 +2,7 @@
 
 use schema::AttributeDescription;
 
-use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check};
+use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
@@ -51,6 +51,10 @@ impl From<store::StoreError> for SettingsError {
 /// The settings cannot be; entries stand against them; the store failed.
 pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
     let checked = check(proposal)?;
+    let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
+    if !unfulfilled.is_empty() {
+        return Err(unfulfilled.into());
+    }
     let before = DirectorySettings::of(state.catalog);
     let mut record = SettingsRecord::default();
     let with_schema;

@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
 }
 
 /// An authorization identity (RFC 4513 section 5.2.1.8) of what the command line says.
-fn identity(asker: &str) -> String {
+pub(super) fn identity(asker: &str) -> String {
     match asker {
         "anonymous" => String::new(),
         known if known.starts_with("u:") || known.starts_with("dn:") => known.to_owned(),

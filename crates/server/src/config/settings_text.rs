@@ -370,12 +370,21 @@ pub fn write(settings: &DirectorySettings) -> String {
     text
 }
 
+/// Octets of members that a list has on one line.
+const LINE_MAX: usize = 70;
+
 fn write_settings(settings: &DirectorySettings, text: &mut String) -> std::fmt::Result {
     writeln!(text, "# the trees that the directory holds\nsuffixes = {}\n", list(&settings.suffixes))?;
     let (in_table, outside): (Vec<_>, Vec<_>) = GENERAL.iter().partition(|setting| setting.key.contains('.'));
     for setting in outside {
         let value = setting.value(&settings.general);
-        writeln!(text, "# {}\n{} = {}\n", setting.help, setting.key, value_text(&value))?;
+        writeln!(text, "# {}", setting.help)?;
+        if setting.key == "access_rules" && settings.general.access_rules.is_empty() {
+            let rules = directory::access::default_rules(settings.general.anonymous_read);
+            writeln!(text, "# as if these were written:")?;
+            rules.iter().try_for_each(|rule| writeln!(text, "#   {},", quoted(rule)))?;
+        }
+        writeln!(text, "{} = {}\n", setting.key, value_text(&value))?;
     }
     writeln!(text, "[limits]")?;
     for setting in in_table {
@@ -406,7 +415,12 @@ fn value_text(value: &SettingValue) -> String {
     }
 }
 
+/// A list; a long one has a line for each member.
 fn list(words: &[String]) -> String {
+    if words.len() > 1 && words.iter().map(String::len).sum::<usize>() > LINE_MAX {
+        let lines: String = words.iter().map(|word| format!("  {},\n", quoted(word))).collect();
+        return format!("[\n{lines}]");
+    }
     format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
 }
 

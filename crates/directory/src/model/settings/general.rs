@@ -22,6 +22,8 @@ pub struct GeneralSettings {
     pub identity_attributes: Vec<String>,
     /// Access rules; without any the fixed ones hold.
     pub access_rules: Vec<String>,
+    /// What access rules are expected to allow and to deny.
+    pub access_expectations: Vec<String>,
     /// DN of the password policy of entries that have no other; empty for none.
     pub password_policy: String,
     /// Most entries a search returns to others than the administrator; 0 = no limit.
@@ -48,6 +50,7 @@ impl Default for GeneralSettings {
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
             identity_attributes: vec!["uid".to_owned()],
             access_rules: Vec::new(),
+            access_expectations: Vec::new(),
             password_policy: String::new(),
             size_limit: 1_000,
             time_limit_seconds: 60,
@@ -98,7 +101,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 13] = [
+pub const GENERAL: [GeneralSetting; 14] = [
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
@@ -154,6 +157,16 @@ pub const GENERAL: [GeneralSetting; 13] = [
         read: |of| SettingValue::Words(of.access_rules.clone()),
         write: |of, value| {
             words(value, "staff: allow read to authenticated").map(|words| of.access_rules = words)
+        },
+    },
+    GeneralSetting {
+        key: "access_expectations",
+        attribute: "pandoAccessExpectation",
+        help: "what the rules are expected to allow and to deny; others are not taken",
+        read: |of| SettingValue::Words(of.access_expectations.clone()),
+        write: |of, value| {
+            words(value, "anonymous may not browse 'dc=example,dc=com'")
+                .map(|words| of.access_expectations = words)
         },
     },
     GeneralSetting {

@@ -13,7 +13,7 @@ use schema::TypeId;
 
 use super::matcher::Candidate;
 use crate::access::{
-    Access, AccessExplanation, Asked, EntryRights, Requester, Standing, Walk, denied, explain, rules_in_force,
+    Access, AccessExplanation, Asked, EntryRights, Requester, RulesInForce, Standing, Walk, denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
 use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Rights, SEARCH, WRITE};
@@ -71,7 +71,7 @@ impl EffectiveRights {
             Some(identity) => access_question::subject(state, identity)?,
             None => requester.clone(),
         };
-        let (rules, ..) = rules_in_force(state);
+        let RulesInForce { rules, .. } = RulesInForce::of(state);
         let subject_standing = Standing::under(&rules, state, &subject)?.map(Arc::new);
         let asker = if is_administrator || same(&subject, requester) { None } else { standing };
         let schema = &state.catalog.schema;

@@ -1,0 +1,236 @@
+//! Access rules before they are in force: what would change, for whom, at which entry; and those that were in force.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use schema::TypeId;
+use store::Direction;
+
+use crate::access::{Access, EntryRights, Requester, RulesInForce, Standing, Walk};
+use crate::catalog::is_secret;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Record};
+use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
+use crate::model::settings::GeneralSettings;
+use crate::read::access_question::subject;
+use crate::read::bind::stored_passwords;
+use crate::tree::{State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// What is rehearsed.
+#[derive(Clone, Debug, Default)]
+pub struct Rehearsal {
+    /// Authorization identities (RFC 4513 section 5.2.1.8) of those who would ask, empty for anonymous. Without any:
+    /// anonymous, and users among the entries that are looked at.
+    pub askers: Vec<String>,
+    /// How many users at most where none are named.
+    pub askers_max: usize,
+    /// How many entries at most, spread evenly.
+    pub entries_max: u64,
+}
+
+/// What would change for one asker at one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessChange {
+    /// Who would ask; `anonymous` for nobody.
+    pub asker: String,
+    /// The entry.
+    pub dn: String,
+    /// Rights that the asker would have: `browse`, `read mail`.
+    pub gained: Vec<String>,
+    /// Rights that the asker would have no more.
+    pub lost: Vec<String>,
+}
+
+impl fmt::Display for AccessChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}:", self.asker, self.dn)?;
+        if !self.lost.is_empty() {
+            write!(f, " may no more {}", self.lost.join(", "))?;
+        }
+        if !self.gained.is_empty() {
+            let separator = if self.lost.is_empty() { "" } else { ";" };
+            write!(f, "{separator} may now {}", self.gained.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rehearsed {
+    /// Who would ask.
+    pub askers: usize,
+    /// Entries.
+    pub entries: u64,
+    /// Pairs of both for which something would change.
+    pub changes: u64,
+}
+
+/// Holds the rules that settings propose against those in force, at the entries that there are.
+///
+/// # Errors
+/// An asker is nobody here; the store failed.
+pub fn rehearse(
+    state: State<'_>,
+    proposal: &GeneralSettings,
+    rehearsal: &Rehearsal,
+    each: &mut dyn FnMut(&AccessChange),
+) -> Result<Rehearsed> {
+    let now = RulesInForce::of(state);
+    let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
+    let then = RulesInForce::proposed(&proposal.access_rules, anonymous_read, &state.catalog.schema);
+    let ids = sampled(state, rehearsal.entries_max)?;
+    let askers = askers(state, rehearsal, &ids)?;
+    let mut rehearsed = Rehearsed { askers: askers.len(), entries: ids.len() as u64, changes: 0 };
+    for asker in &askers {
+        let (Some(before), Some(after)) =
+            (Standing::under(&now.rules, state, asker)?, Standing::under(&then.rules, state, asker)?)
+        else {
+            continue;
+        };
+        let may_change = Access::of(asker, state.settings).check_modify_some().is_ok();
+        let name = if asker.dn().is_empty() { "anonymous" } else { asker.dn() };
+        let mut walks = [Walk::default(), Walk::default()];
+        let [walk_before, walk_after] = &mut walks;
+        for id in &ids {
+            let node = state.node(*id)?.ok_or_else(|| damaged_row("nodes", *id))?;
+            let old = before.at(state, walk_before, *id, node.parent)?;
+            let new = after.at(state, walk_after, *id, node.parent)?;
+            if Arc::ptr_eq(&old, &new) || old == new {
+                continue;
+            }
+            let types = types_of(state, *id)?;
+            let (gained, lost) = (
+                difference(state, &old, &new, &types, may_change),
+                difference(state, &new, &old, &types, may_change),
+            );
+            if gained.is_empty() && lost.is_empty() {
+                continue;
+            }
+            rehearsed.changes += 1;
+            let dn = state.dn(*id)?.unwrap_or_default();
+            each(&AccessChange { asker: name.to_owned(), dn, gained, lost });
+        }
+    }
+    Ok(rehearsed)
+}
+
+/// Entries spread evenly over all.
+fn sampled(state: State<'_>, count_max: u64) -> Result<Vec<EntryId>> {
+    let stride = state.read.row_count(NODES)?.div_ceil(count_max.max(1)).max(1);
+    let mut ids = Vec::new();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    for (row, place) in state.read.scan(NODES, all, Direction::Forward).zip(0_u64..) {
+        let (key, value) = row?;
+        if place % stride == 0 && NodeRow::decode(value).is_some() {
+            ids.push(EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default())));
+        }
+    }
+    Ok(ids)
+}
+
+fn askers(state: State<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Vec<Requester>> {
+    if !rehearsal.askers.is_empty() {
+        return rehearsal.askers.iter().map(|identity| subject(state, identity)).collect();
+    }
+    let mut users = Vec::new();
+    for id in ids {
+        if !stored_passwords(state, *id)?.is_empty() {
+            users.push(*id);
+        }
+    }
+    let stride = users.len().div_ceil(rehearsal.askers_max.max(1)).max(1);
+    let mut askers = vec![Requester::Anonymous];
+    for id in users.into_iter().step_by(stride) {
+        askers.push(Requester::User { id, dn: state.dn(id)?.unwrap_or_default() });
+    }
+    Ok(askers)
+}
+
+/// The types that an entry has values of, but for secrets.
+fn types_of(state: State<'_>, id: EntryId) -> Result<Vec<TypeId>> {
+    let bytes = state.read.get(ENTRIES, &id_key(id))?;
+    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    let types = entry.attributes().map(|row| state.catalog.attribute(row.id).description.type_id);
+    let mut types: Vec<TypeId> = types.collect();
+    types.sort_unstable();
+    types.dedup();
+    Ok(types)
+}
+
+/// The rights that `with` has and `without` has not.
+fn difference(
+    state: State<'_>,
+    without: &EntryRights,
+    with: &EntryRights,
+    types: &[TypeId],
+    may_change: bool,
+) -> Vec<String> {
+    let mut rights = Vec::new();
+    let of_entry: [(&str, fn(&EntryRights) -> bool, bool); 5] = [
+        ("browse", EntryRights::may_browse, true),
+        ("add", EntryRights::may_add, may_change),
+        ("delete", EntryRights::may_delete, may_change),
+        ("rename", EntryRights::may_rename, may_change),
+        ("explain", EntryRights::may_explain, true),
+    ];
+    for (word, may, counts) in of_entry {
+        if counts && may(with) && !may(without) {
+            rights.push(word.to_owned());
+        }
+    }
+    let of_types: [(&str, fn(&EntryRights, TypeId) -> bool, bool); 4] = [
+        ("read", EntryRights::may_read, false),
+        ("search", EntryRights::may_search, false),
+        ("compare", EntryRights::may_compare, false),
+        ("write", EntryRights::may_write, true),
+    ];
+    for (word, may, is_write) in of_types {
+        for type_id in types {
+            let counts = if is_write { may_change } else { !is_secret(&state.catalog.schema, *type_id) };
+            if counts && may(with, *type_id) && !may(without, *type_id) {
+                rights.push(format!("{word} {}", state.catalog.schema.type_by_id(*type_id).name()));
+            }
+        }
+    }
+    rights
+}
+
+/// Rules that were put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesVersion {
+    /// Position in the log of the change.
+    pub position: u64,
+    /// When, in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// The DN of who did it.
+    pub requester: String,
+    /// The rules.
+    pub rules: Vec<String>,
+}
+
+/// The rules that the log has, oldest first: a version for each change of them.
+///
+/// # Errors
+/// The store failed; a record cannot be read.
+pub fn rules_history(state: State<'_>) -> Result<Vec<RulesVersion>> {
+    let mut versions: Vec<RulesVersion> = Vec::new();
+    let first = state.read.first_position()?.unwrap_or(0);
+    for record in state.read.log_records(first) {
+        let (position, bytes) = record?;
+        let Some(Record { csn, requester, change: Change::Settings(settings), .. }) = Record::decode(bytes)
+        else {
+            continue;
+        };
+        let Some(general) = settings.general else { continue };
+        if versions.last().is_none_or(|last| last.rules != general.access_rules) {
+            let rules = general.access_rules;
+            versions.push(RulesVersion { position, micros: csn.micros, requester, rules });
+        }
+    }
+    Ok(versions)
+}

@@ -1,0 +1,74 @@
+//! The text of an expectation of access rules, as the settings have it:
+//!
+//! ```text
+//! anonymous|'DN' may|may not RIGHT [ATTRIBUTE of] 'DN'
+//! ```
+
+use super::access_rule::{Parser, tokens};
+
+/// What somebody is expected to be allowed, or not; names as they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expectation {
+    /// `None` for anonymous.
+    pub(crate) asker: Option<String>,
+    pub(crate) is_allowed: bool,
+    /// The right's word.
+    pub(crate) right: String,
+    pub(crate) attribute: Option<String>,
+    pub(crate) entry: String,
+}
+
+impl Expectation {
+    /// Reads the text of an expectation.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Expectation, String> {
+        let tokens = tokens(text)?;
+        let mut parser = Parser { tokens: &tokens };
+        let asker = if parser.takes("anonymous") { None } else { Some(parser.quoted("anonymous, or a DN")?) };
+        if !parser.takes("may") {
+            return Err(format!("{} stands where \"may\" or \"may not\" is wanted", parser.next_text()));
+        }
+        let is_allowed = !parser.takes("not");
+        let right = parser.word("a right")?.to_owned();
+        let mut attribute = None;
+        if parser.is_word() {
+            attribute = Some(parser.word("an attribute")?.to_owned());
+            if !parser.takes("of") {
+                return Err(format!("{} stands where \"of\" and a DN are wanted", parser.next_text()));
+            }
+        }
+        let entry = parser.quoted("a DN")?;
+        match parser.tokens {
+            [] => Ok(Expectation { asker, is_allowed, right, attribute, entry }),
+            _ => Err(format!("{} stands behind the end of the expectation", parser.next_text())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expectations_are_read() {
+        let read = |text: &str| Expectation::parse(text).unwrap();
+        let one = read("'uid=a,dc=x' may not read mail of \"uid=b,dc=x\"");
+        assert_eq!((one.asker.as_deref(), one.is_allowed), (Some("uid=a,dc=x"), false));
+        assert_eq!((one.right.as_str(), one.attribute.as_deref()), ("read", Some("mail")));
+        assert_eq!(one.entry, "uid=b,dc=x");
+        let other = read("anonymous may browse 'dc=x'");
+        assert_eq!((other.asker, other.is_allowed, other.attribute), (None, true, None));
+        for (text, expected) in [
+            ("uid=a may read mail of 'b'", "\"uid=a\" stands where anonymous, or a DN"),
+            ("anonymous can read mail of 'b'", "\"can\" stands where \"may\""),
+            ("anonymous may read mail 'b'", "\"b\" stands where \"of\""),
+            ("anonymous may browse", "the end of the rule stands where a DN"),
+            ("anonymous may browse 'b' now", "\"now\" stands behind"),
+        ] {
+            let error = Expectation::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Expectations of access rules: each is held against the rules that are to be, and the entries that there are.
+
+use schema::Schema;
+
+use super::{DirectorySettings, Place, SettingsProblem};
+use crate::access::{ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under};
+use crate::model::expectation::Expectation;
+use crate::model::limits::ACCESS_RULES_MAX;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::tree::{Found, State, damaged_row};
+
+const KEY: &str = "access_expectations";
+
+/// Whether expectations can be, by themselves.
+pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+    if texts.len() > ACCESS_RULES_MAX {
+        let what = format!("{} expectations are more than the {ACCESS_RULES_MAX} that are kept", texts.len());
+        problems.push(SettingsProblem::key(KEY, what));
+        return;
+    }
+    for (number, text) in texts.iter().enumerate() {
+        if let Err(what) = checked(text, schema) {
+            problems.push(problem(number, format!("{text:?}: {what}")));
+        }
+    }
+}
+
+fn problem(number: usize, what: String) -> SettingsProblem {
+    SettingsProblem::new(Place::Member(KEY.to_owned(), number), format!("access expectation {what}"))
+}
+
+fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
+    let read = Expectation::parse(text)?;
+    let Some((_, _, wants_attribute)) = ASKED.iter().find(|(word, ..)| *word == read.right) else {
+        let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
+        return Err(format!("{:?} is no right: there are {}", read.right, words.join(", ")));
+    };
+    match &read.attribute {
+        Some(name) if schema.attribute_type(name).is_none() => {
+            return Err(format!("{name} is no attribute type of the schema"));
+        }
+        attribute if attribute.is_some() != *wants_attribute => {
+            return Err(format!(
+                "{} is a right of {}",
+                read.right,
+                if *wants_attribute { "an attribute" } else { "the entry" }
+            ));
+        }
+        _ => {}
+    }
+    for dn in read.asker.iter().chain([&read.entry]) {
+        let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
+        if let Some(failure) = NormalName::of(&parsed, schema).failure {
+            return Err(format!("{dn:?}: {failure}"));
+        }
+    }
+    Ok(read)
+}
+
+/// What the proposed rules do not fulfil. Not looked at is what names a tree of which there is no entry yet.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn unfulfilled(
+    state: State<'_>,
+    proposal: &DirectorySettings,
+) -> Result<Vec<SettingsProblem>, OperationError> {
+    let mut problems = Vec::new();
+    let texts = &proposal.general.access_expectations;
+    if texts.is_empty() {
+        return Ok(problems);
+    }
+    let anonymous_read = proposal.general.anonymous_read || state.settings.node.anonymous_read;
+    let schema = &state.catalog.schema;
+    let rules = RulesInForce::proposed(&proposal.general.access_rules, anonymous_read, schema);
+    if rules.rules.is_broken {
+        let what = "the rules need definitions of the schema that are not in force yet: apply these first";
+        problems.push(SettingsProblem::key(KEY, what));
+        return Ok(problems);
+    }
+    for (number, text) in texts.iter().enumerate() {
+        let Ok(read) = checked(text, schema) else { continue };
+        match explained(state, &rules, &read)? {
+            Answer::NotYet => {}
+            Answer::Missing(dn) => problems.push(problem(number, format!("{text:?}: {dn:?} does not exist"))),
+            Answer::Explained(explained) if explained.is_allowed == read.is_allowed => {}
+            Answer::Explained(explained) => {
+                let mut what = format!("{text:?}: {}", explained.verdict);
+                explained.rules.iter().for_each(|rule| what += &format!("; {rule}"));
+                explained.notes.iter().for_each(|note| what += &format!("; {note}"));
+                problems.push(problem(number, what));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+enum Answer {
+    /// There is no entry of that tree.
+    NotYet,
+    Missing(String),
+    Explained(AccessExplanation),
+}
+
+fn explained(state: State<'_>, rules: &RulesInForce, read: &Expectation) -> Result<Answer, OperationError> {
+    let schema = &state.catalog.schema;
+    let normal = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema));
+    let is_begun = |name: &NormalName| {
+        Ok::<_, OperationError>(match state.find(name)? {
+            Found::Missing { nearest: None } => false,
+            Found::Entry(..) | Found::Missing { .. } => true,
+        })
+    };
+    let subject = match &read.asker {
+        None => Requester::Anonymous,
+        Some(dn) => {
+            let name = normal(dn)?;
+            match state.entry_of(&name)? {
+                Some(id) => Requester::User { id, dn: dn.clone() },
+                None if is_begun(&name)? => return Ok(Answer::Missing(dn.clone())),
+                None => return Ok(Answer::NotYet),
+            }
+        }
+    };
+    let name = normal(&read.entry)?;
+    let (id, parent) = match QuestionPlace::of(state, &name, read.right == "add")? {
+        QuestionPlace::Entry(id) => (id, state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent),
+        QuestionPlace::New { parent } => (EntryId::ROOT, parent),
+        QuestionPlace::Nowhere { .. } if is_begun(&name)? => return Ok(Answer::Missing(read.entry.clone())),
+        QuestionPlace::Nowhere { .. } => return Ok(Answer::NotYet),
+    };
+    let Some((word, right, _)) = ASKED.iter().find(|(word, ..)| *word == read.right).copied() else {
+        return Ok(Answer::NotYet);
+    };
+    let type_id =
+        read.attribute.as_deref().and_then(|name| schema.attribute_type(name)).map(|known| known.id);
+    let asked = Asked { word, right, type_id, id, parent, dn: &read.entry };
+    Ok(Answer::Explained(explain_under(state, rules, &subject, asked)?))
+}

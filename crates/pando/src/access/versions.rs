@@ -1,0 +1,92 @@
+//! `pando access history` and `pando access rollback`: the versions of the access rules.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use directory::rehearse::RulesVersion;
+use server::{Config, ExplainError};
+
+use crate::arguments::DataArguments;
+use crate::online::ServerArguments;
+use crate::{exit, settings};
+
+pub(super) const HISTORY_HELP: &str = "\
+Reads the log of the directory, beside a server at work or without one: each version with the position of its change in
+the log, when and by whom, and what it has more (+) and less (-) than the one before.
+
+Example:
+  pando access history --data /var/lib/pando";
+
+pub(super) const ROLLBACK_HELP: &str = "\
+Only the access rules change, to those of the version before the one in force, or of --to. This is a new version:
+a second rollback takes back the first. Expectations hold for it as for any other.
+
+Examples:
+  pando access rollback --data /var/lib/pando
+  pando access rollback --data /var/lib/pando --to 4711
+
+Exit codes: as `pando apply`.";
+
+/// The options of `pando access history`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArguments {
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+/// The options of `pando access rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+    /// The position of the version, as `pando access history` says it [default: the version before]
+    #[arg(long, value_name = "POSITION")]
+    to: Option<u64>,
+}
+
+fn versions(data: &DataArguments) -> Result<(Config, Vec<RulesVersion>), ExitCode> {
+    let config = Config::load(&data.to_server()).map_err(|error| exit::failed(&error.into()))?;
+    match server::access_history(&config) {
+        Ok(versions) => Ok((config, versions)),
+        Err(ExplainError::Serve(error)) => Err(exit::failed(&error)),
+        Err(error) => Err(exit::failure(&error.to_string())),
+    }
+}
+
+pub(super) fn history(arguments: &HistoryArguments) -> ExitCode {
+    let versions = match versions(&arguments.data) {
+        Ok((_, versions)) => versions,
+        Err(code) => return code,
+    };
+    let mut before: &[String] = &[];
+    for version in &versions {
+        let RulesVersion { position, micros, requester, rules } = version;
+        let time = directory::csn::generalized_time(micros / 1_000_000);
+        let who = if requester.is_empty() { "the server" } else { requester };
+        println!("{position}: {time}, by {who}, {} rules", rules.len());
+        before.iter().filter(|rule| !rules.contains(rule)).for_each(|rule| println!("  - {rule}"));
+        rules.iter().filter(|rule| !before.contains(rule)).for_each(|rule| println!("  + {rule}"));
+        before = rules;
+    }
+    ExitCode::SUCCESS
+}
+
+pub(super) fn rollback(arguments: &RollbackArguments) -> ExitCode {
+    let (config, versions) = match versions(&arguments.data) {
+        Ok(read) => read,
+        Err(code) => return code,
+    };
+    let wanted = match arguments.to {
+        Some(position) => versions.iter().find(|version| version.position == position),
+        None => versions.iter().rev().nth(1),
+    };
+    let Some(wanted) = wanted else {
+        return exit::refused("the log has no such version of the access rules: see `pando access history`");
+    };
+    match server::with_rules(&config, &wanted.rules) {
+        Ok(file) => settings::apply_file(Ok(config), &arguments.server, &file),
+        Err(error) => exit::failed(&error),
+    }
+}
