@@ -46,8 +46,10 @@ pub use maintenance::{check, export, import, index_build, ldif_check, ldif_diff,
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
 pub use model::stamp::{HistoryChecks, Stamp};
-pub use model::{csn, entry, index_definition, limits, name, outcome, record, rows, virtual_entries};
-pub use read::{access_question, bind, compare, controls, identity, password_state, read_ahead, search};
+pub use model::{csn, entry, index_definition, limits, name, origin, outcome, record, rows, virtual_entries};
+pub use read::{
+    access_question, bind, compare, controls, identity, log_changes, password_state, read_ahead, search,
+};
 pub use settings::{DirectorySettings, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};

@@ -5,6 +5,7 @@ pub mod bind;
 pub mod compare;
 pub mod controls;
 pub mod identity;
+pub mod log_changes;
 pub(crate) mod own_entries;
 pub(crate) mod page_request;
 pub mod password_state;

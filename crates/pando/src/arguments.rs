@@ -14,6 +14,7 @@ use server::{Arguments, ConfigError};
 
 use crate::access::AccessArguments;
 use crate::account::{self, AccountArguments};
+use crate::audit::{self, AuditArguments};
 use crate::bench::BenchArguments;
 use crate::compact;
 use crate::explain::{self, ExplainArguments};
@@ -52,6 +53,9 @@ pub(crate) enum Verb {
     Ldif(LdifArguments),
     /// Say who may do what, and by which rule
     Access(AccessArguments),
+    /// Print and verify the audit trail, while it is being written or not
+    #[command(after_help = audit::HELP)]
+    Audit(AuditArguments),
     /// Look at accounts of a directory that is being served: lock, unlock, reset
     #[command(after_help = account::HELP)]
     Account(AccountArguments),

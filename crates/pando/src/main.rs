@@ -9,6 +9,7 @@ mod print;
 mod access;
 mod account;
 mod arguments;
+mod audit;
 mod bench;
 mod compact;
 mod exit;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Compact(arguments) => compact::run(&arguments),
         Verb::Ldif(arguments) => ldif::run(&arguments),
         Verb::Access(arguments) => access::run(&arguments),
+        Verb::Audit(arguments) => audit::run(&arguments),
         Verb::Account(arguments) => account::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),

@@ -5,6 +5,7 @@
 //! error names file, line and what is wrong. What belongs to the directory rather than to this machine is in
 //! [`crate::admin::settings`].
 
+pub mod audit;
 mod node_file;
 pub mod settings_text;
 pub mod values;
@@ -20,6 +21,7 @@ use directory::bind::BindStrength;
 use ipnet::IpNet;
 use ldap::ServerUrl;
 
+use crate::config::audit::AuditSettings;
 use crate::config::node_file::{ListenerKeys, NodeFile};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
@@ -156,6 +158,8 @@ pub struct Config {
     pub tls: TlsSettings,
     /// Lists of passwords that policies may refuse.
     pub bad_passwords: BadPasswordFiles,
+    /// What is kept of operations for an audit.
+    pub audit: AuditSettings,
 }
 
 /// Files of passwords that attackers try first.
@@ -357,6 +361,7 @@ impl Config {
             log: LogSettings { level: LogLevel::Info, file: None },
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
+            audit: AuditSettings::default(),
         }
     }
 
@@ -462,6 +467,7 @@ impl Config {
             },
             tls,
             bad_passwords,
+            audit: file.audit.settings(),
             data: defaults.data,
         })
     }
@@ -497,6 +503,7 @@ impl Config {
         self.request_memory_bytes = kept.request_memory_bytes;
         self.suffixes = kept.suffixes;
         self.bad_passwords = kept.bad_passwords;
+        self.audit = kept.audit;
     }
 
     /// The names of the settings in which `new` differs, with whether a reload applies them.
@@ -527,6 +534,7 @@ impl Config {
             ("request_memory_bytes", self.request_memory_bytes != new.request_memory_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
+            ("audit", self.audit != new.audit, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
@@ -654,7 +662,7 @@ mod tests {
         let mut other =
             merged(Arguments::default(), &file.replace("listen = [\"ldap://127.0.0.1:1\"]", "")).unwrap();
         assert_eq!(rules(&other, ListenerIndex(0)), (TlsNeed::Everything, BindStrength::Password));
-        std::mem::swap(&mut other.listen, &mut config.listen.clone());
+        other.listen.clone_from(&config.listen);
         let mut running = config.clone();
         running.take_online(other);
         assert_eq!(rules(&running, ListenerIndex(0)), usual);

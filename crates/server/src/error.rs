@@ -63,6 +63,9 @@ pub enum ServeError {
     /// The files of TLS are of no use.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The audit trail cannot be written.
+    #[error("the audit trail: {0}")]
+    Audit(#[from] audit::AuditError),
     /// A list of bad passwords cannot be used.
     #[error(transparent)]
     BadPasswords(#[from] BadPasswordsError),

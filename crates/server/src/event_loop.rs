@@ -159,6 +159,7 @@ impl EventLoop {
             self.context.shared.writes.submit(&mut self.context.outbox);
             self.context.shared.read_ahead.submit(&mut self.context.jobs);
         }
+        self.context.audit.hand_over();
         Ok(())
     }
 
@@ -176,6 +177,7 @@ impl EventLoop {
             return Ok(());
         }
         self.context.snapshot.park();
+        self.context.audit.hand_over();
         if self.context.released >= GIVE_BACK_MIN {
             self.context.released = 0;
             system::give_back_memory();

@@ -50,4 +50,5 @@ pub use net::listener::{ListenError, SOCKET_NAME};
 pub use net::proxy_header;
 pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema};
 pub use serve::serve;
+pub use telemetry::operation_event::{scope_name, shown_filter};
 pub use workers::index_upkeep::progress_text;

@@ -308,6 +308,41 @@ pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
 /// Random bytes taken from the system at a time by the writer, which needs 16 for each change.
 pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 
+/// Bytes of events that an event loop gathers before it hands them over.
+pub const AUDIT_BUFFER_BYTES: usize = 64 << 10;
+
+/// How long events stay with a loop that is busy.
+pub const AUDIT_HAND_OVER: Duration = Duration::from_millis(100);
+
+/// Bytes of events that wait to be written. Beyond them requests are held back, or events are lost and counted.
+pub const AUDIT_WAITING_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of events in one block, about: as many as are worth compressing together.
+pub const AUDIT_BLOCK_BYTES: usize = 512 << 10;
+
+/// How long the thread that writes the trail waits for more events.
+pub const AUDIT_GATHER: Duration = Duration::from_millis(100);
+
+/// How often the trail is synced while events come: what a power cut may take of reads and binds.
+pub const AUDIT_SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How soon a write that failed is tried again.
+pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
+
+/// Changes by which the trail may be behind the log while it cannot be written. Beyond them requests are held back, or
+/// the changes count as lost.
+pub const AUDIT_CHANGES_BEHIND_MAX: u64 = 100_000;
+
+/// Longest text of a filter or a name in an event. The rest is cut off.
+pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
+
+/// Longest part of a session tracking control that is kept.
+pub const TRACKING_SIZE_MAX: usize = 256;
+
+/// Attributes that an event names, at most.
+pub const AUDIT_ATTRIBUTES_MAX: usize = 64;
+
+const _: () = assert!(AUDIT_BLOCK_BYTES + AUDIT_BUFFER_BYTES < audit::limits::PAYLOAD_BYTES_MAX);
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
 const _: () = assert!(SCAN_BYTES_WAITING_MAX >= SLICE_BYTES_MAX);

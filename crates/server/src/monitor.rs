@@ -22,6 +22,7 @@ use crate::stamp::now_micros;
 use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::telemetry::health::Health;
 use crate::telemetry::process::ProcessUsage;
+use crate::workers::audit_feed::AuditFeed;
 use crate::workers::hash_pool::HashFigures;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
@@ -50,6 +51,8 @@ pub(crate) struct Sources {
     pub(crate) request_memory: Arc<RequestMemory>,
     pub(crate) health: Arc<Health>,
     pub(crate) certificates: Arc<Certificates>,
+    /// The audit trail, if there is one.
+    pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -83,6 +86,9 @@ impl MonitorSource for Monitor {
             add_read_ahead(&mut tree, &sources.read_ahead);
             add_request_memory(&mut tree, &sources.request_memory);
             add_storage(&mut tree, sources);
+            if let Some(feed) = &sources.audit {
+                add_audit(&mut tree, feed);
+            }
         }
         tree.entries
     }
@@ -190,6 +196,19 @@ fn add_request_memory(tree: &mut MonitorTree, memory: &RequestMemory) {
     tree.counter("Holders", &parent, memory.holders() as u64);
     tree.counter("Waited", &parent, memory.waited.load(Ordering::Relaxed));
     tree.counter("Refused", &parent, memory.refused.load(Ordering::Relaxed));
+}
+
+/// `cn=Audit`: the trail, and what of it is missing or was held back for it.
+fn add_audit(tree: &mut MonitorTree, feed: &AuditFeed) {
+    let parent = tree.container("Audit", ROOT);
+    let figures = &feed.figures;
+    tree.counter("Events", &parent, figures.events.load(Ordering::Relaxed));
+    tree.counter("Blocks", &parent, figures.blocks.load(Ordering::Relaxed));
+    tree.counter("Bytes", &parent, figures.bytes.load(Ordering::Relaxed));
+    tree.counter("Position", &parent, figures.position.load(Ordering::Relaxed));
+    tree.counter("Lost Events", &parent, figures.lost.load(Ordering::Relaxed));
+    tree.counter("Held Requests", &parent, figures.held.load(Ordering::Relaxed));
+    tree.info("Failing", &parent, figures.is_failing.load(Ordering::Relaxed));
 }
 
 fn add_storage(tree: &mut MonitorTree, sources: &Sources) {

@@ -30,6 +30,8 @@ use crate::session::context::{Context, Shared};
 use crate::stamp::{Random, now_micros, readable_password};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
+use crate::workers::audit;
+use crate::workers::audit_feed::AuditFeed;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
@@ -163,9 +165,12 @@ impl Opened {
         )?;
         let (urls, addresses) = acceptor.addresses();
         let writer_cache_bytes = self.config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR;
+        let data = &self.config.data;
+        let trail = audit::open(&self.config.audit, data, &self.directory)?;
+        let feed = trail.as_ref().map(|_| Arc::new(AuditFeed::new(self.config.audit.clone())));
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
-            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes))),
+            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
             hash_pool: HashPool::start(self.config.hash_threads, bad_passwords, Arc::clone(&mailboxes))?,
             guesses: Arc::default(),
             delays: Delays::start(Arc::clone(&mailboxes))?,
@@ -180,6 +185,7 @@ impl Opened {
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
+            audit: feed.clone(),
         });
         self.monitor.attach(Sources {
             counters: Arc::clone(&counters),
@@ -192,6 +198,7 @@ impl Opened {
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
             directory: Arc::downgrade(&self.directory),
+            audit: feed.clone(),
         });
         let warm_up_bytes = self.config.warm_up_bytes;
         let handle = Handle {
@@ -215,6 +222,7 @@ impl Opened {
             health: self.health,
             loops: Vec::new(),
             others: Vec::new(),
+            audit: None,
             is_stopping: Arc::default(),
             certificate_watch,
         };
@@ -227,6 +235,11 @@ impl Opened {
         }
         let (queue, health) = (Arc::clone(&server.writes), Arc::clone(&server.health));
         server.others.push(spawn("pando-writer", move || writer::run(writer, &queue, &health))?);
+        if let (Some(trail), Some(feed)) = (trail, feed) {
+            let (directory, told) = (Arc::clone(&self.directory), Arc::clone(&feed));
+            let thread = spawn("pando-audit", move || audit::run(trail, &told, &directory))?;
+            server.audit = Some((feed, thread));
+        }
         let online = Arc::new(server.handle.lock_config().online.clone());
         let mut acceptor = Some(acceptor);
         for (index, (poll, counters)) in (0..).zip(polls.into_iter().zip(counters.iter())) {
@@ -269,6 +282,8 @@ pub struct Server {
     health: Arc<Health>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
     others: Vec<JoinHandle<()>>,
+    /// The thread of the audit trail, which ends behind those that it hears of.
+    audit: Option<(Arc<AuditFeed>, JoinHandle<()>)>,
     /// For threads that nobody waits for.
     is_stopping: Arc<AtomicBool>,
     /// Dropped to end the watch over the files of certificates.
@@ -311,7 +326,9 @@ impl Server {
         self.writes.close();
         self.is_stopping.store(true, Ordering::Relaxed);
         drop(self.certificate_watch);
-        for thread in self.others {
+        let audit = self.audit.map(|(feed, thread)| (Some(feed), thread));
+        for (feed, thread) in self.others.into_iter().map(|thread| (None, thread)).chain(audit) {
+            feed.iter().for_each(|feed: &Arc<AuditFeed>| feed.close());
             let name = thread.thread().name().unwrap_or_default().to_owned();
             if thread.join().is_err() {
                 result = Err(ServeError::Panicked(name));

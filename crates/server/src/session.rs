@@ -11,6 +11,7 @@
 //! Changes of one session reach the writer in the order received, even if one of them waits for a password hash first.
 
 mod attempts;
+mod audit;
 mod changes;
 pub(crate) mod context;
 mod outstanding;
@@ -51,9 +52,9 @@ use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
-use crate::telemetry::operation_log::OperationLine;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
+use audit::{Ending, Told};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use password_state::changes_password_state;
@@ -70,6 +71,8 @@ pub(crate) struct Session {
     /// Whose rules hold.
     listener: ListenerIndex,
     requester: Arc<Requester>,
+    /// Where there is an audit trail. Boxed: most connections are idle.
+    told: Option<Box<Told>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
     /// The exchange that a bind by SCRAM began.
@@ -154,6 +157,7 @@ impl Session {
             slot,
             listener,
             requester,
+            told: None,
             must_change: false,
             scram: None,
             source: Source::from(peer),
@@ -302,7 +306,7 @@ impl Session {
             self.outstanding.len() >= context.settings.outstanding_max || self.outstanding.is_full();
         if self.is_binding() || is_full {
             Some(Next::Finish)
-        } else if self.admission(context) == Admission::MustWait {
+        } else if self.admission(context) == Admission::MustWait || context.audit.must_hold() {
             Some(Next::Memory)
         } else if unsent >= UNSENT_MAX || self.is_mid_message() {
             Some(Next::Send)
@@ -355,7 +359,9 @@ impl Session {
             // What was looked at ahead, the requester's own rights found.
             Ok(Some(other)) => {
                 let own = std::mem::replace(&mut self.requester, Arc::new(other));
+                self.now_acts_for(Some(&own));
                 let taken = self.dispatch_as_requester(context, message, (frame, None), None, out);
+                self.now_acts_for(None);
                 self.requester = own;
                 taken
             }
@@ -423,10 +429,10 @@ impl Session {
             Some(None) => return ControlFlow::Break(Next::WriterRoom),
             reservation => reservation.flatten(),
         };
-        let line = begin_line(context, message);
         let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
-        let head = RequestHead::of(message, operation, line);
+        let event = self.begin_event(context, message, operation);
+        let head = RequestHead::of(message, operation, event);
         if operation != Operation::BIND {
             self.scram = None;
         }
@@ -502,8 +508,8 @@ impl Session {
         self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
-        let line = begin_line(context, message);
-        let head = RequestHead::of(message, operation, line);
+        let event = self.begin_event(context, message, operation);
+        let head = RequestHead::of(message, operation, event);
         self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         ControlFlow::Continue(())
     }
@@ -543,7 +549,7 @@ impl Session {
             let success = LdapResult::SUCCESS;
             response::encode_extended_response(out, head.id, &success, None, value, Controls::NONE);
             context.counters.completed(head.operation, ResultCode::SUCCESS);
-            head.log(self.number, ResultCode::SUCCESS, None);
+            self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
             return;
         }
         if request.name == EXPLAIN_ACCESS {
@@ -662,6 +668,18 @@ impl Session {
         value: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
+        self.answer_change(context, head, outcome, (value, None), out);
+    }
+
+    /// Like [`answer_with`](Session::answer_with), with the position of the record that was made.
+    fn answer_change(
+        &self,
+        context: &mut Context,
+        head: &RequestHead,
+        outcome: &Outcome,
+        (value, position): (Option<&[u8]>, Option<u64>),
+        out: &mut Vec<u8>,
+    ) {
         let Some(response) = head.operation.response() else { return };
         let Outcome { code, matched_dn, diagnostic, referrals, fault, policy: _ } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
@@ -693,7 +711,12 @@ impl Session {
             }
         }
         context.counters.completed(head.operation, *code);
-        head.log(self.number, *code, None);
+        self.end_event(
+            context,
+            head,
+            *code,
+            Ending { outcome: Some(outcome), position, ..Ending::default() },
+        );
         if let Some(fault) = fault {
             context.report_fault(*fault, self.number, head, *code, diagnostic);
         }
@@ -702,7 +725,7 @@ impl Session {
     /// Counts and logs an operation that has no response.
     fn complete_unanswered(&self, context: &Context, head: &RequestHead) {
         context.counters.completed(head.operation, ResultCode::SUCCESS);
-        head.log(self.number, ResultCode::SUCCESS, None);
+        self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
     }
 }
 
@@ -712,14 +735,6 @@ pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may
 
 /// Who am I? (RFC 4532).
 const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
-
-/// The operation log's line about a request, if operations are logged.
-fn begin_line(context: &Context, message: &Message<'_>) -> Option<Box<OperationLine>> {
-    context.settings.log_operations.then(|| {
-        let is_known = |name: &str| context.shared.directory.attribute_name(name).is_some();
-        OperationLine::begin(message, &is_known)
-    })
-}
 
 /// The first message in `bytes`; `None` while it is not complete. A message that is too large is refused as soon as its
 /// header is there.

@@ -2,6 +2,6 @@
 
 pub(crate) mod counters;
 pub(crate) mod health;
-pub(crate) mod operation_log;
+pub(crate) mod operation_event;
 pub(crate) mod process;
 pub(crate) mod seldom;

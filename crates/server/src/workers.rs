@@ -1,6 +1,8 @@
 //! Threads that work for event loops: the writer, and pools for work that takes long.
 
 pub(crate) mod attempts;
+pub(crate) mod audit;
+pub(crate) mod audit_feed;
 pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;
 pub(crate) mod delays;

@@ -1,7 +1,7 @@
 //! Opening a data directory: versions and settings are checked, and what a first start needs is written.
 
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -13,6 +13,7 @@ use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
 use crate::model::csn::Csn;
 use crate::model::open_error::OpenError;
+use crate::model::origin::Origin;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{MAPS, META};
 use crate::model::schema_times::SchemaTimes;
@@ -76,6 +77,7 @@ impl Directory {
             vendor_version: options.vendor_version,
             streams: AtomicUsize::new(0),
             page_key: PageKey::new(generation),
+            log_floor: AtomicU64::new(u64::MAX),
         });
         let may_change = !is_node || options.follows_log;
         let writer = Writer::new(directory.clone(), store_writer, catalog, may_change);
@@ -147,7 +149,14 @@ fn prepare(
     if !decided.record.is_empty() {
         let csn = Csn::after(catalog::last_csn(&batch)?, options.stamp.now_micros, SERVER_NUMBER);
         let (attributes, change) = (decided.attributes, Change::Settings(decided.record));
-        let record = Record { csn, requester: String::new(), attributes, class_sets: Vec::new(), change };
+        let record = Record {
+            csn,
+            requester: String::new(),
+            attributes,
+            class_sets: Vec::new(),
+            origin: Origin::default(),
+            change,
+        };
         let position = batch.append_record(&record.encode())?;
         apply(&mut batch, catalog, position, &record)?;
     }

@@ -24,6 +24,7 @@ use crate::model::rows::EntryId;
 use crate::model::settings::{Settings, SettingsRecord};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
+use crate::read::log_changes::old_values;
 use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
 use crate::snapshot::Directory;
 use crate::tree::State;
@@ -263,7 +264,13 @@ impl WriteBatch<'_> {
         }
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
         match decide(self.state(), requester, request, controls, stamp, csn)? {
-            Some(record) => self.append(&record),
+            Some(mut record) => {
+                record.origin = stamp.origin.clone();
+                if stamp.keeps_old_values {
+                    record.origin.old_values = old_values(self.state(), &record.change)?;
+                }
+                self.append(&record)
+            }
             None => Ok(()),
         }
     }
@@ -396,7 +403,8 @@ impl WriteBatch<'_> {
     ) -> Result<(), OperationError> {
         let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
         let requester = requester.to_owned();
-        self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), change })
+        let origin = stamp.origin.clone();
+        self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), origin, change })
     }
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
@@ -464,7 +472,7 @@ impl WriteBatch<'_> {
 
     fn trim_log(&mut self) -> Result<(), StoreError> {
         let kept = self.settings.general.log_records_kept.max(1);
-        let before = (self.batch.position()? + 1).saturating_sub(kept);
+        let before = (self.batch.position()? + 1).saturating_sub(kept).min(self.directory.log_floor());
         if self.batch.first_position()?.is_some_and(|first| first < before) {
             self.batch.trim_log(before, LOG_TRIM_SLICE)?;
         }

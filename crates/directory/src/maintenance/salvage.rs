@@ -165,13 +165,20 @@ fn describe(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::origin::Origin;
     use crate::model::record::{Delete, Modify, ModifyDn, Value, ValueChange, ValueChangeKind};
     use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 
     fn text_of(change: Change) -> String {
         let csn = Csn { micros: 1_700_000_000_123_456, count: 0, server: 0 };
-        let record =
-            Record { csn, requester: String::new(), attributes: Vec::new(), class_sets: Vec::new(), change };
+        let record = Record {
+            csn,
+            requester: String::new(),
+            attributes: Vec::new(),
+            class_sets: Vec::new(),
+            origin: Origin::default(),
+            change,
+        };
         let bytes = record.encode();
         let told = lost(&LeftOut { group: 7, record: Some((9, Ok(&bytes))) });
         let (when, what) = told.change.unwrap();

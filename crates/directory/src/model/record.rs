@@ -4,18 +4,24 @@
 //! needs no schema check and cannot be refused. Passwords appear only in stored form. Links appear as entry ids: a
 //! record means the same entry whatever was renamed since.
 //!
-//! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, then the fields of the change. The store frames
-//! it with position and crc32c (`docs/reference/store-format.md`).
+//! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, in version 2 the [`Origin`], then the fields of
+//! the change. The store frames it with position and crc32c (`docs/reference/store-format.md`).
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
+use crate::model::origin::Origin;
+pub use crate::model::record_value::Value;
+use crate::model::record_value::{put_value, take_value};
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 use crate::model::settings::SettingsRecord;
 
 /// Version of the bytes. A reader refuses versions that it does not know.
 pub const RECORD_VERSION: u8 = 1;
+
+/// Version of the bytes with an [`Origin`].
+pub const RECORD_VERSION_WITH_ORIGIN: u8 = 2;
 
 /// One change and who made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +34,8 @@ pub struct Record {
     pub attributes: Vec<AttributeAllocation>,
     /// Class sets that no entry had before.
     pub class_sets: Vec<ClassSetAllocation>,
+    /// Where it came from.
+    pub origin: Origin,
     /// The effect.
     pub change: Change,
 }
@@ -140,35 +148,21 @@ pub enum ValueChangeKind {
     Replace,
 }
 
-/// A value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Bytes as given. In a link attribute: a name that names no entry, or one with a UID part.
-    Bytes(Vec<u8>),
-    /// The entry that a link attribute's value names.
-    Link(EntryId),
-}
-
-impl Value {
-    /// The bytes of a value that is not a link.
-    pub fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Value::Bytes(bytes) => Some(bytes),
-            Value::Link(_) => None,
-        }
-    }
-}
-
 impl Record {
     /// The record's bytes.
     pub fn encode(&self) -> Vec<u8> {
         // Most records fit, and none needs room to grow a few bytes at a time.
         let mut out = Vec::with_capacity(1_024);
-        out.extend_from_slice(&[RECORD_VERSION, self.change.kind()]);
+        let has_origin = !self.origin.is_empty();
+        let version = if has_origin { RECORD_VERSION_WITH_ORIGIN } else { RECORD_VERSION };
+        out.extend_from_slice(&[version, self.change.kind()]);
         put_bytes(&mut out, self.csn.text().as_bytes());
         put_bytes(&mut out, self.requester.as_bytes());
         put_list(&mut out, &self.attributes, |out, allocation| allocation.encode(out));
         put_list(&mut out, &self.class_sets, |out, allocation| allocation.encode(out));
+        if has_origin {
+            self.origin.encode(&mut out);
+        }
         self.change.encode(&mut out);
         out
     }
@@ -176,7 +170,8 @@ impl Record {
     /// Reads a record; `None` when it is damaged or of a version unknown here.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let mut decoder = Decoder(bytes);
-        if decoder.byte()? != RECORD_VERSION {
+        let version = decoder.byte()?;
+        if ![RECORD_VERSION, RECORD_VERSION_WITH_ORIGIN].contains(&version) {
             return None;
         }
         let kind = decoder.byte()?;
@@ -185,6 +180,10 @@ impl Record {
             requester: decoder.string()?,
             attributes: decoder.list(AttributeAllocation::decode)?,
             class_sets: decoder.list(ClassSetAllocation::decode)?,
+            origin: match version {
+                RECORD_VERSION_WITH_ORIGIN => Origin::decode(&mut decoder)?,
+                _ => Origin::default(),
+            },
             change: Change::decode(kind, &mut decoder)?,
         };
         decoder.is_empty().then_some(record)
@@ -288,27 +287,6 @@ fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
     Change::Settings(SettingsRecord { indexes: vec![(attribute, kinds)], ..SettingsRecord::default() })
 }
 
-fn put_value(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Bytes(bytes) => {
-            out.push(0);
-            put_bytes(out, bytes);
-        }
-        Value::Link(target) => {
-            out.push(1);
-            put_varint(out, target.0);
-        }
-    }
-}
-
-fn take_value(decoder: &mut Decoder<'_>) -> Option<Value> {
-    match decoder.byte()? {
-        0 => Some(Value::Bytes(decoder.bytes()?.to_vec())),
-        1 => Some(Value::Link(EntryId(decoder.varint()?))),
-        _ => None,
-    }
-}
-
 fn put_value_change(out: &mut Vec<u8>, change: &ValueChange) {
     put_varint(out, u64::from(change.attribute.0));
     out.push(match change.kind {
@@ -391,6 +369,7 @@ mod tests {
                 rules: "a b c".to_owned(),
             }],
             class_sets: vec![ClassSetAllocation { id: ClassSetId(2), oids: vec!["2.5.6.0".to_owned()] }],
+            origin: Origin::default(),
             change,
         };
         all.into_iter().map(record).collect()
@@ -413,8 +392,11 @@ mod tests {
 
     #[test]
     fn records_go_both_ways_and_damage_never_panics() {
-        for record in records() {
+        let from = Origin { network: "10.0.0.1:1".to_owned(), epoch: Some(3), ..Origin::default() };
+        let with_origin = records().into_iter().map(|record| Record { origin: from.clone(), ..record });
+        for record in records().into_iter().chain(with_origin) {
             let bytes = record.encode();
+            assert_eq!(bytes[0], if record.origin.is_empty() { 1 } else { 2 });
             assert_eq!(Record::decode(&bytes), Some(record));
             for end in 0..bytes.len() {
                 assert_eq!(Record::decode(&bytes[..end]), None);

@@ -1,5 +1,7 @@
 //! What an operation takes from outside.
 
+use crate::model::origin::Origin;
+
 /// What the clock and the random source gave to one operation.
 #[derive(Clone, Debug, Default)]
 pub struct Stamp {
@@ -17,6 +19,10 @@ pub struct Stamp {
     pub scram_keys: Vec<(Vec<u8>, Vec<String>)>,
     /// Clear passwords of the request that are on the server's lists of bad ones.
     pub listed_passwords: Vec<Vec<u8>>,
+    /// Where the request came from, for its record.
+    pub origin: Origin,
+    /// Whether the record keeps the values that the change replaces or removes.
+    pub keeps_old_values: bool,
 }
 
 /// The stored forms that the new passwords of a request were verified against, because no former password may be used

@@ -140,6 +140,49 @@ pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outc
     }
 }
 
+/// Why a name and a password did not lead to a bind. For the operator; a client is never told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyNot {
+    /// No entry has the name.
+    NoEntry,
+    /// The entry is an alias or a referral.
+    NoPerson,
+    /// The entry has no userPassword.
+    NoPassword,
+    /// The password is another.
+    WrongPassword,
+}
+
+impl WhyNot {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            WhyNot::NoEntry => "no entry has this name",
+            WhyNot::NoPerson => "the entry is an alias or a referral",
+            WhyNot::NoPassword => "the entry has no password",
+            WhyNot::WrongPassword => "wrong password",
+        }
+    }
+}
+
+/// Why a simple bind as `name` failed that did not prove its password.
+pub fn why_not(snapshot: &Snapshot, name: &str) -> WhyNot {
+    let state = snapshot.state();
+    let why = || -> Result<WhyNot, OperationError> {
+        let name = NormalName::of(&parse_dn(name)?, &state.catalog.schema);
+        if is_administrator(state, &name)? {
+            return Ok(WhyNot::WrongPassword);
+        }
+        Ok(match state.find(&name)? {
+            Found::Missing { .. } => WhyNot::NoEntry,
+            Found::Entry(_, flags) if flags.is_alias() || flags.is_referral() => WhyNot::NoPerson,
+            Found::Entry(id, _) if stored_passwords(state, id)?.is_empty() => WhyNot::NoPassword,
+            Found::Entry(..) => WhyNot::WrongPassword,
+        })
+    };
+    why().unwrap_or(WhyNot::NoEntry)
+}
+
 /// The end of a bind that had to be verified.
 pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
     if verified && requester != Requester::Anonymous {

@@ -1,6 +1,6 @@
 //! An open data directory, as its threads share it: what there is to read, and what can be asked of it as a whole.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -30,12 +30,24 @@ pub struct Directory {
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
     pub(crate) page_key: PageKey,
+    /// See [`keep_log_from`](Directory::keep_log_from).
+    pub(crate) log_floor: AtomicU64,
 }
 
 impl Directory {
     /// A secret of this data directory that is the same every time, another one for each purpose.
     pub fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.page_key.secret(purpose)
+    }
+
+    /// Keeps the log's records from this position on, however many there are: somebody has not read them yet.
+    /// `u64::MAX` keeps none beyond what the settings say, which is how it begins.
+    pub fn keep_log_from(&self, position: u64) {
+        self.log_floor.store(position, Ordering::Release);
+    }
+
+    pub(crate) fn log_floor(&self) -> u64 {
+        self.log_floor.load(Ordering::Acquire)
     }
 
     /// The settings in force.

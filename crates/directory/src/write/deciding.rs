@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::access::Requester;
 use crate::catalog::Allocations;
 use crate::model::csn::{Csn, generalized_time};
+use crate::model::origin::Origin;
 use crate::model::record::{Change, Record};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
@@ -30,7 +31,14 @@ impl Deciding<'_> {
     /// The record of a change.
     pub(crate) fn record(&self, allocations: Allocations<'_>, change: Change) -> Record {
         let (attributes, class_sets) = allocations.into_parts();
-        Record { csn: self.csn, requester: self.requester.dn().to_owned(), attributes, class_sets, change }
+        Record {
+            csn: self.csn,
+            requester: self.requester.dn().to_owned(),
+            attributes,
+            class_sets,
+            origin: Origin::default(),
+            change,
+        }
     }
 
     /// What the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.

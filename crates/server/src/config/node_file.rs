@@ -14,10 +14,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigError;
+use crate::config::audit::AuditKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 37] = [
+pub(crate) const NODE_KEYS: [&str; 38] = [
+    "audit",
     "data",
     "listen",
     "listener",
@@ -90,6 +92,8 @@ pub(crate) struct NodeFile {
     pub(crate) tls: TlsKeys,
     #[serde(default)]
     pub(crate) bad_passwords: BadPasswordKeys,
+    #[serde(default)]
+    pub(crate) audit: AuditKeys,
 }
 
 /// A table `[[listener]]`.
@@ -187,7 +191,7 @@ impl NodeFile {
         let own = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
         let lists = &mut file.bad_passwords;
-        let paths = paths.chain([&mut lists.words, &mut lists.breached]);
+        let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
         for path in paths.flatten() {
             *path = directory.join(&*path);
         }
@@ -203,7 +207,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
-            ("limits" | "log" | "tls" | "bad_passwords", DeValue::Table(inner)) => {
+            ("limits" | "log" | "tls" | "bad_passwords" | "audit", DeValue::Table(inner)) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
             }
             ("listener", DeValue::Array(listeners)) => {

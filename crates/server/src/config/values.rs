@@ -130,6 +130,12 @@ pub struct ChoiceError {
     choices: &'static str,
 }
 
+impl ChoiceError {
+    pub(crate) fn new(text: &str, choices: &'static str) -> ChoiceError {
+        ChoiceError { text: text.to_owned(), choices }
+    }
+}
+
 impl FromStr for TlsVersion {
     type Err = ChoiceError;
 

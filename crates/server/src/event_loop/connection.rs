@@ -147,7 +147,10 @@ impl Connection {
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
         let place = Place { number, slot, listener };
         let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
-        let session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
+        let mut session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
+        if !is_proxy {
+            session.now_open(context, &peer);
+        }
         let mut new = Connection::new(stream, session, context.now, !is_trusted || is_proxy);
         if is_proxy {
             let since = context.now;
@@ -534,6 +537,7 @@ impl Connection {
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
         self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
+        self.session.now_open(context, &peer);
         self.last_progress = context.now;
         self.phase = Phase::Open;
         if !self.enter(context, has_tls) {
@@ -868,6 +872,7 @@ impl Connection {
 
     /// Closes the session and gives back the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
+        self.session.tell(context, audit::Kind::Closed, "");
         self.session.close(context);
         if self.has_entered {
             context.shared.arrivals.leave(*self.session.source(), context.now);
@@ -939,7 +944,7 @@ mod tests {
     #[test]
     fn an_idle_connection_costs_a_few_hundred_bytes() {
         let size = size_of::<Connection>();
-        assert!(size <= 352, "{size}");
+        assert!(size <= 360, "{size}");
     }
 
     #[test]

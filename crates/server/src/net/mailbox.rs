@@ -38,6 +38,8 @@ pub(crate) struct Written {
     pub(crate) outcome: Outcome,
     /// The value of the answer to an extended operation.
     pub(crate) value: Option<Vec<u8>>,
+    /// Position of the record that was made, if one was.
+    pub(crate) position: Option<u64>,
 }
 
 /// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.

@@ -180,6 +180,8 @@ impl Session {
                         change: ToWrite::Account { id, grace: None },
                         passwords: PreparedPasswords::default(),
                         reservation,
+                        origin: None,
+                        keeps_old_values: false,
                     });
                 }
                 None => context.shared.writes.attempts().not_queued(id),
@@ -197,6 +199,8 @@ impl Session {
             change: ToWrite::Account { id, grace },
             passwords: PreparedPasswords::default(),
             reservation,
+            origin: None,
+            keeps_old_values: false,
         });
         true
     }

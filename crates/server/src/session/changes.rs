@@ -44,6 +44,8 @@ impl Session {
             change: ToWrite::Message(frame.to_vec()),
             passwords: PreparedPasswords::default(),
             reservation,
+            origin: self.origin(context, message),
+            keeps_old_values: context.audit.keeps_old_values(),
         };
         let mut claim = None;
         let prepared = self
@@ -110,10 +112,11 @@ impl Session {
             }
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);
-                self.answer_with(context, &head, &outcome, value.as_deref(), out);
+                self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
             }
             Some((head, _)) => {
-                self.answer_with(context, &head, &answer.outcome, answer.value.as_deref(), out);
+                let told = (answer.value.as_deref(), answer.position);
+                self.answer_change(context, &head, &answer.outcome, told, out);
             }
             None => {}
         }

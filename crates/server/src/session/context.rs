@@ -16,6 +16,7 @@ use crate::net::stream::RefusedProxies;
 use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
+use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
+    /// What is told to the audit trail, if there is one.
+    pub(crate) audit: Option<Arc<AuditFeed>>,
 }
 
 /// What an event loop lends to the session that it runs.
@@ -63,6 +66,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Bytes that connections released since memory was last given back to the system.
     pub(crate) released: usize,
+    /// Events for the audit trail.
+    pub(crate) audit: AuditBuffer,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
@@ -84,6 +89,7 @@ impl Context {
         if shared.row_cache_bytes > 0 {
             snapshot.remember_rows(shared.row_cache_bytes);
         }
+        let audit = AuditBuffer::new(shared.audit.clone(), &snapshot);
         Ok(Context {
             event_loop,
             shared,
@@ -95,6 +101,7 @@ impl Context {
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
             released: 0,
+            audit,
             outbox: Vec::new(),
             jobs: Vec::new(),
             spare_answers: None,
@@ -112,6 +119,7 @@ impl Context {
     /// Begins a pass: sets the time and renews the snapshot.
     pub(crate) fn begin_pass(&mut self) -> Result<(), StoreError> {
         self.now = Instant::now();
+        self.audit.hand_over_old(self.now);
         if let Some(coldness) = &mut self.coldness
             && coldness.tick(self.now)
             && !self.shared.read_ahead.start()

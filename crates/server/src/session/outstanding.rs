@@ -17,7 +17,7 @@ use super::proof::{DecidedAttempt, Proof};
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
 use crate::telemetry::counters::Operation;
-use crate::telemetry::operation_log::OperationLine;
+use crate::telemetry::operation_event::OperationEvent;
 use crate::workers::guesses::Delayed;
 use crate::workers::hash_pool::HashClaim;
 
@@ -25,7 +25,8 @@ use crate::workers::hash_pool::HashClaim;
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
-    pub(super) line: Option<Box<OperationLine>>,
+    /// What is told of it, to the audit trail and the operation log.
+    pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asks what a password policy says.
     wants_policy: bool,
     /// Whether the client asks whose the connection is after its bind (RFC 3829).
@@ -40,13 +41,13 @@ impl RequestHead {
     pub(super) fn of(
         message: &Message<'_>,
         operation: Operation,
-        line: Option<Box<OperationLine>>,
+        event: Option<Box<OperationEvent>>,
     ) -> RequestHead {
         let wants = |oid| message.controls.iter().any(|control| control.oid == oid);
         RequestHead {
             id: message.id,
             operation,
-            line,
+            event,
             wants_policy: wants(PASSWORD_POLICY),
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,
@@ -92,13 +93,6 @@ impl RequestHead {
             }
         }
         controls
-    }
-
-    /// Writes the line of the operation log, if there is one. `entries` are those that a search sent.
-    pub(super) fn log(&self, connection: u64, code: ResultCode, entries: Option<u64>) {
-        if let Some(line) = &self.line {
-            line.end(connection, self.id, self.operation, code, entries);
-        }
     }
 }
 

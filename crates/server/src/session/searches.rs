@@ -7,6 +7,7 @@ use directory::controls::RequestControls;
 use directory::search::{Search, Step};
 use ldap::ResultCode;
 
+use super::audit::Ending;
 use super::outstanding::{Outstanding, Work};
 use super::shared_rest::{SLICE, SharedRest};
 use super::{RequestHead, Session};
@@ -170,6 +171,7 @@ impl Session {
         if let Some((fault, text)) = search.fault() {
             context.report_fault(fault, self.number, head, code, text);
         }
-        head.log(self.number, code, Some(search.entries_sent()));
+        let entries = Some(search.entries_sent());
+        self.end_event(context, head, code, Ending { entries, ..Ending::default() });
     }
 }

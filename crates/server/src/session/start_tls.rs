@@ -10,6 +10,7 @@ use directory::{Outcome, Requester};
 use ldap::oids::START_TLS;
 use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, response};
 
+use super::audit::Ending;
 use super::password_modify::is_password_modify;
 use super::{Next, RequestHead, Session};
 use crate::config::ListenerRules;
@@ -82,6 +83,7 @@ impl Session {
         }
         let subject = facts.map(|facts| facts.subject);
         self.protection = Protection::Tls(Box::new(TlsFacts { subject, channel }));
+        self.tell(context, ::audit::Kind::Tls, "");
     }
 
     /// Answers a request for TLS. The connection begins TLS when the answer is sent.
@@ -108,7 +110,7 @@ impl Session {
         let success = LdapResult::SUCCESS;
         response::encode_extended_response(out, head.id, &success, Some(START_TLS), None, Controls::NONE);
         context.counters.completed(head.operation, ResultCode::SUCCESS);
-        head.log(self.number(), ResultCode::SUCCESS, None);
+        self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
         ControlFlow::Break(Next::StartTls)
     }
 

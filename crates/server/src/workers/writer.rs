@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
+use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
@@ -28,6 +29,7 @@ use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Writ
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
 use crate::workers::attempts::Attempts;
+use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::settings_change;
 
@@ -40,6 +42,10 @@ pub(crate) struct WriteRequest {
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
+    /// Where it came from, where records are to say that.
+    pub(crate) origin: Option<Box<Origin>>,
+    /// Whether its record keeps what it replaces.
+    pub(crate) keeps_old_values: bool,
 }
 
 /// What the writer is to do. No `Debug`: it may carry passwords.
@@ -94,11 +100,13 @@ impl Drop for Reservation {
 struct Answer {
     outcome: Outcome,
     value: Option<Vec<u8>>,
+    /// Position of the record that was made, where somebody wants to know.
+    position: Option<u64>,
 }
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Answer {
-        Answer { outcome, value: None }
+        Answer { outcome, value: None, position: None }
     }
 }
 
@@ -113,6 +121,8 @@ pub(crate) struct WriteQueue {
     mailboxes: Arc<[Mailbox]>,
     /// What happened to passwords and is not recorded yet.
     attempts: Attempts,
+    /// Told of each commit, if there is an audit trail.
+    audit: Option<Arc<AuditFeed>>,
 }
 
 /// The reserved room. No thread holds both locks of the queue at once.
@@ -141,6 +151,20 @@ impl WriteQueue {
             commits: AtomicU64::new(0),
             mailboxes,
             attempts: Attempts::default(),
+            audit: None,
+        }
+    }
+
+    /// Tells `audit` of each commit.
+    pub(crate) fn audited(self, audit: Option<Arc<AuditFeed>>) -> WriteQueue {
+        WriteQueue { audit, ..self }
+    }
+
+    /// There was a commit.
+    fn committed(&self) {
+        self.commits.fetch_add(1, Ordering::Release);
+        if let Some(audit) = &self.audit {
+            audit.changed();
         }
     }
 
@@ -283,7 +307,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
                 all_failed(count)
             })
         };
-        queue.commits.fetch_add(1, Ordering::Release);
+        queue.committed();
         settle_attempts(batch, &outcomes, &queue.attempts);
         release_room(batch);
         answer(batch, outcomes, &queue.mailboxes);
@@ -348,7 +372,7 @@ fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health:
         health.stop_changes(DEFECT);
     }
     // The next search must see an index that this slice completed.
-    queue.commits.fetch_add(1, Ordering::Release);
+    queue.committed();
     is_sound
 }
 
@@ -386,7 +410,12 @@ fn write(
     let full = batch.disk_full().cloned();
     let mut outcomes = Vec::with_capacity(requests.len());
     for request in requests {
-        outcomes.push(execute(&mut batch, request, attempts, random));
+        let before = request.origin.is_some().then(|| batch.position().ok()).flatten();
+        let mut answer = execute(&mut batch, request, attempts, random);
+        if before.is_some() {
+            answer.position = batch.position().ok().filter(|&after| before != Some(after));
+        }
+        outcomes.push(answer);
     }
     match batch.commit() {
         Ok(()) => {
@@ -457,19 +486,21 @@ fn execute(
         history,
         scram_keys: scram,
         listed_passwords: listed,
+        keeps_old_values: request.keeps_old_values,
+        origin: request.origin.as_deref().cloned().unwrap_or_default(),
     };
     match &message.request {
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
             let (outcome, value) =
                 settings_change::execute(batch, &request.requester, extended.value, &stamp);
-            Answer { outcome, value }
+            Answer { outcome, value, position: None }
         }
         Request::Extended(extended) if StateRequest::is_name(extended.name) => {
             let Some(asked) = StateRequest::decode(extended.value) else {
                 return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
             };
             match batch.change_password_state(&request.requester, &asked, &stamp) {
-                Ok(value) => Answer { outcome: Outcome::success(), value: Some(value) },
+                Ok(value) => Answer { outcome: Outcome::success(), value: Some(value), position: None },
                 Err(outcome) => outcome.into(),
             }
         }
@@ -486,10 +517,10 @@ fn all_failed(count: usize) -> Vec<Answer> {
 /// Sends each outcome to the loop that waits for it, one message per loop.
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
-    for (request, Answer { outcome, value }) in batch.iter().zip(outcomes) {
+    for (request, Answer { outcome, value, position }) in batch.iter().zip(outcomes) {
         let address = request.address;
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
-            of_loop.push(Written { address, outcome, value });
+            of_loop.push(Written { address, outcome, value, position });
         }
     }
     for (mailbox, of_loop) in mailboxes.iter().zip(answers) {
@@ -524,6 +555,8 @@ mod tests {
             change: ToWrite::Message(vec![0; bytes]),
             passwords: PreparedPasswords::default(),
             reservation: queue.reserve(bytes).unwrap(),
+            origin: None,
+            keeps_old_values: false,
         }
     }
 

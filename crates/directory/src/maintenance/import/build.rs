@@ -24,6 +24,7 @@ use crate::database::SERVER_NUMBER;
 use crate::database::replicated::is_node;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
+use crate::model::origin::Origin;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
     COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
@@ -236,7 +237,14 @@ impl Builder {
         // new numbers from it, and sees by the generation that it is not the log followed so far.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
-        let record = Record { csn, requester, attributes, class_sets, change: Change::Suffix { dn } };
+        let record = Record {
+            csn,
+            requester,
+            attributes,
+            class_sets,
+            origin: Origin::default(),
+            change: Change::Suffix { dn },
+        };
         self.store.start_log_at(job.position)?;
         self.store.append_record(&record.encode())?;
         drop(self.old);

@@ -1,0 +1,151 @@
+//! Where a change came from: what a record says besides who asked, all of it optional.
+//!
+//! A record without any of it is written as version 1, byte for byte as before; one with some is version 2. A reader
+//! skips fields that it does not know, so that a later version may add some.
+
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::record_value::{Value, put_value, take_value};
+use crate::model::rows::AttrId;
+
+/// Longest operation id, in bytes.
+pub const OPERATION_ID_BYTES_MAX: usize = 64;
+
+const OPERATION_ID: u64 = 1;
+const EPOCH: u64 = 2;
+const ACTS_FOR: u64 = 3;
+const NETWORK: u64 = 4;
+const CONNECTION: u64 = 5;
+const MESSAGE_ID: u64 = 6;
+const TRACKING: u64 = 7;
+const RULE: u64 = 11;
+const OLD_VALUES: u64 = 12;
+
+/// Where a change came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Names the operation, so that it is carried out once however often it is sent; empty for none.
+    pub operation_id: Vec<u8>,
+    /// In which term of a cluster it was decided.
+    pub epoch: Option<u64>,
+    /// DN that the connection is bound as, where it acts as another; that one is the record's requester.
+    pub acts_for: String,
+    /// Address of the client.
+    pub network: String,
+    /// Number of the connection.
+    pub connection: Option<u64>,
+    /// Message id of the request.
+    pub message_id: Option<u64>,
+    /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier.
+    pub tracking: [String; 4],
+    /// The access rule that decided.
+    pub rule: String,
+    /// Values that the change replaced or removed, where that is to be kept.
+    pub old_values: Vec<(AttrId, Vec<Value>)>,
+}
+
+impl Origin {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Origin::default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut put = |tag: u64, bytes: &[u8]| {
+            if !bytes.is_empty() {
+                fields.push((tag, bytes.to_vec()));
+            }
+        };
+        let number = |number: Option<u64>| {
+            let mut bytes = Vec::new();
+            number.iter().for_each(|&number| put_varint(&mut bytes, number));
+            bytes
+        };
+        put(OPERATION_ID, &self.operation_id);
+        put(EPOCH, &number(self.epoch));
+        put(ACTS_FOR, self.acts_for.as_bytes());
+        put(NETWORK, self.network.as_bytes());
+        put(CONNECTION, &number(self.connection));
+        put(MESSAGE_ID, &number(self.message_id));
+        for (tag, text) in (TRACKING..).zip(&self.tracking) {
+            put(tag, text.as_bytes());
+        }
+        put(RULE, self.rule.as_bytes());
+        for (attribute, values) in &self.old_values {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, u64::from(attribute.0));
+            put_list(&mut bytes, values, put_value);
+            put(OLD_VALUES, &bytes);
+        }
+        put_list(out, &fields, |out, (tag, bytes)| {
+            put_varint(out, *tag);
+            put_bytes(out, bytes);
+        });
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<Origin> {
+        let mut origin = Origin::default();
+        let fields = decoder.list(|decoder| Some((decoder.varint()?, decoder.bytes()?)))?;
+        for (tag, bytes) in fields {
+            let text = || std::str::from_utf8(bytes).ok().map(str::to_owned);
+            let number = || Decoder(bytes).varint();
+            match tag {
+                OPERATION_ID if bytes.len() <= OPERATION_ID_BYTES_MAX => origin.operation_id = bytes.to_vec(),
+                OPERATION_ID => return None,
+                EPOCH => origin.epoch = Some(number()?),
+                ACTS_FOR => origin.acts_for = text()?,
+                NETWORK => origin.network = text()?,
+                CONNECTION => origin.connection = Some(number()?),
+                MESSAGE_ID => origin.message_id = Some(number()?),
+                RULE => origin.rule = text()?,
+                OLD_VALUES => {
+                    let mut decoder = Decoder(bytes);
+                    origin.old_values.push((AttrId(decoder.number()?), decoder.list(take_value)?));
+                }
+                _ => {
+                    let place = tag.checked_sub(TRACKING).and_then(|place| usize::try_from(place).ok());
+                    if let Some(part) = place.and_then(|place| origin.tracking.get_mut(place)) {
+                        *part = text()?;
+                    }
+                }
+            }
+        }
+        Some(origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rows::EntryId;
+
+    #[test]
+    fn an_origin_goes_both_ways_and_unknown_fields_are_skipped() {
+        let origin = Origin {
+            operation_id: vec![7; 20],
+            epoch: Some(0),
+            acts_for: "cn=admin".to_owned(),
+            network: "10.0.0.1:389".to_owned(),
+            connection: Some(300),
+            message_id: Some(1),
+            tracking: ["192.0.2.1".to_owned(), String::new(), "1.2".to_owned(), "bloggs".to_owned()],
+            rule: "staff".to_owned(),
+            old_values: vec![
+                (AttrId(3), vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9))]),
+                (AttrId(4), Vec::new()),
+            ],
+        };
+        let mut bytes = Vec::new();
+        origin.encode(&mut bytes);
+        assert_eq!(Origin::decode(&mut Decoder(&bytes)), Some(origin.clone()));
+        for end in 0..bytes.len() {
+            assert_eq!(Origin::decode(&mut Decoder(&bytes[..end])), None, "{end}");
+        }
+        // One more field, of a number that nobody gives yet.
+        bytes[0] += 1;
+        put_varint(&mut bytes, 999);
+        put_bytes(&mut bytes, b"later");
+        assert_eq!(Origin::decode(&mut Decoder(&bytes)), Some(origin));
+        assert!(Origin::default().is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! The log as others read it who follow it: records in order, and what the numbers in them stand for.
+
+use crate::catalog::is_secret;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
+use crate::model::rows::{AttrId, ENTRIES, EntryId, id_key};
+use crate::snapshot::Snapshot;
+use crate::tree::State;
+use crate::tree::stored_values::for_each_value;
+use std::ops::ControlFlow;
+
+/// Most bytes of old values that a record keeps; of what does not fit, no value is kept.
+const OLD_VALUES_BYTES_MAX: usize = 32_768;
+
+/// A record at its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedChange {
+    /// The position.
+    pub position: u64,
+    /// What became of which entry.
+    pub record: Record,
+}
+
+/// Records of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoggedChanges {
+    /// The oldest position that the log still has, 0 while it has none.
+    pub first: u64,
+    /// The records from where they were asked for, or the oldest, on.
+    pub list: Vec<LoggedChange>,
+}
+
+/// What is to be known of an attribute that a record names by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedAttribute<'a> {
+    /// Name with options.
+    pub name: &'a str,
+    /// Whether nobody but the administrator may see values.
+    pub is_secret: bool,
+    /// Whether the server keeps it.
+    pub is_operational: bool,
+}
+
+impl Snapshot {
+    /// Records from the position `from` on, until they take `bytes_max` bytes; one at least, if there is one.
+    ///
+    /// # Errors
+    /// The store failed, or a record is damaged or of a later version.
+    pub fn log_changes(&self, from: u64, bytes_max: usize) -> Result<LoggedChanges, OperationError> {
+        let read = self.state().read;
+        let first = read.first_position()?.unwrap_or(0);
+        let (mut list, mut bytes) = (Vec::new(), 0);
+        for row in read.log_records(from.max(first)) {
+            let (position, encoded) = row?;
+            bytes += encoded.len();
+            if bytes > bytes_max && !list.is_empty() {
+                break;
+            }
+            let damaged = || OperationError::Damaged(format!("record {position} of the log cannot be read"));
+            list.push(LoggedChange { position, record: Record::decode(encoded).ok_or_else(damaged)? });
+        }
+        Ok(LoggedChanges { first, list })
+    }
+
+    /// What is to be known of an attribute.
+    pub fn logged_attribute(&self, id: AttrId) -> Option<LoggedAttribute<'_>> {
+        let catalog = self.state().catalog;
+        let known = catalog.attributes().get(id.0 as usize)?;
+        let is_secret = is_secret(&catalog.schema, known.description.type_id);
+        Some(LoggedAttribute { name: &known.name, is_secret, is_operational: known.is_operational })
+    }
+
+    /// A value of a record as text or octets. An entry that a link names has its DN of now, or the number that it had.
+    pub fn logged_value(&self, value: &Value) -> Vec<u8> {
+        match value {
+            Value::Bytes(bytes) => bytes.clone(),
+            Value::Link(id) => match self.state().dn(*id) {
+                Ok(Some(dn)) => dn.into_bytes(),
+                _ => format!("entry {}", id.0).into_bytes(),
+            },
+        }
+    }
+}
+
+/// The values that a change is about to replace or remove and that it does not name itself, but for secret ones.
+pub(crate) fn old_values(
+    state: State<'_>,
+    change: &Change,
+) -> Result<Vec<(AttrId, Vec<Value>)>, OperationError> {
+    let is_replaced = |changes: &[ValueChange], attribute| {
+        let mut changes = changes.iter();
+        changes.any(|change| change.attribute == attribute && change.kind == ValueChangeKind::Replace)
+    };
+    match change {
+        Change::Modify(modify) => values_of(state, modify.id, |id| is_replaced(&modify.changes, id)),
+        Change::ModifyDn(rename) => values_of(state, rename.id, |id| is_replaced(&rename.changes, id)),
+        Change::Delete(delete) => values_of(state, delete.id, |_| true),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn values_of(
+    state: State<'_>,
+    id: EntryId,
+    wanted: impl Fn(AttrId) -> bool,
+) -> Result<Vec<(AttrId, Vec<Value>)>, OperationError> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    let Some(entry) = state.read.get(ENTRIES, &id_key(id))?.and_then(EntryRow::decode) else {
+        return Ok(all);
+    };
+    for row in entry.attributes().filter(|row| wanted(row.id)) {
+        let known = state.catalog.attributes().get(row.id.0 as usize);
+        if known.is_none_or(|known| is_secret(&state.catalog.schema, known.description.type_id)) {
+            continue;
+        }
+        let (mut values, before) = (Vec::new(), bytes);
+        for_each_value(state, id, &row, &mut |value| {
+            bytes += value.len();
+            values.push(Value::Bytes(value.to_vec()));
+            if bytes > OLD_VALUES_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        match bytes > OLD_VALUES_BYTES_MAX {
+            true => bytes = before,
+            false => all.push((row.id, values)),
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,223 @@
+//! `pando audit`: what the audit trail says, and whether it is as it was written.
+
+mod chosen;
+mod rows;
+
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use audit::{Anchored, AuditError, Events, Item, PublicKey, Report, Walk};
+use clap::{Args, Subcommand};
+use server::Config;
+
+use crate::arguments::DataArguments;
+use crate::exit;
+use chosen::ChoiceArguments;
+use rows::{Form, Printer};
+
+/// How often a trail that is followed is looked at.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The options of `pando audit`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct AuditArguments {
+    #[command(subcommand)]
+    verb: Option<AuditVerb>,
+    #[command(flatten)]
+    place: PlaceArguments,
+    #[command(flatten)]
+    choice: ChoiceArguments,
+    /// A JSON object a line
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// CSV with a head line
+    #[arg(long)]
+    csv: bool,
+    /// Go on with what is written from now on, until interrupted
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuditVerb {
+    /// Hold every byte of the trail against its hashes, links and signatures
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArguments),
+}
+
+#[derive(Debug, Args)]
+struct PlaceArguments {
+    /// The folder of the trail; else that of the node file
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "node"])]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+#[derive(Debug, Args)]
+struct VerifyArguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+    /// The public key that has to have signed: 64 hexadecimal digits, or a file with them
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// A block that was noted down before, as a verification prints it; may come again
+    #[arg(long, value_name = "NUMBER:HASH")]
+    noted: Vec<Anchored>,
+}
+
+pub(crate) fn run(arguments: &AuditArguments) -> ExitCode {
+    match &arguments.verb {
+        Some(AuditVerb::Verify(arguments)) => match folder(&arguments.place) {
+            Ok(folder) => verify(&folder, arguments),
+            Err(code) => code,
+        },
+        None => match folder(&arguments.place) {
+            Ok(folder) => print(&folder, arguments),
+            Err(code) => code,
+        },
+    }
+}
+
+/// The folder of the trail.
+fn folder(place: &PlaceArguments) -> Result<PathBuf, ExitCode> {
+    if let Some(folder) = &place.folder {
+        return Ok(folder.clone());
+    }
+    let config = Config::load(&place.data.to_server()).map_err(|error| exit::failed(&error.into()))?;
+    config.audit.folder.ok_or_else(|| {
+        exit::refused("no audit trail is set: give --folder DIR, or --node FILE with `folder` in its [audit]")
+    })
+}
+
+fn failed(error: &AuditError) -> ExitCode {
+    exit::damaged(&error.to_string())
+}
+
+fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
+    let form = match (arguments.json, arguments.csv) {
+        (true, _) => Form::Json,
+        (_, true) => Form::Csv,
+        _ => Form::Text,
+    };
+    let mut walk = match Walk::begin(folder) {
+        Ok(walk) => walk,
+        Err(error) => return failed(&error),
+    };
+    let mut out = Printer::new(BufWriter::new(io::stdout().lock()), form);
+    let mut damages = 0;
+    loop {
+        let item = match arguments.follow {
+            true => walk.follow(),
+            false => walk.next().transpose(),
+        };
+        let written = match item {
+            Err(error) => return failed(&error),
+            Ok(None) if arguments.follow => out.flush().map(|()| std::thread::sleep(FOLLOW_INTERVAL)),
+            Ok(None) => break,
+            Ok(Some(Item::Damage(place, damage))) => {
+                damages += 1;
+                eprintln!("pando: {place}: {damage}");
+                Ok(())
+            }
+            Ok(Some(Item::Torn(place))) => {
+                eprintln!("pando: {place}: a crash cut the last write here");
+                Ok(())
+            }
+            Ok(Some(Item::Block(block))) => {
+                let mut events = Events::of(&block.events).filter_map(Result::ok);
+                events.try_for_each(|event| match arguments.choice.has(event) {
+                    true => out.event(event, &block),
+                    false => Ok(()),
+                })
+            }
+        };
+        if let Err(error) = written {
+            return exit::not_written("standard output", &error);
+        }
+    }
+    match out.flush() {
+        Err(error) => exit::not_written("standard output", &error),
+        Ok(()) if damages > 0 => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+fn verify(folder: &Path, arguments: &VerifyArguments) -> ExitCode {
+    let key = match &arguments.key {
+        None => None,
+        Some(given) => {
+            let text = std::fs::read_to_string(given).unwrap_or_else(|_| given.clone());
+            match PublicKey::parse(&text) {
+                Some(key) => Some(key),
+                None => return exit::refused("--key takes 64 hexadecimal digits, or a file with them"),
+            }
+        }
+    };
+    let report = match audit::verify(folder, key, &arguments.noted) {
+        Ok(report) => report,
+        Err(error) => return failed(&error),
+    };
+    for (place, damage) in &report.damage {
+        println!("{place}: {damage}");
+    }
+    for place in &report.torn {
+        println!("{place}: a crash cut the last write here, which is no damage");
+    }
+    say(&report);
+    match report.damage.len() {
+        0 => ExitCode::SUCCESS,
+        count => exit::failure(&format!("the trail is damaged in {count} places")),
+    }
+}
+
+fn say(report: &Report) {
+    let (first, last) = report.segments.unwrap_or_default();
+    println!(
+        "segments {first} to {last}: {} events in {} blocks, {} anchors; changes up to position {}",
+        report.events, report.blocks, report.anchors, report.position
+    );
+    if report.lost > 0 {
+        println!("{} events were lost, as the trail says itself", report.lost);
+    }
+    if let Some(anchored) = report.anchored {
+        println!("the last anchor, to be noted elsewhere: {anchored}");
+    }
+    if report.unanchored > 0 {
+        println!("{} blocks behind it are chained, not signed yet", report.unanchored);
+    }
+    if let Some(key) = report.public_key {
+        println!("signed by the key {key}");
+    }
+}
+
+pub(crate) const HELP: &str = "\
+Prints the events of the trail, the oldest first, while a server writes it or not. All that is asked for has to
+hold; of an option that is given several times one value has to.
+
+Examples:
+  pando audit --folder /var/lib/pando-audit --since 1h --operation bind --result failed
+  pando audit --node /etc/pando/node.toml --target ou=payroll,dc=example,dc=com --operation modify --json
+  pando audit --node /etc/pando/node.toml --follow --json | vector --config ship.toml
+  pando audit verify --folder /var/lib/pando-audit --key key.pub --noted 812:9f...
+
+Exit codes:
+  0  printed
+  1  the trail is damaged (what can be read is printed), or output could not be written
+  2  the command line or the node file is wrong
+  4  there is no trail, or it cannot be read";
+
+const VERIFY_HELP: &str = "\
+Tells each place where a byte was changed, or where bytes were removed, put elsewhere or cut off: segment, block,
+offset, length. A write that a crash cut is told, and is no damage. Who has the node's key can write the whole
+trail anew, and who can write to the folder can remove its end together with file `head`: so keep the public key
+(`key.pub`) and now and then the last anchor in another place, and give them here.
+
+Exit codes:
+  0  the trail is as it was written
+  1  it is damaged
+  2  the command line or the node file is wrong
+  4  there is no trail, or it cannot be read";

@@ -1,0 +1,212 @@
+//! Which events are asked for.
+
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use audit::{Event, Field, Kind};
+use clap::Args;
+use ldap::ResultCode;
+
+/// What an event has to be.
+#[derive(Debug, Args)]
+pub(crate) struct ChoiceArguments {
+    /// Not before: 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago
+    #[arg(long, value_name = "TIME")]
+    since: Option<Time>,
+    /// Before
+    #[arg(long, value_name = "TIME")]
+    until: Option<Time>,
+    /// Whose the connection was, or as whom it acted: a DN, or one above it; `anonymous`
+    #[arg(long, value_name = "DN")]
+    who: Vec<String>,
+    /// The entry: its DN, or one above it
+    #[arg(long, value_name = "DN")]
+    target: Vec<String>,
+    /// bind, search, compare, add, modify, delete, modifyDN, extended, abandon, unbind, opened, closed, tls,
+    /// administration, started, stopped, lost, gap, retired
+    #[arg(long, value_name = "NAME", value_parser = kind)]
+    operation: Vec<Kind>,
+    /// A result by name or number; `failed` for all that are no success
+    #[arg(long, value_name = "RESULT", value_parser = wanted_result)]
+    result: Vec<WantedResult>,
+    /// How the client's address begins
+    #[arg(long, value_name = "ADDRESS")]
+    network: Vec<String>,
+    /// The connection's number
+    #[arg(long, value_name = "NUMBER")]
+    connection: Vec<u64>,
+    /// An attribute that was asked for, compared or changed
+    #[arg(long, value_name = "NAME")]
+    attribute: Vec<String>,
+}
+
+/// Microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Time(u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WantedResult {
+    Failed,
+    Code(u32),
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    Kind::named(text).ok_or_else(|| {
+        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("choose {}", names.join(", "))
+    })
+}
+
+fn wanted_result(text: &str) -> Result<WantedResult, String> {
+    let named = || {
+        let mut named = ResultCode::NAMED.iter();
+        named.find(|code| code.name().is_some_and(|name| name.eq_ignore_ascii_case(text))).map(|code| code.0)
+    };
+    match text {
+        "failed" => Ok(WantedResult::Failed),
+        _ => text
+            .parse()
+            .ok()
+            .or_else(named)
+            .map(WantedResult::Code)
+            .ok_or_else(|| "a name such as invalidCredentials, a number, or failed".to_owned()),
+    }
+}
+
+impl FromStr for Time {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Time, &'static str> {
+        let wrong = "2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago";
+        if let Some(ago) = seconds_ago(text) {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            return Ok(Time(now.saturating_sub(ago).saturating_mul(1_000_000)));
+        }
+        moment(text).map(Time).ok_or(wrong)
+    }
+}
+
+fn seconds_ago(text: &str) -> Option<u64> {
+    let unit = match text.as_bytes().last()? {
+        b's' => 1,
+        b'm' => 60,
+        b'h' => 3_600,
+        b'd' => 86_400,
+        _ => return None,
+    };
+    text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// The moment that is written as a date, or as a date and a time in UTC.
+fn moment(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
+    let numbers = |text: &str, separator| {
+        text.split(separator).map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()
+    };
+    let [year, month, day] = numbers(date, '-')?[..] else { return None };
+    let [hour, minute, second] = numbers(time.strip_suffix('Z')?, ':')?[..] else { return None };
+    let fits = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 61;
+    // Days since 1970 by counting years from March, so that a leap day is a year's last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    fits.then(|| ((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000)
+}
+
+impl ChoiceArguments {
+    /// Whether an event is asked for.
+    pub(crate) fn has(&self, event: Event<'_>) -> bool {
+        let time = event.number(Field::Time).unwrap_or(0);
+        let any = |wanted: &[String], fits: &dyn Fn(&str) -> bool| {
+            wanted.is_empty() || wanted.iter().any(|wanted| fits(wanted))
+        };
+        let text = |field| event.text(field).unwrap_or_default();
+        let result = event.number(Field::Result).and_then(|code| u32::try_from(code).ok());
+        let fits_result = |wanted: &WantedResult| match (wanted, result) {
+            (WantedResult::Code(wanted), Some(code)) => *wanted == code,
+            (WantedResult::Failed, Some(code)) => !is_success(ResultCode(code)),
+            (_, None) => false,
+        };
+        self.since.is_none_or(|Time(since)| time >= since)
+            && self.until.is_none_or(|Time(until)| time < until)
+            && (self.operation.is_empty() || event.kind().is_some_and(|kind| self.operation.contains(&kind)))
+            && (self.result.is_empty() || self.result.iter().any(fits_result))
+            && (self.connection.is_empty()
+                || event.number(Field::Connection).is_some_and(|number| self.connection.contains(&number)))
+            && any(&self.who, &|wanted| {
+                let (who, acts_as) = (text(Field::Who), text(Field::ActsAs));
+                let acts_as = acts_as.strip_prefix("dn:").unwrap_or(&acts_as);
+                match wanted {
+                    "anonymous" => who.is_empty(),
+                    _ => is_at_or_below(&who, wanted) || is_at_or_below(acts_as, wanted),
+                }
+            })
+            && any(&self.target, &|wanted| is_at_or_below(&text(Field::Target), wanted))
+            && any(&self.network, &|wanted| text(Field::Network).starts_with(wanted))
+            && any(&self.attribute, &|wanted| {
+                event
+                    .texts(Field::Attribute)
+                    .any(|name| name.split(';').next().is_some_and(|base| base.eq_ignore_ascii_case(wanted)))
+            })
+    }
+}
+
+/// Whether a result is none that says what went wrong.
+fn is_success(code: ResultCode) -> bool {
+    [
+        ResultCode::SUCCESS,
+        ResultCode::COMPARE_TRUE,
+        ResultCode::COMPARE_FALSE,
+        ResultCode::REFERRAL,
+        ResultCode::SASL_BIND_IN_PROGRESS,
+    ]
+    .contains(&code)
+}
+
+/// Whether a DN is `superior` or below it, by their texts without regard to case and to spaces behind commas: the
+/// schema is not at hand here.
+fn is_at_or_below(name: &str, superior: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace(", ", ",").replace(" = ", "=");
+    let (name, superior) = (plain(name), plain(superior));
+    match name.strip_suffix(&superior) {
+        Some("") => true,
+        Some(below) => below.ends_with(','),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_results_are_read() {
+        let check = |text: &str, expected: Option<u64>| {
+            assert_eq!(moment(text).map(|micros| micros / 1_000_000), expected, "{text}");
+        };
+        check("1970-01-01", Some(0));
+        check("2000-02-29T12:30:05Z", Some(951_827_405));
+        check("2026-11-24T08:00:00Z", Some(1_795_507_200));
+        check("2026-13-01", None);
+        check("2026-01-01T25:00:00Z", None);
+        check("yesterday", None);
+        assert_eq!(seconds_ago("12h"), Some(43_200));
+        assert!("soon".parse::<Time>().is_err());
+        assert_eq!(wanted_result("invalidcredentials"), Ok(WantedResult::Code(49)));
+        assert_eq!(wanted_result("49"), Ok(WantedResult::Code(49)));
+        assert!(wanted_result("wrong").is_err());
+    }
+
+    #[test]
+    fn names_below_others_are_found_by_their_text() {
+        let check = |name, superior, expected| assert_eq!(is_at_or_below(name, superior), expected, "{name}");
+        check("uid=a,ou=People, dc=example", "ou=people,dc=Example", true);
+        check("ou=people,dc=example", "ou=people,dc=example", true);
+        check("xou=people,dc=example", "ou=people,dc=example", false);
+        check("dc=example", "ou=people,dc=example", false);
+    }
+}

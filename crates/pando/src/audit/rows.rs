@@ -1,0 +1,299 @@
+//! Events as lines of text, JSON objects, or rows of CSV.
+
+use std::io::{self, Write};
+
+use audit::{Block, Event, Field, Kind, Values};
+use ldap::ResultCode;
+use serde_json::Value;
+
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A line each.
+    Text,
+    /// An object a line.
+    Json,
+    /// A row each, behind a head line.
+    Csv,
+}
+
+/// The columns, in their order.
+const COLUMNS: [&str; 36] = [
+    "time",
+    "operation",
+    "connection",
+    "message_id",
+    "who",
+    "acts_as",
+    "network",
+    "target",
+    "scope",
+    "filter",
+    "name",
+    "superior",
+    "method",
+    "attributes",
+    "result",
+    "code",
+    "reason",
+    "entries",
+    "micros",
+    "position",
+    "csn",
+    "values",
+    "tracking_address",
+    "tracking_name",
+    "tracking_format",
+    "tracking_identifier",
+    "operation_id",
+    "epoch",
+    "rule",
+    "count",
+    "until",
+    "segment",
+    "offset",
+    "hash",
+    "block",
+    "block_time",
+];
+
+/// Prints events.
+pub(crate) struct Printer<W> {
+    out: W,
+    form: Form,
+    has_head: bool,
+}
+
+impl<W: Write> Printer<W> {
+    pub(crate) fn new(out: W, form: Form) -> Printer<W> {
+        Printer { out, form, has_head: false }
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, block: &Block) -> io::Result<()> {
+        let cells = cells(event, block);
+        match self.form {
+            Form::Text => self.text(&cells),
+            Form::Json => self.json(&cells),
+            Form::Csv => self.csv(&cells),
+        }
+    }
+
+    fn text(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
+        let mut separator = "";
+        for (name, value) in cells {
+            write!(self.out, "{separator}")?;
+            match (*name, value) {
+                ("time" | "operation", Value::String(text)) => write!(self.out, "{text}")?,
+                ("block_time" | "code", _) => {
+                    separator = "";
+                    continue;
+                }
+                (_, Value::String(text)) if is_plain(text) => write!(self.out, "{name}={text}")?,
+                // Quoted, with control characters escaped: nobody forges a line.
+                (_, Value::String(text)) => write!(self.out, "{name}={text:?}")?,
+                (_, Value::Array(list)) if list.iter().all(Value::is_string) => {
+                    let texts: Vec<_> = list.iter().filter_map(Value::as_str).collect();
+                    let joined = texts.join(",");
+                    match is_plain(&joined) {
+                        true => write!(self.out, "{name}={joined}")?,
+                        false => write!(self.out, "{name}={joined:?}")?,
+                    }
+                }
+                (_, value) => write!(self.out, "{name}={value}")?,
+            }
+            separator = " ";
+        }
+        writeln!(self.out)
+    }
+
+    fn json(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
+        for (index, (name, value)) in cells.iter().enumerate() {
+            write!(self.out, "{}{name:?}:{value}", if index == 0 { "{" } else { "," })?;
+        }
+        writeln!(self.out, "}}")
+    }
+
+    fn csv(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(&mut self.out);
+        if !std::mem::replace(&mut self.has_head, true) {
+            writer.write_record(COLUMNS).map_err(io::Error::from)?;
+        }
+        let cell = |column: &&str| {
+            let found = cells.iter().find(|(name, _)| name == column).map(|(_, value)| value);
+            match found {
+                None => String::new(),
+                Some(Value::String(text)) => text.clone(),
+                Some(value) => value.to_string(),
+            }
+        };
+        writer.write_record(COLUMNS.iter().map(cell)).map_err(io::Error::from)?;
+        writer.flush()
+    }
+}
+
+/// Whether a text stands for itself in a line.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=,.:;-_/+*@#[]".contains(&byte))
+}
+
+/// What an event says, by column.
+fn cells(event: Event<'_>, block: &Block) -> Vec<(&'static str, Value)> {
+    let mut cells: Vec<(&'static str, Value)> = Vec::with_capacity(16);
+    let kind = event.kind();
+    let name = kind.map_or_else(
+        || format!("unknown-{}", event.number(Field::Kind).unwrap_or(0)),
+        |kind| kind.name().to_owned(),
+    );
+    cells.push(("time", rfc3339(event.number(Field::Time).unwrap_or(block.written_micros)).into()));
+    cells.push(("operation", name.into()));
+    let number = |cells: &mut Vec<_>, name, field| {
+        if let Some(number) = event.number(field) {
+            cells.push((name, Value::from(number)));
+        }
+    };
+    let text = |cells: &mut Vec<_>, name, field| {
+        if let Some(text) = event.text(field) {
+            cells.push((name, Value::from(text.into_owned())));
+        }
+    };
+    let hex = |cells: &mut Vec<_>, name, field| {
+        if let Some(bytes) = event.bytes(field) {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            cells.push((name, Value::from(digits)));
+        }
+    };
+    number(&mut cells, "connection", Field::Connection);
+    number(&mut cells, "message_id", Field::MessageId);
+    text(&mut cells, "who", Field::Who);
+    text(&mut cells, "acts_as", Field::ActsAs);
+    text(&mut cells, "network", Field::Network);
+    text(&mut cells, "target", Field::Target);
+    if let Some(scope) = event.number(Field::Scope) {
+        cells.push(("scope", server::scope_name(scope).into()));
+    }
+    if kind == Some(Kind::Search) {
+        cells.push(("filter", server::shown_filter(event).into()));
+    }
+    text(&mut cells, "name", Field::Name);
+    text(&mut cells, "superior", Field::Superior);
+    text(&mut cells, "method", Field::Method);
+    let attributes: Vec<_> =
+        event.texts(Field::Attribute).map(|name| Value::from(name.into_owned())).collect();
+    if !attributes.is_empty() {
+        cells.push(("attributes", Value::Array(attributes)));
+    }
+    if let Some(code) = event.number(Field::Result) {
+        let named = ResultCode(u32::try_from(code).unwrap_or(u32::MAX));
+        cells.push(("result", named.to_string().into()));
+        cells.push(("code", code.into()));
+    }
+    text(&mut cells, "reason", Field::Reason);
+    number(&mut cells, "entries", Field::Entries);
+    number(&mut cells, "micros", Field::Took);
+    number(&mut cells, "position", Field::Position);
+    text(&mut cells, "csn", Field::Csn);
+    let values: Vec<_> = event.all(Field::Values).filter_map(Values::parse).map(shown_values).collect();
+    if !values.is_empty() {
+        cells.push(("values", Value::Array(values)));
+    }
+    text(&mut cells, "tracking_address", Field::TrackingAddress);
+    text(&mut cells, "tracking_name", Field::TrackingName);
+    text(&mut cells, "tracking_format", Field::TrackingFormat);
+    text(&mut cells, "tracking_identifier", Field::TrackingIdentifier);
+    hex(&mut cells, "operation_id", Field::OperationId);
+    number(&mut cells, "epoch", Field::Epoch);
+    text(&mut cells, "rule", Field::Rule);
+    number(&mut cells, "count", Field::Count);
+    number(&mut cells, "until", Field::Until);
+    number(&mut cells, "segment", Field::Segment);
+    number(&mut cells, "offset", Field::Offset);
+    hex(&mut cells, "hash", Field::Hash);
+    cells.push(("block", block.number.into()));
+    cells.push(("block_time", rfc3339(block.written_micros).into()));
+    cells
+}
+
+/// Values of a changed attribute. What is no UTF-8 is shown in hexadecimal digits behind a backslash each, as RFC 4514
+/// has it.
+fn shown_values(values: Values<'_>) -> Value {
+    let shown = |value: &[u8]| match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().map(|byte| format!("\\{byte:02x}")).collect(),
+    };
+    let list: Vec<_> = values.iter().map(|value| Value::from(shown(value))).collect();
+    serde_json::json!({
+        "attribute": String::from_utf8_lossy(values.attribute),
+        "fate": values.fate.name(),
+        "values": list,
+    })
+}
+
+/// A time as RFC 3339 has it, in UTC.
+fn rfc3339(micros: u64) -> String {
+    let text = directory::csn::generalized_time(micros / 1_000_000);
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
+    format!(
+        "{}-{}-{}T{}:{}:{}.{:06}Z",
+        part(0..4),
+        part(4..6),
+        part(6..8),
+        part(8..10),
+        part(10..12),
+        part(12..14),
+        micros % 1_000_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use audit::{EventWriter, Place};
+
+    use super::*;
+
+    fn printed(form: Form) -> String {
+        let mut fields = Vec::new();
+        EventWriter::new(&mut fields)
+            .kind(Kind::Bind)
+            .number(Field::Time, 1_795_507_200_000_001)
+            .text(Field::Target, "cn=a b,\"\n")
+            .number(Field::Result, 49);
+        let block = Block {
+            place: Place::default(),
+            number: 7,
+            written_micros: 0,
+            position: 0,
+            hash: [0; 32],
+            is_anchor: false,
+            event_count: 1,
+            events: Vec::new(),
+        };
+        let mut printer = Printer::new(Vec::new(), form);
+        let event = Event::parse(&fields).unwrap();
+        printer.event(event, &block).unwrap();
+        printer.event(event, &block).unwrap();
+        String::from_utf8(printer.out).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_a_line_in_each_form() {
+        let line =
+            "2026-11-24T08:00:00.000001Z bind target=\"cn=a b,\\\"\\n\" result=invalidCredentials block=7\n";
+        assert_eq!(printed(Form::Text), line.repeat(2));
+        let json = printed(Form::Json);
+        for line in json.lines() {
+            let object: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(object["target"], "cn=a b,\"\n");
+            assert_eq!((&object["code"], &object["block"]), (&Value::from(49), &Value::from(7)));
+        }
+        let csv = printed(Form::Csv);
+        let mut reader = csv::Reader::from_reader(csv.as_bytes());
+        assert_eq!(reader.headers().unwrap(), COLUMNS.as_slice());
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!((rows.len(), &rows[0][7]), (2, "cn=a b,\"\n"));
+    }
+}

@@ -1,0 +1,427 @@
+//! The audit trail, as who reads it sees it: who did what is there, no password is, no acknowledged change is missing
+//! whatever happens to the server, and a full disk does what the settings say.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use client::Connection;
+use ldap::{ChangeOperation, Control, ControlsBuf, ResultCode, Scope};
+use powercut::PowerCut;
+use serde_json::Value;
+use support::clients::ldap_utility;
+use support::pando::{Start, command};
+use support::tree::{add, person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+
+/// A server whose node file has this table `[audit]`, besides the folder `trail` beside the data.
+fn start(scratch: &Scratch, table: &str) -> Start {
+    let text = format!("[audit]\nfolder = \"{}\"\n{table}", folder(scratch).display());
+    let node = scratch.write("node.toml", text);
+    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
+}
+
+fn folder(scratch: &Scratch) -> PathBuf {
+    scratch.join("trail")
+}
+
+fn audit(scratch: &Scratch, arguments: &[&str]) -> support::clients::Run {
+    let folder = folder(scratch);
+    let mut all = vec!["audit"];
+    all.extend(arguments);
+    all.extend(["--folder", folder.to_str().unwrap()]);
+    command(&all, None)
+}
+
+/// The events that are asked for.
+fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
+    let mut all = vec!["--json"];
+    all.extend(arguments);
+    let run = audit(scratch, &all).expect_code(0);
+    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The one event of them that is as `wanted` says.
+#[track_caller]
+fn one<'e>(events: &'e [Value], wanted: &[(&str, &str)]) -> &'e Value {
+    let fits = |event: &&Value| wanted.iter().all(|(name, value)| event[name] == *value);
+    let found: Vec<_> = events.iter().filter(fits).collect();
+    assert_eq!(found.len(), 1, "{wanted:?} in {events:#?}");
+    found[0]
+}
+
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_file()).map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn who_did_what_is_there_and_no_secret_is() {
+    let scratch = Scratch::new("audit");
+    let mut pando = start(&scratch, "values = \"all\"\n").ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let address = pando.address();
+    // With the programs that people use.
+    let search = ["-b", SUFFIX, "(&(uid=anna)(sn=a*))", "cn", "mail"];
+    ldap_utility("ldapsearch", address, &search, "").expect_code(0);
+    let change = format!("dn: {anna}\nchangetype: modify\nreplace: sn\nsn: Ames\n");
+    ldap_utility("ldapmodify", address, &[], &change).expect_code(0);
+    ldap_utility("ldapsearch", address, &["-b", SUFFIX, "(userPassword=filtered-secret)"], "").expect_code(0);
+    let mut user = pando.connect();
+    for (name, password, code) in [
+        (anna.as_str(), "typed-secret", ResultCode::INVALID_CREDENTIALS),
+        ("uid=nobody,dc=example,dc=com", "typed-secret", ResultCode::INVALID_CREDENTIALS),
+        ("cn=staff,ou=groups,dc=example,dc=com", "typed-secret", ResultCode::INVALID_CREDENTIALS),
+        ("typed-secret", "x", ResultCode::INVALID_DN_SYNTAX),
+        (&anna, "anna-secret", ResultCode::SUCCESS),
+    ] {
+        assert_eq!(user.bind(name, password).unwrap().code, code, "{name}");
+    }
+    let changes = [(ChangeOperation::Replace, "userPassword", &["changed-secret"][..])];
+    assert!(user.modify(&anna, &changes).unwrap().is_success());
+    let refused = user.modify(&bert, &[(ChangeOperation::Add, "description", &["x"][..])]).unwrap();
+    assert_eq!(refused.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let mut tracked = ControlsBuf::new();
+    let mut value = Vec::new();
+    let mut parts = Vec::new();
+    for part in ["192.0.2.1", "app.example.com", "1.3.6.1.4.1.21008.108.63.1.3", "bloggs"] {
+        ber::put_element(&mut parts, ber::Tag::OCTET_STRING, part.as_bytes());
+    }
+    ber::put_element(&mut value, ber::Tag::SEQUENCE, &parts);
+    let oid = ldap::oids::SESSION_TRACKING;
+    tracked.push(Control { oid, critical: false, value: Some(&value) });
+    let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &bert });
+    assert!(admin.request(delete, tracked.as_controls()).unwrap().outcome.is_success());
+    // As somebody else, whom a control names.
+    let mut proxied = ControlsBuf::new();
+    let oid = ldap::oids::PROXIED_AUTHORIZATION;
+    let identity = format!("dn:{anna}");
+    proxied.push(Control { oid, critical: true, value: Some(identity.as_bytes()) });
+    let compare = ldap::CompareRequest { entry: &anna, description: "sn", value: b"Ames" };
+    admin.request(ldap::Request::Compare(compare), proxied.as_controls()).unwrap();
+    user.unbind().unwrap();
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+
+    audit(&scratch, &["verify"]).expect_code(0).expect_output("signed by the key");
+    let all = events(&scratch, &[]);
+    let search = one(&all, &[("filter", "(&(uid=anna)(sn=a*))")]);
+    assert_eq!((&search["who"], &search["result"]), (&ADMIN_DN.into(), &"success".into()));
+    assert_eq!((&search["scope"], &search["entries"]), (&"sub".into(), &1.into()));
+    assert_eq!(search["attributes"], serde_json::json!(["cn", "mail"]));
+    assert!(search["network"].as_str().unwrap().starts_with("127.0.0.1:"), "{search}");
+    let modify = one(&all, &[("operation", "modify"), ("target", &anna), ("who", ADMIN_DN)]);
+    assert_eq!(modify["attributes"], serde_json::json!(["sn"]));
+    let values = serde_json::json!([
+        {"attribute": "sn", "fate": "removed", "values": ["anna"]},
+        {"attribute": "sn", "fate": "added", "values": ["Ames"]},
+    ]);
+    assert_eq!(modify["values"], values);
+    assert!(modify["position"].as_u64().is_some() && modify["csn"].is_string(), "{modify}");
+    for (target, reason) in [
+        (anna.as_str(), "wrong password"),
+        ("uid=nobody,dc=example,dc=com", "no entry has this name"),
+        ("cn=staff,ou=groups,dc=example,dc=com", "the entry has no password"),
+        ("withheld, it is no name", "the name is no DN"),
+    ] {
+        one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
+    }
+    one(&all, &[("operation", "bind"), ("who", &anna), ("result", "success")]);
+    let own = one(&all, &[("operation", "modify"), ("who", &anna), ("target", &anna)]);
+    assert_eq!((&own["attributes"], &own["values"]), (&serde_json::json!(["userPassword"]), &Value::Null));
+    let denied = one(&all, &[("operation", "modify"), ("target", &bert)]);
+    assert_eq!(denied["result"], "insufficientAccessRights");
+    let delete = one(&all, &[("operation", "delete"), ("tracking_identifier", "bloggs")]);
+    assert_eq!(delete["tracking_address"], "192.0.2.1");
+    let gone = delete["values"].as_array().unwrap();
+    let sn = serde_json::json!({"attribute": "sn", "fate": "before", "values": ["bert"]});
+    assert!(gone.contains(&sn) && !gone.iter().any(|of| of["attribute"] == "userPassword"), "{gone:?}");
+    let compare = one(&all, &[("operation", "compare"), ("acts_as", &identity)]);
+    assert_eq!(compare["who"], ADMIN_DN);
+    for kind in ["opened", "closed", "unbind", "started", "stopped"] {
+        assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
+    }
+    // Each operation once: nothing was told by its session and by its record.
+    let adds = all.iter().filter(|event| event["operation"] == "add");
+    assert_eq!(adds.count(), 6);
+
+    for (path, bytes) in files(&folder(&scratch)) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("secret"), "{}", path.display());
+    }
+    // The trail is compressed: what it says is searched as well.
+    let printed = audit(&scratch, &["--json"]).stdout;
+    assert!(!printed.contains("-secret") && !printed.contains(ADMIN_PASSWORD), "{printed}");
+    assert!(printed.contains("withheld, it may assert a password"), "{printed}");
+
+    // What is asked for.
+    let count = |arguments: &[&str]| events(&scratch, arguments).len();
+    assert_eq!(count(&["--operation", "bind", "--result", "failed"]), 4);
+    assert_eq!(count(&["--result", "49", "--target", &anna]), 1);
+    assert_eq!(count(&["--target", "OU=Groups, dc=example,dc=com", "--operation", "add"]), 2);
+    assert_eq!(count(&["--attribute", "userpassword", "--operation", "modify"]), 1);
+    assert_eq!(count(&["--until", "2000-01-01"]), 0);
+    assert_eq!(count(&["--since", "1h"]), all.len());
+    let csv = audit(&scratch, &["--csv", "--operation", "delete"]).expect_code(0).stdout;
+    assert_eq!(csv.lines().count(), 2, "{csv}");
+    audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
+}
+
+#[test]
+fn only_what_the_settings_choose_is_kept() {
+    let scratch = Scratch::new("audit-choice");
+    let table = "what = [\"binds\", \"changes\", \"reads\"]\n\
+                 except = [{ what = [\"search\"], who = [\"UID=anna,ou=People, dc=example,dc=com\"] },\n\
+                 { targets = [\"ou=groups,dc=example,dc=com\"] }]\n";
+    let pando = start(&scratch, table).ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let mut anna = pando.connect();
+    assert!(anna.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
+    for connection in [&mut anna, &mut admin] {
+        connection.search(SUFFIX, Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
+        connection.search("ou=groups,dc=example,dc=com", Scope::BaseObject, "(objectClass=*)", &[]).unwrap();
+        connection.compare(&person_dn("anna"), "sn", "x").unwrap();
+    }
+    assert!(pando.stop().success());
+    let all = events(&scratch, &[]);
+    let searches: Vec<_> = all.iter().filter(|event| event["operation"] == "search").collect();
+    assert_eq!(searches.len(), 1, "{searches:#?}");
+    assert_eq!(searches[0]["who"], ADMIN_DN);
+    assert_eq!(all.iter().filter(|event| event["operation"] == "compare").count(), 2);
+    let adds = all.iter().filter(|event| event["operation"] == "add");
+    assert!(adds.clone().all(|event| !event["target"].as_str().unwrap().contains("ou=groups")));
+    assert_eq!(adds.count(), 4);
+    assert!(!all.iter().any(|event| event["operation"] == "opened"), "{all:#?}");
+}
+
+/// Adds entries from several connections until the server is gone; the names of those that were acknowledged.
+fn add_until_the_end(pando: &Pando, round: usize, stop: impl FnOnce()) -> Vec<String> {
+    let (acknowledged, count) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for writer in 0..6 {
+            let mut connection = pando.administrator();
+            let (acknowledged, count) = (&acknowledged, &count);
+            scope.spawn(move || {
+                for number in 0.. {
+                    let dn = format!("ou=r{round}w{writer}n{number},{SUFFIX}");
+                    let unit = [("objectClass", "organizationalUnit")];
+                    match connection.add(&dn, &unit) {
+                        Ok(outcome) if outcome.is_success() => acknowledged.lock().unwrap().push(dn),
+                        _ => return,
+                    }
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        stop_after(&count, 60 + round * 37, stop);
+    });
+    acknowledged.into_inner().unwrap()
+}
+
+fn stop_after(count: &AtomicUsize, wanted: usize, stop: impl FnOnce()) {
+    let begun = std::time::Instant::now();
+    while count.load(Ordering::Relaxed) < wanted {
+        assert!(begun.elapsed() < DEADLINE, "changes go on being acknowledged");
+        std::thread::yield_now();
+    }
+    stop();
+}
+
+fn plant_suffix(connection: &mut Connection) {
+    let suffix =
+        [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
+    add(connection, SUFFIX, &suffix);
+}
+
+/// Each of these is in the trail, once, and the trail is sound.
+#[track_caller]
+fn check_adds(scratch: &Scratch, acknowledged: &[String]) {
+    let run = audit(scratch, &["verify"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let mut told: BTreeMap<String, u64> = BTreeMap::new();
+    let mut last = 0;
+    for event in events(scratch, &["--operation", "add"]) {
+        let position = event["position"].as_u64().unwrap();
+        assert!(position > last, "position {position} behind {last}");
+        last = position;
+        *told.entry(event["target"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    for dn in acknowledged {
+        assert_eq!(told.get(dn), Some(&1), "{dn}");
+    }
+}
+
+#[test]
+fn no_acknowledged_change_is_missing_after_kill_9() {
+    let scratch = Scratch::new("audit-kill");
+    let pando = start(&scratch, "").ready();
+    plant_suffix(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let mut acknowledged = Vec::new();
+    for round in 0..4 {
+        let pando = start(&scratch, "").ready();
+        let id = rustix::process::Pid::from_raw(i32::try_from(pando.id()).unwrap()).unwrap();
+        let kill = || rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+        acknowledged.extend(add_until_the_end(&pando, round, kill));
+    }
+    assert!(start(&scratch, "").ready().stop().success());
+    check_adds(&scratch, &acknowledged);
+    let starts = events(&scratch, &["--operation", "started"]);
+    assert_eq!(starts.len(), 6);
+}
+
+/// The power of the machine goes: what neither the data nor the trail had synced is lost.
+#[test]
+fn no_acknowledged_change_is_missing_after_a_power_cut() {
+    let mut random = fastrand::Rng::with_seed(support::seed());
+    let scratch = Scratch::new("audit-power");
+    let in_data = |scratch: &Scratch| start_in(scratch, &scratch.join("data/trail"));
+    let pando = in_data(&scratch).ready();
+    plant_suffix(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let data = Pando::data(&scratch).canonicalize().unwrap();
+    let journal = scratch.join("journal");
+    let mut acknowledged = Vec::new();
+    for round in 0..4 {
+        let plan = PowerCut::new(&data, &journal).cut_at(random.u64(30..250));
+        if let Ok(pando) = in_data(&scratch).with(&plan).ready_or_ended() {
+            acknowledged.extend(add_until_cut(&pando, round));
+        }
+        let discarded = powercut::discard_unsynced(&journal, random.u64(..)).unwrap();
+        println!("round {round}: {discarded:?}");
+    }
+    assert!(in_data(&scratch).ready().stop().success());
+    std::fs::rename(data.join("trail"), folder(&scratch)).unwrap();
+    check_adds(&scratch, &acknowledged);
+}
+
+fn start_in(scratch: &Scratch, folder: &Path) -> Start {
+    let node = scratch.write("node.toml", format!("[audit]\nfolder = \"{}\"\n", folder.display()));
+    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])
+}
+
+fn add_until_cut(pando: &Pando, round: usize) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    let Ok(mut connection) = Connection::open(pando.address()) else { return acknowledged };
+    if !connection.bind(ADMIN_DN, ADMIN_PASSWORD).is_ok_and(|outcome| outcome.is_success()) {
+        return acknowledged;
+    }
+    for number in 0.. {
+        let dn = format!("ou=r{round}n{number},{SUFFIX}");
+        match connection.add(&dn, &[("objectClass", "organizationalUnit")]) {
+            Ok(outcome) if outcome.is_success() => acknowledged.push(dn),
+            _ => break,
+        }
+    }
+    acknowledged
+}
+
+fn monitor(admin: &mut Connection, name: &str, attribute: &str) -> String {
+    let dn = format!("cn={name},cn=Audit,cn=monitor");
+    let entry = admin.entry(&dn, &[attribute]).unwrap().expect("the monitor has it");
+    entry.texts(attribute).first().expect("it has a value").clone()
+}
+
+const SEARCHES: usize = 500;
+
+/// Searches at once with long filters, none of whose octets can be guessed from another's.
+fn search_many(connection: &mut Connection, random: &mut fastrand::Rng) {
+    let mut ids = Vec::new();
+    for _ in 0..SEARCHES {
+        let value: String = (0..900).map(|_| random.alphanumeric()).collect();
+        let filter = ldap::FilterBuf::parse(&format!("(description={value})")).unwrap();
+        let request = ldap::Request::Search(ldap::SearchRequest {
+            base_object: SUFFIX,
+            scope: ldap::Scope::BaseObject,
+            deref_aliases: ldap::DerefAliases::Never,
+            size_limit: 0,
+            time_limit_seconds: 0,
+            types_only: false,
+            filter: filter.as_filter(),
+            attributes: ldap::AttributeSelection::default(),
+        });
+        ids.push(connection.send(request, ldap::Controls::NONE).unwrap());
+    }
+    ids.into_iter().for_each(|id| {
+        connection.reply(id).unwrap();
+    });
+}
+
+#[test]
+fn a_full_disk_loses_what_is_counted_and_told() {
+    let scratch = Scratch::new("audit-count");
+    let room = scratch.write("room", "40000");
+    std::fs::create_dir(folder(&scratch)).unwrap();
+    let plan = PowerCut::new(&folder(&scratch).canonicalize().unwrap(), &scratch.join("journal")).room(&room);
+    let pando = start(&scratch, "overload = \"count\"\n").with(&plan).ready();
+    let mut admin = pando.administrator();
+    plant_suffix(&mut admin);
+    let mut random = fastrand::Rng::with_seed(7);
+    let begun = std::time::Instant::now();
+    let lost =
+        |admin: &mut Connection| monitor(admin, "Lost Events", "monitorCounter").parse::<u64>().unwrap();
+    let mut searches = 0;
+    while lost(&mut admin) == 0 {
+        assert!(begun.elapsed() < DEADLINE, "the disk is full, and what waits has a bound");
+        search_many(&mut admin, &mut random);
+        searches += SEARCHES;
+    }
+    assert!(searches > 0);
+    assert_eq!(monitor(&mut admin, "Failing", "monitoredInfo"), "true");
+    assert!(pando.log().contains("the audit trail cannot be written"), "{}", pando.log());
+    add(&mut admin, &format!("ou=while full,{SUFFIX}"), &[("objectClass", "organizationalUnit")]);
+    std::fs::write(&room, "999999999").unwrap();
+    while monitor(&mut admin, "Failing", "monitoredInfo") == "true" {
+        assert!(begun.elapsed() < DEADLINE, "there is room again");
+    }
+    assert!(pando.stop().success());
+    let report = audit(&scratch, &["verify"]).expect_code(0).expect_output("events were lost");
+    let told: u64 =
+        events(&scratch, &["--operation", "lost"]).iter().map(|e| e["count"].as_u64().unwrap()).sum();
+    assert!(told > 0, "{report}");
+    // No change is lost: the log has them.
+    assert_eq!(events(&scratch, &["--target", &format!("ou=while full,{SUFFIX}")]).len(), 1);
+}
+
+#[test]
+fn a_full_disk_holds_requests_back_until_there_is_room() {
+    let scratch = Scratch::new("audit-hold");
+    let room = scratch.write("room", "40000");
+    std::fs::create_dir(folder(&scratch)).unwrap();
+    let plan = PowerCut::new(&folder(&scratch).canonicalize().unwrap(), &scratch.join("journal")).room(&room);
+    let pando = start(&scratch, "").with(&plan).ready();
+    plant_suffix(&mut pando.administrator());
+    let answered = AtomicUsize::new(0);
+    const ROUNDS: usize = 50;
+    std::thread::scope(|scope| {
+        let (mut connection, answered) = (pando.administrator(), &answered);
+        scope.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(7);
+            for _ in 0..ROUNDS {
+                search_many(&mut connection, &mut random);
+                answered.fetch_add(SEARCHES, Ordering::Relaxed);
+            }
+        });
+        // What waits for the disk has a bound, and then nothing goes on: so the log says it, and the answers stop.
+        let begun = std::time::Instant::now();
+        while !pando.log().contains("requests are held back") {
+            assert!(begun.elapsed() < DEADLINE, "{}", pando.log());
+            std::thread::yield_now();
+        }
+        assert!(answered.load(Ordering::Relaxed) < ROUNDS * SEARCHES, "not all were answered");
+        std::fs::write(&room, "999999999").unwrap();
+    });
+    assert_eq!(answered.load(Ordering::Relaxed), ROUNDS * SEARCHES, "and then all were");
+    assert!(pando.stop().success());
+    audit(&scratch, &["verify"]).expect_code(0);
+    assert_eq!(events(&scratch, &["--operation", "search"]).len(), ROUNDS * SEARCHES, "and none is missing");
+    assert_eq!(events(&scratch, &["--operation", "lost"]).len(), 0);
+}

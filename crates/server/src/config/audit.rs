@@ -1,0 +1,244 @@
+//! What of the operations is kept in an audit trail, where, and for how long: the table `[audit]` of the node file.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use audit::Kind;
+use serde::Deserialize;
+
+use crate::config::values::{ChoiceError, DnText, FromText};
+
+const MIB: u64 = 1 << 20;
+
+/// The audit trail of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// Its folder; `None` keeps no trail.
+    pub folder: Option<PathBuf>,
+    /// What is kept.
+    pub what: Kinds,
+    /// What is not.
+    pub except: Vec<AuditRule>,
+    /// Which values of changes are kept.
+    pub values: AuditValues,
+    /// What happens when the trail cannot keep up, or its disk is full.
+    pub overload: Overload,
+    /// Bytes from which a segment is followed by another.
+    pub segment_bytes: u64,
+    /// Hours after which it is.
+    pub segment_hours: u64,
+    /// Bytes that are kept; 0 for all.
+    pub keep_bytes: u64,
+    /// Days that are kept; 0 for all.
+    pub keep_days: u64,
+}
+
+impl Default for AuditSettings {
+    fn default() -> AuditSettings {
+        AuditSettings {
+            folder: None,
+            what: Kinds::all(),
+            except: Vec::new(),
+            values: AuditValues::None,
+            overload: Overload::Hold,
+            segment_bytes: 256 * MIB,
+            segment_hours: 24,
+            keep_bytes: 0,
+            keep_days: 0,
+        }
+    }
+}
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds(u64);
+
+impl Kinds {
+    /// All of them.
+    pub fn all() -> Kinds {
+        Kinds(u64::MAX)
+    }
+
+    fn of(kinds: &[Kind]) -> Kinds {
+        Kinds(kinds.iter().fold(0, |all, &kind| all | 1 << kind as u8))
+    }
+
+    /// Whether a kind is among them.
+    pub fn contains(self, kind: Kind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
+    fn with(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+}
+
+/// The groups of kinds that [`AuditSettings::what`] is put together from.
+const GROUPS: [(&str, &[Kind]); 6] = [
+    ("binds", &[Kind::Bind, Kind::Unbind]),
+    ("reads", &[Kind::Search, Kind::Compare, Kind::Abandon]),
+    ("changes", &[Kind::Modify, Kind::Add, Kind::Delete, Kind::ModifyDn]),
+    ("extended", &[Kind::Extended]),
+    ("connections", &[Kind::Opened, Kind::Closed, Kind::Tls]),
+    ("administration", &[Kind::Administration]),
+];
+
+/// A name of [`GROUPS`], or of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindGroup(Kinds);
+
+impl FromStr for KindGroup {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<KindGroup, ChoiceError> {
+        let group = GROUPS.iter().find(|(name, _)| *name == text).map(|(_, kinds)| Kinds::of(kinds));
+        let kind = Kind::named(text).map(|kind| Kinds::of(&[kind]));
+        group.or(kind).map(KindGroup).ok_or_else(|| {
+            let choices = "binds, reads, changes, extended, connections, administration, or one operation";
+            ChoiceError::new(text, choices)
+        })
+    }
+}
+
+/// Operations that are not kept: all that is stated applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRule {
+    /// Of these kinds.
+    pub what: Kinds,
+    /// By those at or below one of these; of anybody where there are none.
+    pub who: Vec<DnText>,
+    /// On entries at or below one of these; on any where there are none.
+    pub targets: Vec<DnText>,
+}
+
+/// Which values of changes are kept. Secret ones never are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditValues {
+    /// None: the names of attributes alone.
+    #[default]
+    None,
+    /// Those that came.
+    New,
+    /// Those that went besides.
+    All,
+}
+
+impl FromStr for AuditValues {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<AuditValues, ChoiceError> {
+        match text {
+            "none" => Ok(AuditValues::None),
+            "new" => Ok(AuditValues::New),
+            "all" => Ok(AuditValues::All),
+            _ => Err(ChoiceError::new(text, "none, new or all")),
+        }
+    }
+}
+
+/// What happens when the trail cannot keep up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overload {
+    /// Requests wait until it can.
+    #[default]
+    Hold,
+    /// They go on, and the trail says how many events are missing.
+    Count,
+}
+
+impl FromStr for Overload {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Overload, ChoiceError> {
+        match text {
+            "hold" => Ok(Overload::Hold),
+            "count" => Ok(Overload::Count),
+            _ => Err(ChoiceError::new(text, "hold or count")),
+        }
+    }
+}
+
+/// The table `[audit]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditKeys {
+    pub(crate) folder: Option<PathBuf>,
+    what: Option<Vec<FromText<KindGroup>>>,
+    except: Option<Vec<RuleKeys>>,
+    values: Option<FromText<AuditValues>>,
+    overload: Option<FromText<Overload>>,
+    segment_bytes: Option<u64>,
+    segment_hours: Option<u64>,
+    keep_bytes: Option<u64>,
+    keep_days: Option<u64>,
+}
+
+/// An element of `audit.except`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleKeys {
+    what: Option<Vec<FromText<KindGroup>>>,
+    who: Option<Vec<FromText<DnText>>>,
+    targets: Option<Vec<FromText<DnText>>>,
+}
+
+/// Shorter segments would be little but headers and anchors.
+const SEGMENT_BYTES_MIN: u64 = 65_536;
+
+impl AuditKeys {
+    /// The settings.
+    pub(crate) fn settings(self) -> AuditSettings {
+        let defaults = AuditSettings::default();
+        let kinds = |groups: Option<Vec<FromText<KindGroup>>>| match groups {
+            None => Kinds::all(),
+            Some(groups) => groups.iter().fold(Kinds(0), |all, group| all.with(group.0.0)),
+        };
+        let names = |names: Option<Vec<FromText<DnText>>>| {
+            names.into_iter().flatten().map(|name| name.0).collect::<Vec<_>>()
+        };
+        let rule = |rule: RuleKeys| AuditRule {
+            what: kinds(rule.what),
+            who: names(rule.who),
+            targets: names(rule.targets),
+        };
+        AuditSettings {
+            folder: self.folder,
+            what: kinds(self.what),
+            except: self.except.into_iter().flatten().map(rule).collect(),
+            values: self.values.map(|values| values.0).unwrap_or_default(),
+            overload: self.overload.map(|overload| overload.0).unwrap_or_default(),
+            segment_bytes: self.segment_bytes.unwrap_or(defaults.segment_bytes).max(SEGMENT_BYTES_MIN),
+            segment_hours: self.segment_hours.unwrap_or(defaults.segment_hours).max(1),
+            keep_bytes: self.keep_bytes.unwrap_or(0),
+            keep_days: self.keep_days.unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_is_kept() {
+        let text = "folder = \"trail\"\nwhat = [\"binds\", \"delete\"]\nvalues = \"new\"\noverload = \"count\"\n\
+                    except = [{ what = [\"reads\"], who = [\"cn=monitor\"], targets = [\"dc=example\"] }]\n\
+                    segment_bytes = 1\n";
+        let keys: AuditKeys = toml::from_str(text).unwrap();
+        let settings = keys.settings();
+        assert_eq!(settings.folder, Some(PathBuf::from("trail")));
+        for (kind, expected) in [(Kind::Bind, true), (Kind::Delete, true), (Kind::Add, false)] {
+            assert_eq!(settings.what.contains(kind), expected, "{kind:?}");
+        }
+        assert_eq!((settings.values, settings.overload), (AuditValues::New, Overload::Count));
+        assert!(settings.except[0].what.contains(Kind::Search));
+        assert!(!settings.except[0].what.contains(Kind::Bind));
+        assert_eq!(settings.segment_bytes, SEGMENT_BYTES_MIN);
+        assert_eq!(AuditKeys::default().settings(), AuditSettings::default());
+        for wrong in
+            ["what = [\"everything\"]", "overload = \"drop\"", "folders = 1", "except = [{ whom = [] }]"]
+        {
+            assert!(toml::from_str::<AuditKeys>(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a session tells of its operations: to the audit trail, and to the operation log, which is a view of the same.
+//!
+//! The fields of an event are made when its request arrives, and the event ends with the answer. A change that was made
+//! is told to the trail by its record instead, which is there after a crash too: see `workers/audit.rs`. So the record
+//! carries where the request came from.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use audit::{Event, EventWriter, Field, Kind};
+use directory::origin::Origin;
+use directory::{Outcome, Requester};
+use ldap::{Message, PolicyError, ResultCode};
+
+use super::{RequestHead, Session};
+use crate::net::stream::Peer;
+use crate::session::context::Context;
+use crate::telemetry::counters::Operation;
+use crate::telemetry::operation_event::{
+    OperationEvent, describe, kind_of, operation_line, session_tracking, target_of,
+};
+
+/// How an operation ended.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ending<'a> {
+    /// Entries that a search sent.
+    pub(super) entries: Option<u64>,
+    /// The answer, where there is more to it than its code.
+    pub(super) outcome: Option<&'a Outcome>,
+    /// Position of the record that was made.
+    pub(super) position: Option<u64>,
+}
+
+/// What events tell of a connection.
+pub(super) struct Told {
+    /// The client's address.
+    network: String,
+    /// Whose the connection is while a request runs as somebody else.
+    acts_for: Option<Arc<Requester>>,
+}
+
+impl Session {
+    /// Notes whose the connection is, and tells the trail that it was opened.
+    pub(crate) fn now_open(&mut self, context: &Context, peer: &Peer) {
+        if context.audit.is_on() {
+            self.told = Some(Box::new(Told { network: peer.to_string(), acts_for: None }));
+            self.tell(context, Kind::Opened, "");
+        }
+    }
+
+    /// Notes that requests run as somebody else than this one, whose the connection is, or no longer.
+    pub(super) fn now_acts_for(&mut self, own: Option<&Arc<Requester>>) {
+        if let Some(told) = &mut self.told {
+            told.acts_for = own.map(Arc::clone);
+        }
+    }
+
+    /// Whose the connection is; address and, if it acts as another, DN.
+    fn whose(&self) -> (&str, Option<&str>) {
+        let told = self.told.as_deref();
+        let acts_for = told.and_then(|told| told.acts_for.as_deref()).map(Requester::dn);
+        (told.map_or("", |told| &told.network), acts_for)
+    }
+
+    /// The event of a request, if anybody wants it.
+    #[inline]
+    pub(super) fn begin_event(
+        &self,
+        context: &Context,
+        message: &Message<'_>,
+        operation: Operation,
+    ) -> Option<Box<OperationEvent>> {
+        if context.settings.log_operations | context.audit.is_on() {
+            self.describe(context, message, operation)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn describe(
+        &self,
+        context: &Context,
+        message: &Message<'_>,
+        operation: Operation,
+    ) -> Option<Box<OperationEvent>> {
+        let started = Instant::now();
+        let kind = kind_of(operation);
+        let (network, acts_for) = self.whose();
+        let who = acts_for.unwrap_or(self.requester.dn());
+        let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
+        if !is_audited && !context.settings.log_operations {
+            return None;
+        }
+        let schema = &context.snapshot.state().catalog.schema;
+        let is_known = |name: &str| schema.attribute_type(name).is_some();
+        let mut fields = Vec::with_capacity(256);
+        let mut event = EventWriter::new(&mut fields);
+        event
+            .kind(kind)
+            .number(Field::Time, context.audit.micros_at(started))
+            .number(Field::Connection, self.number)
+            .number(Field::MessageId, u64::try_from(message.id.0).unwrap_or(0));
+        if operation != Operation::BIND {
+            event.text_if_any(Field::Who, who);
+        }
+        event.text_if_any(Field::Network, network);
+        describe(&message.request, &message.controls, &is_known, &mut event);
+        Some(Box::new(OperationEvent { started, kind, fields, is_audited }))
+    }
+
+    /// Ends the event of a request.
+    #[inline]
+    pub(super) fn end_event(
+        &self,
+        context: &Context,
+        head: &RequestHead,
+        code: ResultCode,
+        ending: Ending<'_>,
+    ) {
+        if let Some(event) = &head.event {
+            self.conclude_event(context, event, code, ending);
+        }
+    }
+
+    #[cold]
+    fn conclude_event(
+        &self,
+        context: &Context,
+        event: &OperationEvent,
+        code: ResultCode,
+        Ending { entries, outcome, position }: Ending<'_>,
+    ) {
+        let took = u64::try_from(event.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut end = Vec::with_capacity(64);
+        let mut writer = EventWriter::new(&mut end);
+        writer.number(Field::Result, u64::from(code.0)).number(Field::Took, took);
+        if let Some(entries) = entries {
+            writer.number(Field::Entries, entries);
+        }
+        if let Some(position) = position {
+            writer.number(Field::Position, position);
+        }
+        if event.kind == Kind::Bind && code == ResultCode::SUCCESS {
+            writer.text_if_any(Field::Who, self.requester.dn());
+        }
+        // A change that was made is told by its record.
+        if event.is_audited && position.is_none() {
+            if let Some(outcome) = outcome {
+                writer.text_if_any(Field::Reason, &reason(context, event, outcome));
+            }
+            context.audit.push(&[&event.fields, &end]);
+        }
+        if context.settings.log_operations {
+            let fields = [event.fields.as_slice(), &end].concat();
+            if let Some(event) = Event::parse(&fields) {
+                tracing::info!("{}", operation_line(event));
+            }
+        }
+    }
+
+    /// Where a change comes from, for its record, if there is a trail.
+    pub(super) fn origin(&self, context: &Context, message: &Message<'_>) -> Option<Box<Origin>> {
+        context.audit.is_on().then(|| {
+            let (network, acts_for) = self.whose();
+            Box::new(Origin {
+                acts_for: acts_for.unwrap_or_default().to_owned(),
+                network: network.to_owned(),
+                connection: Some(self.number),
+                message_id: u64::try_from(message.id.0).ok(),
+                tracking: session_tracking(&message.controls),
+                ..Origin::default()
+            })
+        })
+    }
+
+    /// Tells the trail of the connection.
+    pub(crate) fn tell(&self, context: &Context, kind: Kind, method: &str) {
+        if context.audit.is_on() {
+            let whose = (self.number, self.whose().0, self.requester.dn());
+            context.audit.connection_event(&context.snapshot, kind, whose, method);
+        }
+    }
+}
+
+/// Why an operation failed, in words of the server alone. What a client sent may be a password in the wrong place, and
+/// diagnostic texts quote what clients send.
+fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> String {
+    match (event.kind, outcome.code) {
+        (_, ResultCode::SUCCESS | ResultCode::SASL_BIND_IN_PROGRESS) => String::new(),
+        (Kind::Bind, code) => bind_reason(context, event, code, outcome.policy).to_owned(),
+        (_, ResultCode::INSUFFICIENT_ACCESS_RIGHTS) => outcome.diagnostic.clone(),
+        (_, ResultCode::BUSY) => "the server was busy".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Why a bind failed: what the client is never told.
+fn bind_reason(
+    context: &Context,
+    event: &OperationEvent,
+    code: ResultCode,
+    policy: Option<PolicyError>,
+) -> &'static str {
+    match (policy, code) {
+        (Some(PolicyError::PasswordExpired), _) => "the password has expired",
+        (Some(PolicyError::AccountLocked), _) => "the account is locked",
+        (Some(PolicyError::ChangeAfterReset), _) => "the password was reset and has to be changed",
+        (_, ResultCode::INVALID_CREDENTIALS) => {
+            let event = Event::parse(&event.fields);
+            let name = event.and_then(|event| event.text(Field::Target)).unwrap_or_default();
+            let is_simple =
+                event.and_then(|event| event.text(Field::Method)).is_some_and(|method| method == "simple");
+            match is_simple {
+                // Looked up for each that fails, so that the time tells nothing.
+                true => directory::bind::why_not(&context.snapshot, &name).text(),
+                false => "unknown name, wrong proof, or an identity that is not given",
+            }
+        }
+        (_, ResultCode::INVALID_DN_SYNTAX) => "the name is no DN",
+        (_, ResultCode::UNWILLING_TO_PERFORM) => "a name without a password",
+        (_, ResultCode::AUTH_METHOD_NOT_SUPPORTED) => "the method is not offered here",
+        (_, ResultCode::CONFIDENTIALITY_REQUIRED) => "a password in the clear, without TLS",
+        (_, ResultCode::INAPPROPRIATE_AUTHENTICATION) => "the system does not say who is connected",
+        (_, ResultCode::BUSY) => "too many wrong passwords for this name, or too many hashes at a time",
+        _ => "",
+    }
+}

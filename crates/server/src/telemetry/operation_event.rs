@@ -1,0 +1,407 @@
+//! How an operation is described: once, as the fields of an event. The audit trail keeps them, and a line of the
+//! operation log is made of them.
+//!
+//! The fields of a request are made when it arrives, because the request is gone when its operation ends. A value that
+//! may be secret is left out here, so that nothing behind can tell it.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use audit::{Event, EventWriter, Field, Kind};
+use ldap::{Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope};
+
+use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_SIZE_MAX};
+use crate::telemetry::counters::Operation;
+
+/// Longest OID in an event.
+const OID_SIZE_MAX: usize = 128;
+
+/// Attributes whose asserted values are credentials, by name and OID.
+const PASSWORD_ATTRIBUTES: [&str; 7] = [
+    "userPassword",
+    "2.5.4.35",
+    "authPassword",
+    "1.3.6.1.4.1.4203.1.3.4",
+    "pwdHistory",
+    "1.3.6.1.4.1.42.2.27.8.1.20",
+    "unicodePwd",
+];
+
+/// Parts of a session tracking control, in its order.
+const TRACKING: [Field; 4] =
+    [Field::TrackingAddress, Field::TrackingName, Field::TrackingFormat, Field::TrackingIdentifier];
+
+/// An operation that has begun.
+#[derive(Debug)]
+pub(crate) struct OperationEvent {
+    pub(crate) started: Instant,
+    pub(crate) kind: Kind,
+    /// Fields that were known when it began.
+    pub(crate) fields: Vec<u8>,
+    /// Whether the trail is to have it.
+    pub(crate) is_audited: bool,
+}
+
+/// The kind of an operation.
+pub(crate) fn kind_of(operation: Operation) -> Kind {
+    match operation {
+        Operation::BIND => Kind::Bind,
+        Operation::UNBIND => Kind::Unbind,
+        Operation::SEARCH => Kind::Search,
+        Operation::MODIFY => Kind::Modify,
+        Operation::ADD => Kind::Add,
+        Operation::DELETE => Kind::Delete,
+        Operation::MODIFY_DN => Kind::ModifyDn,
+        Operation::COMPARE => Kind::Compare,
+        Operation::ABANDON => Kind::Abandon,
+        _ => Kind::Extended,
+    }
+}
+
+/// The DN that a request is about, as sent.
+pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
+    match request {
+        Request::Bind(bind) => bind.name,
+        Request::Search(search) => search.base_object,
+        Request::Modify(modify) => modify.object,
+        Request::Add(add) => add.entry,
+        Request::Delete(delete) => delete.entry,
+        Request::ModifyDn(modify_dn) => modify_dn.entry,
+        Request::Compare(compare) => compare.entry,
+        Request::Unbind | Request::Abandon(_) | Request::Extended(_) => "",
+    }
+}
+
+/// Appends what a request says, without values that may be secret. `is_known` says which attribute types the schema
+/// knows: an unknown one may be a value in the wrong place.
+pub(crate) fn describe(
+    request: &Request<'_>,
+    controls: &Controls<'_>,
+    is_known: &dyn Fn(&str) -> bool,
+    event: &mut EventWriter<'_>,
+) {
+    describe_request(request, is_known, event);
+    if !controls.is_empty() {
+        if let Ok(Some(identity)) = directory::identity::proxied_identity(controls) {
+            event.text(Field::ActsAs, &cut(identity.to_owned()));
+        }
+        for (field, text) in TRACKING.iter().zip(session_tracking(controls)) {
+            event.text_if_any(*field, &text);
+        }
+    }
+}
+
+fn describe_request(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool, event: &mut EventWriter<'_>) {
+    let name = |text: &str| name_text(text, is_known);
+    let mut count = 0;
+    let mut attribute = |event: &mut EventWriter<'_>, description: &str| {
+        count += 1;
+        if count <= AUDIT_ATTRIBUTES_MAX && description.len() <= OID_SIZE_MAX {
+            let is_shown = matches!(description, "*" | "+" | "1.1") || is_known(base_of(description));
+            event.text(Field::Attribute, if is_shown { description } else { WITHHELD_ATTRIBUTE });
+        }
+    };
+    match request {
+        Request::Bind(bind) => {
+            event.text(Field::Target, &name(bind.name));
+            event.text(Field::Method, method(&bind.authentication));
+        }
+        Request::Unbind => {}
+        Request::Search(search) => {
+            let scope = match search.scope {
+                Scope::BaseObject => 0,
+                Scope::SingleLevel => 1,
+                Scope::WholeSubtree => 2,
+                Scope::Subordinate => 3,
+            };
+            event.text(Field::Target, &name(search.base_object)).number(Field::Scope, scope);
+            describe_filter(&search.filter, is_known, event);
+            search.attributes.iter().for_each(|description| attribute(event, description));
+        }
+        Request::Modify(modify) => {
+            event.text(Field::Target, &name(modify.object));
+            modify.changes.iter().for_each(|change| attribute(event, change.attribute.description));
+        }
+        Request::Add(add) => {
+            event.text(Field::Target, &name(add.entry));
+            add.attributes.iter().for_each(|given| attribute(event, given.description));
+        }
+        Request::Delete(delete) => {
+            event.text(Field::Target, &name(delete.entry));
+        }
+        Request::ModifyDn(modify_dn) => {
+            event.text(Field::Target, &name(modify_dn.entry)).text(Field::Name, &name(modify_dn.new_rdn));
+            if let Some(superior) = modify_dn.new_superior {
+                event.text(Field::Superior, &name(superior));
+            }
+        }
+        Request::Compare(compare) => {
+            event.text(Field::Target, &name(compare.entry));
+            attribute(event, compare.description);
+        }
+        Request::Abandon(id) => {
+            event.number(Field::Count, u64::try_from(id.0).unwrap_or(0));
+        }
+        Request::Extended(extended) => {
+            event.text(Field::Name, oid_text(extended.name));
+        }
+    }
+}
+
+const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
+
+/// A filter in BER, which costs a copy and no more; as text where it is cut or withheld.
+fn describe_filter(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool, event: &mut EventWriter<'_>) {
+    if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, is_known) {
+        event.text(Field::FilterText, &filter_text(filter, is_known));
+        return;
+    }
+    let mut bytes = Vec::with_capacity(filter.encoded_len());
+    filter.encode(&mut bytes);
+    event.bytes(Field::Filter, &bytes);
+}
+
+/// The parts of a session tracking control (draft-wahl-ldap-session section 2.1): source address, source name, OID of
+/// the format, identifier. Empty where there is none or it is not well formed; each is cut where it is long.
+pub(crate) fn session_tracking(controls: &Controls<'_>) -> [String; 4] {
+    let mut parts = <[String; 4]>::default();
+    let value = controls.find(ldap::oids::SESSION_TRACKING).and_then(|control| control.value);
+    let Some(value) = value else { return parts };
+    let mut reader = ber::Reader::new(value);
+    let Ok(mut sequence) = reader.sequence(ber::Tag::SEQUENCE) else { return parts };
+    for part in &mut parts {
+        let Ok(octets) = sequence.octet_string() else { return <[String; 4]>::default() };
+        let octets = octets.get(..TRACKING_SIZE_MAX).unwrap_or(octets);
+        *part = String::from_utf8_lossy(octets).into_owned();
+    }
+    parts
+}
+
+/// The line of the operation log about an event.
+pub(crate) fn operation_line(event: Event<'_>) -> String {
+    let mut line = String::new();
+    let number = |field| event.number(field).unwrap_or(0);
+    let (connection, id) = (number(Field::Connection), number(Field::MessageId));
+    let name = event.kind().map_or("unknown", Kind::name).to_ascii_lowercase();
+    // Writing to a String cannot fail.
+    let _ = write!(line, "conn={connection} op={id} {name}");
+    operation_text(event, &mut line);
+    let code = u32::try_from(number(Field::Result)).unwrap_or(u32::MAX);
+    let _ = write!(line, " result={}", ldap::ResultCode(code));
+    if let Some(entries) = event.number(Field::Entries) {
+        let _ = write!(line, " entries={entries}");
+    }
+    let _ = write!(line, " micros={}", number(Field::Took));
+    line
+}
+
+/// What an event says of its request. Text of the peer is quoted, with control characters escaped, so that it cannot
+/// forge a line.
+fn operation_text(event: Event<'_>, line: &mut String) {
+    let mut put = |name: &str, field| {
+        if let Some(text) = event.text(field) {
+            let _ = write!(line, " {name}={text:?}");
+        }
+    };
+    put("dn", Field::Target);
+    match event.kind() {
+        Some(Kind::Bind) => {
+            let method = event.text(Field::Method).unwrap_or_default();
+            let _ = write!(line, " method={method}");
+        }
+        Some(Kind::Search) => {
+            let scope = scope_name(event.number(Field::Scope).unwrap_or(0));
+            let _ = write!(line, " scope={scope} filter={:?}", shown_filter(event));
+        }
+        Some(Kind::ModifyDn) => {
+            let superior = event.text(Field::Superior);
+            put("rdn", Field::Name);
+            let _ = write!(line, " superior={:?}", superior.as_deref().unwrap_or("-"));
+        }
+        Some(Kind::Compare) => put("attribute", Field::Attribute),
+        Some(Kind::Abandon) => {
+            let _ = write!(line, " abandoned={}", event.number(Field::Count).unwrap_or(0));
+        }
+        Some(Kind::Extended) => put("oid", Field::Name),
+        _ => {}
+    }
+    if let Some(identity) = event.text(Field::ActsAs) {
+        let _ = write!(line, " authzid={identity:?}");
+    }
+}
+
+/// The name of a scope, as `ldapsearch -s` takes it.
+pub fn scope_name(scope: u64) -> &'static str {
+    match scope {
+        0 => "base",
+        1 => "one",
+        2 => "sub",
+        _ => "children",
+    }
+}
+
+/// The filter of an event as text (RFC 4515).
+pub fn shown_filter(event: Event<'_>) -> String {
+    match event.bytes(Field::Filter) {
+        Some(bytes) => Filter::from_bytes(bytes, &DecodeLimits::AUTHENTICATED)
+            .map_or_else(|_| "unreadable".to_owned(), |filter| filter.to_string()),
+        None => event.text(Field::FilterText).unwrap_or_default().into_owned(),
+    }
+}
+
+fn method(authentication: &Authentication<'_>) -> &'static str {
+    match authentication {
+        Authentication::Simple(b"") => "none",
+        Authentication::Simple(_) => "simple",
+        Authentication::Sasl { .. } => "sasl",
+        Authentication::Unrecognized(_) => "unknown",
+    }
+}
+
+fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
+    if may_assert_password(filter, is_known) {
+        return "withheld, it may assert a password".to_owned();
+    }
+    cut(filter.to_string())
+}
+
+/// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
+/// belongs), or has a password attribute or a type that the schema does not know.
+fn name_text(text: &str, is_known: &dyn Fn(&str) -> bool) -> String {
+    let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".to_owned() };
+    let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
+    if types.any(|attribute| is_password(attribute) || !is_known(attribute)) {
+        return "withheld, it may contain a password".to_owned();
+    }
+    cut(text.to_owned())
+}
+
+/// The name of an extended operation, or a note if it is no numeric OID.
+fn oid_text(name: &str) -> &str {
+    let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_oid { name } else { "withheld, it is no OID" }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > AUDIT_TEXT_SIZE_MAX {
+        let end = (0..=AUDIT_TEXT_SIZE_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+/// Whether a filter may assert a value of a password attribute. A matching rule without an attribute applies to all
+/// attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Recurses as deep
+/// as the decoder lets a filter nest.
+fn may_assert_password(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> bool {
+    let is_password = |description: &str| is_password(description) || !is_known(base_of(description));
+    match filter.kind() {
+        FilterKind::And(list) | FilterKind::Or(list) => {
+            list.iter().any(|filter| may_assert_password(&filter, is_known))
+        }
+        FilterKind::Not(filter) => may_assert_password(&filter, is_known),
+        FilterKind::EqualityMatch(assertion)
+        | FilterKind::GreaterOrEqual(assertion)
+        | FilterKind::LessOrEqual(assertion)
+        | FilterKind::ApproxMatch(assertion) => is_password(assertion.description),
+        FilterKind::Substrings(substrings) => is_password(substrings.description),
+        FilterKind::ExtensibleMatch(extensible) => extensible.description.is_none_or(is_password),
+        FilterKind::Present(description) => !is_known(base_of(description)),
+        FilterKind::Unrecognized(_) => false,
+    }
+}
+
+fn is_password(description: &str) -> bool {
+    let name = base_of(description);
+    PASSWORD_ATTRIBUTES.iter().any(|password| password.eq_ignore_ascii_case(name))
+}
+
+/// An attribute description without its options.
+fn base_of(description: &str) -> &str {
+    description.split(';').next().unwrap_or(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::FilterBuf;
+
+    use super::*;
+
+    fn is_known(name: &str) -> bool {
+        schema::Schema::shipped().attribute_type(name).is_some()
+    }
+
+    /// The part of a line that tells the request.
+    fn described(request: &Request<'_>) -> String {
+        let mut fields = Vec::new();
+        let mut event = EventWriter::new(&mut fields);
+        event.kind(kind_of(Operation::of(request.tag()).unwrap()));
+        describe(request, &Controls::NONE, &is_known, &mut event);
+        let mut line = String::new();
+        operation_text(Event::parse(&fields).unwrap(), &mut line);
+        assert!(!String::from_utf8_lossy(&fields).contains("secret"), "{line}");
+        line
+    }
+
+    /// The story: names with a password in them, and passwords where a name belongs, were logged.
+    #[test]
+    fn names_that_may_hold_passwords_are_withheld() {
+        let bind =
+            |name| ldap::BindRequest { version: 3, name, authentication: Authentication::Simple(b"secret") };
+        let rename = |entry, new_rdn, new_superior| {
+            Request::ModifyDn(ldap::ModifyDnRequest { entry, new_rdn, delete_old_rdn: true, new_superior })
+        };
+        let compare = |description| {
+            Request::Compare(ldap::CompareRequest { entry: "cn=a", description, value: b"secret" })
+        };
+        for request in [
+            Request::Bind(bind("cn=a")),
+            Request::Bind(bind("secret")),
+            Request::Bind(bind("userPassword=secret,dc=example")),
+            Request::Bind(bind("cn=a+2.5.4.35=secret,dc=example")),
+            Request::Delete(ldap::DeleteRequest { entry: "userPasword=secret" }),
+            rename("cn=a", "userPassword=secret", None),
+            rename("cn=a", "cn=b", Some("authPassword=secret")),
+            rename("pwdHistory=secret", "cn=b", None),
+            compare("secret"),
+            Request::Extended(ldap::ExtendedRequest { name: "secret", value: Some(b"secret") }),
+        ] {
+            let line = described(&request);
+            assert!(!line.contains("secret"), "{line}");
+        }
+        assert_eq!(described(&compare("cn;lang-de")), " dn=\"cn=a\" attribute=\"cn;lang-de\"");
+        let long = format!("cn={}", "x".repeat(100_000));
+        assert!(described(&Request::Delete(ldap::DeleteRequest { entry: &long })).len() < 1_100);
+    }
+
+    #[test]
+    fn filters_on_passwords_are_withheld() {
+        let check = |text: &str, withheld: bool| {
+            let filter = FilterBuf::parse(text).unwrap();
+            let shown = filter_text(&filter.as_filter(), &is_known);
+            assert_eq!(shown.contains("withheld"), withheld, "{shown}");
+            assert_eq!(shown.contains("secret"), !withheld && text.contains("secret"), "{shown}");
+        };
+        check("(cn=secret)", false);
+        check("(:octetStringMatch:=secret)", true);
+        check("(userPasword=secret)", true);
+        check("(!(secret=*))", true);
+        check("(userPassword=*)", false);
+        check("(userPassword=secret)", true);
+        check("(USERPASSWORD;x-a=secret)", true);
+        check("(&(cn=a)(|(sn=c)(!(2.5.4.35=secret))))", true);
+        check("(userPassword=sec*ret)", true);
+        check("(userPassword:octetStringMatch:=secret)", true);
+        check("(authPassword>=secret)", true);
+    }
+
+    #[test]
+    fn long_filters_are_cut_and_control_characters_escaped() {
+        let long = format!("(cn={})", "é".repeat(2_000));
+        let filter = FilterBuf::parse(&long).unwrap();
+        assert!(filter_text(&filter.as_filter(), &is_known).len() <= AUDIT_TEXT_SIZE_MAX + 3);
+        let delete = Request::Delete(ldap::DeleteRequest { entry: "cn=a\nconn=1 result=success" });
+        assert_eq!(described(&delete), " dn=\"cn=a\\nconn=1 result=success\"");
+    }
+}
