@@ -35,7 +35,9 @@ fn kinds() -> Vec<(&'static str, String)> {
 
 /// A server with an entry for each kind.
 fn start(scratch: &Scratch) -> Pando {
-    let pando = Pando::start(scratch);
+    let node = scratch.join("node.toml");
+    let node = if node.exists() { vec!["--node", node.to_str().unwrap()] } else { Vec::new() };
+    let pando = Start::new(scratch).arguments(&node).ready();
     let mut connection = pando.administrator();
     plant(&mut connection);
     for (uid, password) in [("quick", SSHA), ("foreign", "{FOREIGN}x")] {
@@ -152,6 +154,8 @@ fn the_time_of_a_failing_bind_does_not_tell_why() {
     let rounds = support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (1.0, 1.0) };
     let scratch = Scratch::new("bind-time");
+    // So that right binds of the load are hashed, too.
+    scratch.write("node.toml", "bind_cache_seconds = 0\n");
     let pando = start(&scratch);
     measure(pando.address(), 2);
     let mut found = vec![compare("idle", &measure(pando.address(), rounds))];
@@ -200,7 +204,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
 fn binds_of_clients_that_have_gone_are_not_hashed() {
     let scratch = Scratch::new("bind-gone");
     let file = scratch.join("node.toml");
-    std::fs::write(&file, "hash_threads = 1\n").unwrap();
+    std::fs::write(&file, "hash_threads = 1\nbind_cache_seconds = 0\n").unwrap();
     let pando = Start::new(&scratch).arguments(&["--node", file.to_str().unwrap()]).ready();
     let mut administrator = pando.administrator();
     let [jobs, hashes] = figures(&mut administrator);

@@ -205,6 +205,8 @@ pub struct OnlineSettings {
     pub idle_timeout: Option<Duration>,
     /// Time within which a new connection has to send its first request; `None` is any.
     pub first_request_timeout: Option<Duration>,
+    /// How long a password that was verified is known; `None` is not at all.
+    pub bind_cache: Option<Duration>,
     /// The networks whose clients have neither timeout.
     pub trusted_networks: Vec<IpNet>,
     /// The networks of proxies: what their connections begin with says who the client is.
@@ -327,6 +329,7 @@ impl Default for OnlineSettings {
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
             idle_timeout: Some(limits::IDLE_TIMEOUT),
             first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
+            bind_cache: Some(limits::BIND_CACHE),
             trusted_networks: this_machine(),
             proxy_networks: Vec::new(),
             log_operations: false,
@@ -421,6 +424,7 @@ impl Config {
                 .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
             idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
             first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
+            bind_cache: timeout(file.bind_cache_seconds, limits::BIND_CACHE),
             trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
             proxy_networks: file.proxy_networks.unwrap_or_default(),
             log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),

@@ -198,6 +198,24 @@ pub const LOAD_ENTRIES_MAX: usize = 10_000;
 /// number the answer is busy.
 pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 
+/// Wrong passwords in a row from one source after which its binds wait for those of others.
+pub const SOURCE_FAILURES_MAX: u32 = 3;
+
+/// Binds of one source answered busy, one after another, from which on they wait for those of others, too.
+pub const SOURCE_REFUSALS_MAX: u32 = 16;
+
+/// Wrong passwords in a row of a source from which passwords were right before: an application's, with many users.
+pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
+
+/// Time after which what a source was known for is forgotten.
+pub const STANDING_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+
+/// How long a password that was verified is known, by default.
+pub const BIND_CACHE: Duration = Duration::from_secs(60);
+
+/// Verified passwords that are known at a time, some 50 octets each: 6 MB.
+pub const VERIFIED_BINDS_MAX: usize = 65_536;
+
 /// Clear passwords in one request, each of which costs the pool some 20 ms; more are refused. One that is deleted
 /// counts once for every password that the entry has.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;

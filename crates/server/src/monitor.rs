@@ -174,6 +174,7 @@ fn add_hashes(tree: &mut MonitorTree, hashes: &HashFigures) {
     let parent = tree.container("Passwords", ROOT);
     tree.counter("Jobs", &parent, hashes.submitted.load(Ordering::Relaxed));
     tree.counter("Jobs Dropped", &parent, hashes.dropped.load(Ordering::Relaxed));
+    tree.counter("Known", &parent, hashes.known.load(Ordering::Relaxed));
     tree.counter("Jobs Refused", &parent, hashes.refused.load(Ordering::Relaxed));
     tree.counter("Hashes Verified", &parent, hashes.verified.load(Ordering::Relaxed));
 }

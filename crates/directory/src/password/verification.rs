@@ -58,6 +58,11 @@ impl Verification {
         weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
+    /// The stored values: secrets.
+    pub fn stored(&self) -> &[Vec<u8>] {
+        &self.stored
+    }
+
     /// Bytes of the stored values.
     pub fn stored_bytes(&self) -> usize {
         self.stored.iter().map(Vec::len).sum()

@@ -18,7 +18,7 @@ use crate::config::audit::AuditKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 38] = [
+pub(crate) const NODE_KEYS: [&str; 39] = [
     "audit",
     "data",
     "listen",
@@ -39,6 +39,7 @@ pub(crate) const NODE_KEYS: [&str; 38] = [
     "admin_password_file",
     "idle_timeout_seconds",
     "first_request_seconds",
+    "bind_cache_seconds",
     "trusted_networks",
     "proxy_networks",
     "log",
@@ -82,6 +83,7 @@ pub(crate) struct NodeFile {
     pub(crate) admin_password_file: Option<PathBuf>,
     pub(crate) idle_timeout_seconds: Option<u64>,
     pub(crate) first_request_seconds: Option<u64>,
+    pub(crate) bind_cache_seconds: Option<u64>,
     pub(crate) trusted_networks: Option<Vec<IpNet>>,
     pub(crate) proxy_networks: Option<Vec<IpNet>>,
     #[serde(default)]

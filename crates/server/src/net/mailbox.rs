@@ -78,6 +78,8 @@ pub(crate) enum HashResult {
     Verified(VerifiedPassword),
     /// The stored forms.
     Prepared(PreparedPasswords),
+    /// The job gave way to that of another source.
+    Busy,
     /// The system gave no random salt, or the job met a defect.
     Failed(ServerFault),
 }

@@ -10,6 +10,7 @@ use super::passwords::hash_pool_busy;
 use super::{RequestHead, Session, Work};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
+use crate::net::request_memory::Source;
 use crate::session::context::Context;
 use crate::stamp::no_random_numbers;
 use crate::workers::hash_pool::{ChangedPasswords, HashClaim, HashWork};
@@ -50,7 +51,7 @@ impl Session {
         let mut claim = None;
         let prepared = self
             .changed_passwords(context, message)
-            .and_then(|passwords| prepare_passwords(context, request.address, passwords));
+            .and_then(|passwords| prepare_passwords(context, (request.address, self.source), passwords));
         match prepared {
             Ok(Prepared::Now(passwords)) => request.passwords = passwords,
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
@@ -148,7 +149,9 @@ impl Session {
                 }
             }
             HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
-            HashResult::Verified(..) => self.refuse_held(context, ticket, ServerFault::Defect, out),
+            HashResult::Verified(..) | HashResult::Busy => {
+                self.refuse_held(context, ticket, ServerFault::Defect, out)
+            }
         }
         self.release_held(context);
     }
@@ -175,7 +178,7 @@ enum Prepared {
 /// Prepares passwords at once if that is quick, else on the hash pool.
 fn prepare_passwords(
     context: &mut Context,
-    address: Address,
+    (address, source): (Address, Source),
     passwords: ChangedPasswords,
 ) -> Result<Prepared, Outcome> {
     if passwords.is_empty() {
@@ -197,5 +200,11 @@ fn prepare_passwords(
         };
     }
     let work = HashWork::Prepare(passwords);
-    context.shared.hash_pool.submit(address, work).map(Prepared::Later).ok_or_else(hash_pool_busy)
+    let arrival = (source, context.now);
+    context
+        .shared
+        .hash_pool
+        .submit(address, work, None, arrival)
+        .map(Prepared::Later)
+        .ok_or_else(hash_pool_busy)
 }

@@ -123,10 +123,19 @@ impl Session {
         {
             return self.verified(context, head, proof, is_right.into(), out);
         }
+        let arrival = (self.source, context.now);
+        let mut known = None;
+        // A right password that is to be stored anew is needed once more.
+        if let Some(lifetime) = context.settings.bind_cache.filter(|_| stronger.is_none()) {
+            match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
+                Ok(()) => return self.verified(context, head, proof, true.into(), out),
+                Err(key) => known = key.map(|key| (key, lifetime)),
+            }
+        }
         let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
-        let job = HashWork::Verify { verification, asserted: asserted.to_vec(), stronger };
-        match context.shared.hash_pool.submit(address, job) {
+        let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), stronger };
+        match context.shared.hash_pool.submit(address, job, known, arrival) {
             Some(claim) => self.keep(head, Work::Verify(proof), bytes, Some(claim)),
             None => self.answer(context, &head, &hash_pool_busy(), out),
         }
@@ -185,7 +194,8 @@ impl Session {
         let Some((head, Work::Verify(proof))) = self.take(ticket) else { return };
         match result {
             HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
-            // Not invalidCredentials: the password may be right.
+            // Neither is invalidCredentials: the password may be right.
+            HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
             HashResult::Prepared(_) => {
                 self.answer(context, &head, &could_not_verify(ServerFault::Defect), out);

@@ -5,33 +5,43 @@
 //! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure
 //! costs the same.
 //!
+//! Which job is next, `hash_queue` says: a flood of guesses makes those who guess wait. A password that was verified a
+//! moment ago needs no job: see `verified_binds`.
+//!
 //! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, and a full
 //! queue drops such jobs. So nobody waits for the jobs of clients that disconnected.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use directory::password::{self, StorageScheme, Verification};
 use directory::{HistoryChecks, ServerFault};
 
 use sasl::{Hash, ScramKeys};
 
+use zeroize::Zeroizing;
+
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
     Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PasswordKeys, PreparedPasswords,
     VerifiedPassword,
 };
+use crate::net::request_memory::Source;
 use crate::stamp::Random;
 use crate::workers::bad_passwords::BadPasswords;
+use crate::workers::hash_queue::{FairQueue, Standings};
+use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
 
 /// Work for the pool. No `Debug`: it carries passwords.
 struct HashJob {
     /// The operation that gets the result.
     address: Address,
     work: HashWork,
+    /// Under what the password is known afterwards, and for how long, if it is right.
+    known: Option<(VerifiedKey, Duration)>,
     /// Dead when the [`HashClaim`] is dropped.
     claim: Weak<()>,
 }
@@ -46,8 +56,10 @@ pub(crate) struct HashClaim {
 pub(crate) struct HashFigures {
     /// Jobs that were taken.
     pub(crate) submitted: AtomicU64,
-    /// Jobs that were refused because the queue was full.
+    /// Jobs that were refused, or gave way to others, because the queue was full.
     pub(crate) refused: AtomicU64,
+    /// Passwords that were verified a moment before.
+    pub(crate) known: AtomicU64,
     /// Jobs that were dropped because their claims were.
     pub(crate) dropped: AtomicU64,
     /// Slow hashes computed to verify passwords.
@@ -57,7 +69,7 @@ pub(crate) struct HashFigures {
 /// The work of a job.
 pub(crate) enum HashWork {
     /// Verify that `asserted` is the password, and if a weaker form of it is stored than this scheme makes, make one.
-    Verify { verification: Verification, asserted: Vec<u8>, stronger: Option<StorageScheme> },
+    Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, stronger: Option<StorageScheme> },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
 }
@@ -121,18 +133,20 @@ pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
     jobs_max: usize,
+    mailboxes: Arc<[Mailbox]>,
 }
 
-#[derive(Default)]
 struct Queue {
     waiting: Mutex<WaitingJobs>,
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
+    verified: VerifiedBinds,
 }
 
 #[derive(Default)]
 struct WaitingJobs {
-    jobs: VecDeque<HashJob>,
+    jobs: FairQueue<HashJob>,
+    standings: Standings,
     closed: bool,
 }
 
@@ -140,17 +154,27 @@ impl HashPool {
     /// Starts `threads` threads, at least one. Results go to the mailbox of the event loop that asked.
     ///
     /// # Errors
-    /// The system cannot start a thread.
+    /// The system cannot start a thread, or has no random bytes.
     pub(crate) fn start(
         threads: usize,
         bad_passwords: BadPasswords,
         mailboxes: Arc<[Mailbox]>,
     ) -> std::io::Result<HashPool> {
         let bad_passwords = Arc::new(bad_passwords);
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue {
+            waiting: Mutex::default(),
+            work_arrived: Condvar::new(),
+            figures: Arc::default(),
+            verified: VerifiedBinds::new().map_err(std::io::Error::from)?,
+        });
         let threads = threads.max(1);
         let jobs_max = threads * HASH_JOBS_PER_THREAD_MAX;
-        let mut pool = HashPool { queue: Arc::clone(&queue), threads: Vec::new(), jobs_max };
+        let mut pool = HashPool {
+            queue: Arc::clone(&queue),
+            threads: Vec::new(),
+            jobs_max,
+            mailboxes: Arc::clone(&mailboxes),
+        };
         for index in 0..threads {
             let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(&mailboxes));
             let bad_passwords = Arc::clone(&bad_passwords);
@@ -162,22 +186,59 @@ impl HashPool {
         Ok(pool)
     }
 
-    /// Queues a job. Its result goes to `address` while the claim is held. `None` when the queue is full.
-    pub(crate) fn submit(&self, address: Address, work: HashWork) -> Option<HashClaim> {
+    /// Whether this password was verified a moment ago, by the same stored values, within `lifetime`. If not, a key
+    /// under which [`submit`](HashPool::submit) keeps that it was.
+    pub(crate) fn is_known(
+        &self,
+        verification: &Verification,
+        asserted: &[u8],
+        lifetime: Duration,
+        (source, now): (Source, Instant),
+    ) -> Result<(), Option<VerifiedKey>> {
+        let Some(key) = self.queue.verified.key(verification, asserted) else { return Err(None) };
+        if !self.queue.verified.has(&key, lifetime, now) {
+            return Err(Some(key));
+        }
+        self.queue.figures.known.fetch_add(1, Ordering::Relaxed);
+        self.queue.lock().standings.note(source, true, now);
+        Ok(())
+    }
+
+    /// Queues a job. Its result goes to `address` while the claim is held; `known` as in [`HashPool::is_known`]. `None`
+    /// when the queue is full of jobs that go first.
+    pub(crate) fn submit(
+        &self,
+        address: Address,
+        work: HashWork,
+        known: Option<(VerifiedKey, Duration)>,
+        (source, now): (Source, Instant),
+    ) -> Option<HashClaim> {
         let figures = &self.queue.figures;
         let mut waiting = self.queue.lock();
+        let standing = waiting.standings.of(&source, now);
         if waiting.jobs.len() >= self.jobs_max {
             waiting.drop_unclaimed(figures);
         }
+        let mut gave_way = None;
         if waiting.jobs.len() >= self.jobs_max {
             figures.refused.fetch_add(1, Ordering::Relaxed);
-            return None;
+            // Of a change, others of its connection may wait already.
+            let may_go = |job: &HashJob| matches!(job.work, HashWork::Verify { .. });
+            let Some((other, job)) = waiting.jobs.give_way(&source, standing, may_go) else {
+                waiting.standings.note_refusal(source, now);
+                return None;
+            };
+            waiting.standings.note_refusal(other, now);
+            gave_way = Some(job);
         }
         let alive = Arc::new(());
-        waiting.jobs.push_back(HashJob { address, work, claim: Arc::downgrade(&alive) });
+        waiting.jobs.push(source, standing, HashJob { address, work, known, claim: Arc::downgrade(&alive) });
         drop(waiting);
         figures.submitted.fetch_add(1, Ordering::Relaxed);
         self.queue.work_arrived.notify_one();
+        if let Some(HashJob { address, .. }) = gave_way {
+            post(&self.mailboxes, address, HashResult::Busy);
+        }
         Some(HashClaim { _alive: alive })
     }
 
@@ -204,12 +265,12 @@ impl Queue {
     }
 
     /// Waits for the next claimed job; `None` when the pool is closed and the queue is empty.
-    fn next(&self) -> Option<HashJob> {
+    fn next(&self) -> Option<(Source, HashJob)> {
         let mut waiting = self.lock();
         loop {
-            while let Some(job) = waiting.jobs.pop_front() {
+            while let Some((source, job)) = waiting.jobs.pop() {
                 if job.is_claimed() {
-                    return Some(job);
+                    return Some((source, job));
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -230,22 +291,32 @@ impl HashJob {
 impl WaitingJobs {
     /// Drops the jobs whose claims were dropped.
     fn drop_unclaimed(&mut self, figures: &HashFigures) {
-        let before = self.jobs.len();
-        self.jobs.retain(HashJob::is_claimed);
-        figures.dropped.fetch_add((before - self.jobs.len()) as u64, Ordering::Relaxed);
+        let dropped = self.jobs.retain(HashJob::is_claimed);
+        figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 }
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some(HashJob { address, work, .. }) = queue.next() {
+    while let Some((source, HashJob { address, work, known, .. })) = queue.next() {
         // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
         let result =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
                 .unwrap_or(HashResult::Failed(ServerFault::Defect));
-        if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
-            mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
+        if let HashResult::Verified(VerifiedPassword { is_right, rehashed }) = &result {
+            let now = Instant::now();
+            queue.lock().standings.note(source, *is_right, now);
+            if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
+                queue.verified.keep(key, lifetime, now);
+            }
         }
+        post(mailboxes, address, result);
+    }
+}
+
+fn post(mailboxes: &[Mailbox], address: Address, result: HashResult) {
+    if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
+        mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
     }
 }
 
@@ -322,11 +393,10 @@ pub(crate) fn hash_all(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use mio::{Events, Poll, Token, Waker};
 
     use super::*;
+    use crate::workers::hash_queue::Standing;
 
     /// A pool with its one mailbox.
     struct Sample {
@@ -345,7 +415,13 @@ mod tests {
         }
 
         fn submit(&self, ticket: u64, work: HashWork) -> Option<HashClaim> {
-            self.pool.submit(Address { event_loop: 0, slot: 3, connection: 9, ticket }, work)
+            self.submit_from(1, ticket, work)
+        }
+
+        fn submit_from(&self, from: u8, ticket: u64, work: HashWork) -> Option<HashClaim> {
+            let source = Source::Network([127, 0, 0, from].into());
+            let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
+            self.pool.submit(address, work, None, (source, Instant::now()))
         }
 
         /// Waits for as many results.
@@ -366,7 +442,7 @@ mod tests {
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
         let verification = Verification::new(stored, StorageScheme::Argon2id);
-        HashWork::Verify { verification, asserted: asserted.to_vec(), stronger: None }
+        HashWork::Verify { verification, asserted: asserted.to_vec().into(), stronger: None }
     }
 
     #[test]
@@ -407,6 +483,7 @@ mod tests {
                     assert_eq!(pairs.len(), 2);
                 }
                 HashResult::Failed(fault) => panic!("{fault:?}"),
+                HashResult::Busy => panic!("there is room"),
             }
         }
     }
@@ -423,17 +500,20 @@ mod tests {
             let fill = |ticket: u64| {
                 let alive = Arc::new(());
                 let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
-                let job = HashJob { address, work: verify(Vec::new(), b"x"), claim: Arc::downgrade(&alive) };
+                let (work, claim) = (verify(Vec::new(), b"x"), Arc::downgrade(&alive));
+                let job = HashJob { address, work, known: None, claim };
                 (job, alive)
             };
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASH_JOBS_PER_THREAD_MAX as u64).map(fill).unzip();
-            waiting.jobs.extend(jobs);
+            let source = Source::Network([127, 0, 0, 1].into());
+            jobs.into_iter().for_each(|job| waiting.jobs.push(source, Standing::New, job));
             drop(claims);
             // The queue is full of jobs without claims.
             waiting.drop_unclaimed(&figures);
             assert_eq!((waiting.jobs.len(), count(&figures.dropped)), (0, HASH_JOBS_PER_THREAD_MAX as u64));
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..100).map(fill).unzip();
-            waiting.jobs.extend(jobs);
+            let source = Source::Network([127, 0, 0, 1].into());
+            jobs.into_iter().for_each(|job| waiting.jobs.push(source, Standing::New, job));
             claims.into_iter().skip(99).collect()
         };
         let last = sample.submit(100, verify(Vec::new(), b"x")).unwrap();
@@ -454,5 +534,26 @@ mod tests {
         assert!(sample.pool.figures().refused.load(Ordering::Relaxed) == 1);
         drop(claims);
         assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
+    }
+
+    #[test]
+    fn a_full_queue_lets_the_newest_job_of_who_asks_most_give_way() {
+        let mut sample = Sample::start(1);
+        let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
+        let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
+        let other = sample.submit_from(2, 8, verify(Vec::new(), b"x")).expect("one of the others gives way");
+        // Long before all of those that wait: at its source's first turn.
+        let (mut is_busy, mut place) = (false, 0);
+        loop {
+            let done = sample.take(1).remove(0);
+            match (done.result, done.address.ticket) {
+                (HashResult::Busy, 7) => is_busy = true,
+                (HashResult::Verified(_), 7) => place += 1,
+                (HashResult::Verified(_), 8) => break,
+                _ => panic!("nothing else was asked"),
+            }
+        }
+        assert!(is_busy && place < 50, "behind {place}");
+        drop((claims, other));
     }
 }

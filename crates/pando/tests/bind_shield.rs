@@ -1,0 +1,150 @@
+//! What a flood of binds costs others, and what a password costs that was verified a moment ago.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::net::{SocketAddr, TcpStream};
+
+use client::Connection;
+use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
+use socket2::{Domain, Socket, Type};
+use support::pando::Start;
+use support::tree::{add, person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+fn start(scratch: &Scratch, node: &str) -> Pando {
+    let node = scratch.write("node.toml", format!("hash_threads = 1\n{node}"));
+    let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    plant(&mut pando.administrator());
+    pando
+}
+
+/// A figure of `cn=Passwords,cn=monitor`.
+fn figure(administrator: &mut Connection, name: &str) -> u64 {
+    let dn = format!("cn={name},cn=Passwords,cn=monitor");
+    let entry = administrator.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
+    entry.text("monitorCounter").unwrap().parse().unwrap()
+}
+
+fn code(connection: &mut Connection, name: &str, password: &str) -> ResultCode {
+    connection.bind(name, password).unwrap().code
+}
+
+/// A connection that comes from this address.
+fn connect_from(source: [u8; 4], pando: &Pando) -> Connection {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&pando.address().into()).unwrap();
+    Connection::over_tcp(TcpStream::from(socket)).unwrap()
+}
+
+#[test]
+fn a_right_password_is_verified_once_and_a_wrong_one_always() {
+    let scratch = Scratch::new("shield-cache");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    let anna = person_dn("anna");
+    let hashes = |administrator: &mut Connection| figure(administrator, "Hashes Verified");
+    let before = hashes(&mut administrator);
+    for _ in 0..5 {
+        assert_eq!(code(&mut pando.connect(), &anna, "anna-secret"), ResultCode::SUCCESS);
+    }
+    assert_eq!(hashes(&mut administrator), before + 1);
+    assert_eq!(figure(&mut administrator, "Known"), 4 + 1, "and the administrator's second bind");
+    for _ in 0..2 {
+        assert_eq!(code(&mut pando.connect(), &anna, "wrong"), ResultCode::INVALID_CREDENTIALS);
+    }
+    assert_eq!(hashes(&mut administrator), before + 3);
+    // Another password: the old one is wrong at once, the new one is verified once.
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
+    assert!(administrator.modify(&anna, change).unwrap().is_success());
+    assert_eq!(code(&mut pando.connect(), &anna, "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    for _ in 0..3 {
+        assert_eq!(code(&mut pando.connect(), &anna, "other"), ResultCode::SUCCESS);
+    }
+    assert_eq!(hashes(&mut administrator), before + 5);
+    assert!(administrator.delete(&anna).unwrap().is_success());
+    assert_eq!(code(&mut pando.connect(), &anna, "other"), ResultCode::INVALID_CREDENTIALS);
+}
+
+#[test]
+fn the_cache_can_be_switched_off() {
+    let scratch = Scratch::new("shield-off");
+    let pando = start(&scratch, "bind_cache_seconds = 0\n");
+    let mut administrator = pando.administrator();
+    let before = figure(&mut administrator, "Hashes Verified");
+    for _ in 0..3 {
+        assert_eq!(code(&mut pando.connect(), &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
+    }
+    assert_eq!(figure(&mut administrator, "Hashes Verified"), before + 3);
+    assert_eq!(figure(&mut administrator, "Known"), 0);
+}
+
+/// A lock and failures are the same with a password that is known.
+#[test]
+fn a_locked_account_stays_locked_for_a_known_password() {
+    let scratch = Scratch::new("shield-lock");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    let policy = format!("cn=strict,{SUFFIX}");
+    add(
+        &mut administrator,
+        &policy,
+        &[
+            ("objectClass", "device"),
+            ("objectClass", "pwdPolicy"),
+            ("cn", "strict"),
+            ("pwdAttribute", "userPassword"),
+            ("pwdLockout", "TRUE"),
+            ("pwdMaxFailure", "3"),
+        ],
+    );
+    let governs: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[&policy])];
+    assert!(administrator.modify("cn=config", governs).unwrap().is_success());
+    let anna = person_dn("anna");
+    let bind = |password: &str| code(&mut pando.connect(), &anna, password);
+    assert_eq!((bind("anna-secret"), bind("anna-secret")), (ResultCode::SUCCESS, ResultCode::SUCCESS));
+    // A good bind by the cache ends the failures before it, as any does.
+    assert_eq!((bind("no"), bind("no")), (ResultCode::INVALID_CREDENTIALS, ResultCode::INVALID_CREDENTIALS));
+    assert_eq!(bind("anna-secret"), ResultCode::SUCCESS);
+    for _ in 0..3 {
+        assert_eq!(bind("no"), ResultCode::INVALID_CREDENTIALS);
+    }
+    let known = figure(&mut administrator, "Known");
+    assert_eq!(bind("anna-secret"), ResultCode::INVALID_CREDENTIALS, "locked");
+    assert_eq!(figure(&mut administrator, "Known"), known);
+    let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
+    assert!(administrator.modify(&anna, unlock).unwrap().is_success());
+    assert_eq!(bind("anna-secret"), ResultCode::SUCCESS);
+}
+
+/// More binds with wrong passwords than the queue takes, each from an address of its own.
+#[test]
+fn a_flood_from_many_addresses_leaves_others_their_turns() {
+    let scratch = Scratch::new("shield-flood");
+    let pando = start(&scratch, "bind_cache_seconds = 0\n");
+    let mut good = connect_from([127, 9, 9, 9], &pando);
+    assert_eq!(code(&mut good, &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
+    let send = |source: [u8; 4]| -> (Connection, MessageId) {
+        let mut connection = connect_from(source, &pando);
+        let name = person_dn("anna");
+        let authentication = Authentication::Simple(b"wrong");
+        let request = Request::Bind(BindRequest { version: 3, name: &name, authentication });
+        let id = connection.send(request, Controls::NONE).unwrap();
+        (connection, id)
+    };
+    let mut flood: Vec<_> =
+        (0..600_u16).map(|number| send([127, 1, (number >> 8) as u8, number as u8])).collect();
+    // Wait until the flood is in.
+    let mut watch = Connection::open_local(&Pando::data(&scratch).join("pando.sock")).unwrap();
+    assert!(watch.bind_external(None).unwrap().is_success());
+    while figure(&mut watch, "Jobs") + figure(&mut watch, "Jobs Refused") < 600 {}
+    let verified = figure(&mut watch, "Hashes Verified");
+    assert_eq!(code(&mut good, &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
+    let passed = figure(&mut watch, "Hashes Verified") - verified;
+    assert!(passed <= 20, "{passed} of the flood went first");
+    for (connection, id) in flood.iter_mut().take(3) {
+        let first = connection.reply(*id).unwrap().outcome.code;
+        assert_eq!(first, ResultCode::INVALID_CREDENTIALS, "those that came first are answered");
+    }
+}
