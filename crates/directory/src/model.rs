@@ -4,6 +4,7 @@
 pub(crate) mod access_rule;
 pub(crate) mod allocation;
 pub(crate) mod attribute_numbers;
+pub(crate) mod client_link;
 pub(crate) mod codec;
 pub mod csn;
 pub mod entry;

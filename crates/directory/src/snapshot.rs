@@ -12,6 +12,7 @@ use store::{StoreError, View};
 
 use crate::access::{Requester, Standing};
 use crate::catalog::{self, Catalog};
+use crate::model::client_link::ClientLink;
 use crate::model::limits::STANDINGS_KEPT_MAX;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
@@ -87,25 +88,37 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Standing::of`].
-    pub(crate) fn standing(&self, requester: &Requester) -> Result<Option<Arc<Standing>>, OperationError> {
+    pub(crate) fn standing(
+        &self,
+        requester: &Requester,
+        link: Option<&ClientLink>,
+    ) -> Result<Option<Arc<Standing>>, OperationError> {
         if !self.catalog.access_rules.are_there() {
             return Ok(None);
         }
-        let key = match requester {
+        let own = match requester {
             Requester::Administrator { .. } => return Ok(None),
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
+        let key = (own, self.catalog.access_rules.holding_over(link));
         if let Some(known) = self.names().standings.get(&key) {
             return Ok(Some(Arc::clone(known)));
         }
-        let Some(standing) = Standing::of(self.state(), requester)?.map(Arc::new) else { return Ok(None) };
+        let Some(standing) = Standing::of(self.state(), requester, link)?.map(Arc::new) else {
+            return Ok(None);
+        };
         let standings = &mut self.names().standings;
         if standings.len() >= STANDINGS_KEPT_MAX {
             standings.clear();
         }
         standings.insert(key, Arc::clone(&standing));
         Ok(Some(standing))
+    }
+
+    /// Whether access rules depend on where a request comes from.
+    pub fn asks_link(&self) -> bool {
+        self.catalog.access_rules.ask_link()
     }
 
     /// A number that changes exactly when the snapshot moves. Costs nothing.

@@ -52,9 +52,15 @@ pub struct AccessQuestion<'a> {
     pub entry: &'a str,
     /// The attribute, where the right is about one.
     pub attribute: Option<&'a str>,
+    /// The address that the request would come from.
+    pub address: Option<&'a str>,
+    /// Whether it would come over TLS.
+    pub over_tls: bool,
 }
 
 const ATTRIBUTE: Tag = Tag::context(0);
+const ADDRESS: Tag = Tag::context(1);
+const OVER_TLS: Tag = Tag::context(2);
 
 impl<'a> AccessQuestion<'a> {
     /// Takes the value of an extended request apart; `None` where it is none.
@@ -63,10 +69,21 @@ impl<'a> AccessQuestion<'a> {
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
         let mut next = || text(fields.octet_string().ok()?);
         let (asker, right, entry) = (next()?, next()?, next()?);
-        let attribute = fields.optional(ATTRIBUTE).ok()?.map(text);
-        let question = AccessQuestion { asker, right, entry, attribute: attribute.flatten() };
-        let is_whole = reader.is_empty() && fields.is_empty() && attribute != Some(None);
-        is_whole.then_some(question)
+        let mut named = |tag| Some(fields.optional(tag).ok()?.map(text));
+        let (attribute, address) = (named(ATTRIBUTE)?, named(ADDRESS)?);
+        let over_tls = fields.optional(OVER_TLS).ok()?;
+        let is_whole = reader.is_empty() && fields.is_empty() && over_tls.is_none_or(<[u8]>::is_empty);
+        let are_texts = attribute != Some(None) && address != Some(None);
+        let (attribute, address) = (attribute.flatten(), address.flatten());
+        let over_tls = over_tls.is_some();
+        (is_whole && are_texts).then_some(AccessQuestion {
+            asker,
+            right,
+            entry,
+            attribute,
+            address,
+            over_tls,
+        })
     }
 
     /// The value.
@@ -77,6 +94,12 @@ impl<'a> AccessQuestion<'a> {
         [self.asker, self.right, self.entry].iter().for_each(|text| writer.octet_string(text.as_bytes()));
         if let Some(attribute) = self.attribute {
             writer.element(ATTRIBUTE, attribute.as_bytes());
+        }
+        if let Some(address) = self.address {
+            writer.element(ADDRESS, address.as_bytes());
+        }
+        if self.over_tls {
+            writer.element(OVER_TLS, &[]);
         }
         writer.end(fields);
         value
@@ -120,8 +143,16 @@ mod tests {
 
     #[test]
     fn questions_go_there_and_back() {
-        for attribute in [None, Some("mail")] {
-            let question = AccessQuestion { asker: "dn:uid=a", right: "read", entry: "dc=x", attribute };
+        for (attribute, over_tls) in [(None, false), (Some("mail"), true)] {
+            let address = attribute.map(|_| "::1");
+            let question = AccessQuestion {
+                asker: "dn:uid=a",
+                right: "read",
+                entry: "dc=x",
+                attribute,
+                address,
+                over_tls,
+            };
             let value = question.encode();
             assert_eq!(AccessQuestion::decode(&value), Some(question));
             for len in 0..value.len() {

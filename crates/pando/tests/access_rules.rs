@@ -82,6 +82,68 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
     assert!(pando.connect().entry(&person_dn("bert"), &[]).unwrap().is_some());
 }
 
+#[test]
+fn rules_know_where_requests_come_from_and_whose_name_is_written() {
+    const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
+    let scratch = Scratch::new("access-link");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let rules = [
+        "here: allow read of uid, objectClass, member to authenticated from '127.0.0.0/8'",
+        "elsewhere: allow read of description to authenticated from '10.0.0.0/8', '::/0'",
+        "protected: allow read of * to authenticated over tls",
+        "staff: allow join, leave of member in 'ou=groups,dc=example,dc=com' to authenticated",
+        &format!("agents: allow proxy at '{bert}' to user '{anna}'"),
+    ];
+    let change: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoAccessRule", &rules),
+        (ChangeOperation::Replace, "pandoIdentityAttribute", &["uid"]),
+    ];
+    assert!(admin.modify("cn=config", change).unwrap().is_success());
+    let says: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "description", &["Somebody"])];
+    assert!(admin.modify(&bert, says).unwrap().is_success());
+    let seen = |mut connection: Connection| {
+        assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+        let entry = connection.entry(&bert, &["*"]).unwrap().unwrap();
+        ["uid", "sn", "description"].map(|name| entry.text(name).is_some())
+    };
+    assert_eq!(seen(pando.connect()), [true, false, false]);
+    let socket = Pando::data(&scratch).join("pando.sock");
+    assert_eq!(seen(Connection::open_local(&socket).unwrap()), [true, true, true]);
+
+    let ask = |from: &[&str], attribute: &str| {
+        let fixed = ["access", "explain", "--as", &anna, "--operation", "read", &bert, attribute];
+        command(&[&fixed[..], from].concat(), Some(&Pando::data(&scratch)))
+    };
+    ask(&["--from", "10.1.2.3"], "description").expect_code(0).expect_output("rule 2: elsewhere: ");
+    ask(&["--from", "127.0.0.1"], "description").expect_code(8).expect_output("from 10.0.0.0/8, ::/0");
+    ask(&["--from", "127.0.0.1", "--over-tls"], "description")
+        .expect_code(0)
+        .expect_output("rule 3: protected: ");
+
+    // The own name, and no other.
+    let member = |operation: &str, dn: &str| {
+        format!("dn: {GROUP}\nchangetype: modify\n{operation}: member\nmember: {dn}\n")
+    };
+    as_person(&pando, "anna", "ldapmodify", &[], &member("delete", &bert)).expect_code(50);
+    as_person(&pando, "anna", "ldapmodify", &[], &member("replace", &anna)).expect_code(50);
+    as_person(&pando, "anna", "ldapmodify", &[], &member("delete", &anna)).expect_code(0);
+    as_person(&pando, "bert", "ldapmodify", &[], &member("add", &anna)).expect_code(50);
+    as_person(&pando, "anna", "ldapmodify", &[], &member("add", &anna)).expect_code(0);
+
+    // Anna's requests may run as bert's, and not the other way round.
+    let who = |name: &str, identity: &str| {
+        let control = format!("!authzid={identity}");
+        as_person(&pando, name, "ldapwhoami", &["-e", &control], "")
+    };
+    who("anna", "u:bert").expect_code(0).expect_output(&bert);
+    who("bert", "u:anna").expect_code(1).expect_output("(123)");
+    who("anna", "dn:cn=admin").expect_code(1).expect_output("(123)");
+    who("anna", "dn:").expect_code(1).expect_output("(123)");
+}
+
 /// What a search for everything below the suffix shows: the DNs, and which have a description.
 fn shown(connection: &mut Connection, filter: &str) -> (usize, usize) {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["description"]).unwrap();

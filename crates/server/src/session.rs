@@ -465,7 +465,8 @@ impl Session {
             Ok(controls) => {
                 let usability_at = controls.account_usability.map(|_| password_time());
                 let offered = self.offered_to(context, &message.request);
-                RequestControls { offered, account_usability: usability_at, ..controls }
+                let link = self.client_link(context);
+                RequestControls { offered, account_usability: usability_at, link, ..controls }
             }
             Err(outcome) => {
                 self.end_identity_if_bind(context, operation);

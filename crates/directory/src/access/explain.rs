@@ -13,8 +13,10 @@ use super::{Access, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, counts_entries, default_rules, goes_with_the_entry};
 use crate::catalog::{is_secret, is_user_password};
 use crate::model::access_rule::{
-    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, READ, RENAME, Reach, Rights, SEARCH, WRITE,
+    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach,
+    Rights, SEARCH, WRITE,
 };
+use crate::model::client_link::ClientLink;
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -104,7 +106,7 @@ impl AccessExplanation {
 }
 
 /// A right that can be asked for, and whether it is about an attribute.
-pub(crate) const ASKED: [(&str, Rights, bool); 9] = [
+pub(crate) const ASKED: [(&str, Rights, bool); 12] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),
     ("search", SEARCH, true),
@@ -114,6 +116,9 @@ pub(crate) const ASKED: [(&str, Rights, bool); 9] = [
     ("delete", DELETE, false),
     ("rename", RENAME, false),
     ("explain", EXPLAIN, false),
+    ("join", JOIN, true),
+    ("leave", LEAVE, true),
+    ("proxy", PROXY, false),
 ];
 
 /// What is asked for, at which entry.
@@ -128,6 +133,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) parent: EntryId,
     /// Its DN, as asked.
     pub(crate) dn: &'a str,
+    /// Where the request would come from, if that is said.
+    pub(crate) link: Option<ClientLink>,
 }
 
 /// Rules with their texts.
@@ -218,7 +225,7 @@ pub(crate) fn explain_under(
         explanation.is_allowed = is_allowed;
         explanation.verdict = format!("{} {may} {}{of} {}", Quoted(who), asked.word, Quoted(asked.dn));
     };
-    let Some(standing) = Standing::under(rules, state, subject)? else {
+    let Some(standing) = Standing::under(rules, state, subject, asked.link.as_ref())? else {
         say(&mut explanation, true);
         explanation.notes.push("the administrator is above all rules".to_owned());
         return Ok(explanation);
@@ -253,6 +260,9 @@ fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) -> bool {
         (DELETE, _) => rights.may_delete(),
         (RENAME, _) => rights.may_rename(),
         (EXPLAIN, _) => rights.may_explain(),
+        (PROXY, _) => rights.may_proxy(),
+        (JOIN, Some(type_id)) => rights.may_join(type_id),
+        (LEAVE, Some(type_id)) => rights.may_leave(type_id),
         (COMPARE, Some(type_id)) => rights.may_compare(type_id),
         (SEARCH, Some(type_id)) => rights.may_search(type_id),
         (READ, Some(type_id)) => rights.may_read(type_id),
@@ -289,6 +299,19 @@ pub(crate) fn hint(
     })
 }
 
+/// Where requests have to come from, behind a sentence.
+fn from_where(rule: &Rule) -> String {
+    let mut text = String::new();
+    if !rule.networks.is_empty() {
+        let networks: Vec<_> = rule.networks.iter().map(ToString::to_string).collect();
+        text += &format!(", from {}", networks.join(", "));
+    }
+    if rule.over_tls {
+        text += ", over tls";
+    }
+    text
+}
+
 fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
     rule.rights.has(right) && type_id.is_none_or(|type_id| rule.types.contains(type_id))
 }
@@ -307,7 +330,9 @@ impl Deciding<'_> {
     fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
         let Asked { right, type_id, .. } = asked;
         let schema = &*self.state.catalog.schema;
-        if *subject == Requester::Anonymous && [WRITE, ADD, DELETE, RENAME].contains(&right) {
+        if *subject == Requester::Anonymous
+            && [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY].contains(&right)
+        {
             let note = "nobody changes anything without a bind, whatever the rules say";
             return Ok(Some((false, note.to_owned())));
         }
@@ -325,7 +350,7 @@ impl Deciding<'_> {
             );
             return Ok(Some((is_allowed, note)));
         }
-        if is_secret(schema, type_id) && right != WRITE {
+        if is_secret(schema, type_id) && ![WRITE, JOIN, LEAVE].contains(&right) {
             return Ok(Some((
                 false,
                 format!("{name} is a secret: only the administrator, whatever the rules say"),
@@ -388,7 +413,10 @@ impl Deciding<'_> {
             let others = self.askers(place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
             let name = self.rule(place).name().to_owned();
             let who = Quoted(self.who).to_string();
-            let needed = format!("that {who} is what rule {name:?} is for: {others}");
+            let mut needed = format!("that {who} is what rule {name:?} is for: {others}");
+            if !rule.holds_over(asked.link.as_ref()) {
+                needed += &from_where(rule);
+            }
             explanation.needed.push(needed);
         }
         if explanation.needed.is_empty() && !self.by_default {

@@ -15,8 +15,9 @@ use schema::TypeId;
 use super::Requester;
 use crate::catalog::access_rules::{AccessRules, RuleAsker, TypeSet, counts_entries, goes_with_the_entry};
 use crate::model::access_rule::{
-    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, READ, RENAME, Reach, Rights, SEARCH, WRITE,
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach, Rights, SEARCH, WRITE,
 };
+use crate::model::client_link::ClientLink;
 use crate::model::limits::{GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -67,6 +68,8 @@ pub(crate) struct EntryRights {
     search: TypeSet,
     read: TypeSet,
     write: TypeSet,
+    join: TypeSet,
+    leave: TypeSet,
 }
 
 impl EntryRights {
@@ -105,6 +108,21 @@ impl EntryRights {
         self.entry.has(RENAME)
     }
 
+    /// Whether the own name may be added to values of the type.
+    pub(crate) fn may_join(&self, type_id: TypeId) -> bool {
+        self.join.contains(type_id)
+    }
+
+    /// Whether the own name may be deleted from values of the type.
+    pub(crate) fn may_leave(&self, type_id: TypeId) -> bool {
+        self.leave.contains(type_id)
+    }
+
+    /// Whether requests may run as the user of the entry.
+    pub(crate) fn may_proxy(&self) -> bool {
+        self.entry.has(PROXY)
+    }
+
     /// Whether the rules that hold here may be asked for.
     pub(crate) fn may_explain(&self) -> bool {
         self.entry.has(EXPLAIN)
@@ -131,16 +149,21 @@ pub(crate) struct Walk {
 }
 
 impl Standing {
-    /// The standing of an asker; `None` where no rules bind: for the administrator, and in a directory without rules.
+    /// The standing of an asker who is connected so; `None` where no rules bind: for the administrator, and in a
+    /// directory without rules.
     ///
     /// # Errors
     /// adminLimitExceeded for a user in more than [`GROUPS_OF_ASKER_MAX`] groups; the store failed.
-    pub(crate) fn of(state: State<'_>, requester: &Requester) -> Result<Option<Standing>> {
+    pub(crate) fn of(
+        state: State<'_>,
+        requester: &Requester,
+        link: Option<&ClientLink>,
+    ) -> Result<Option<Standing>> {
         let rules = &state.catalog.access_rules;
         if !rules.are_there() {
             return Ok(None);
         }
-        Standing::under(rules, state, requester)
+        Standing::under(rules, state, requester, link)
     }
 
     /// The standing of an asker under these rules; `None` for the administrator.
@@ -151,6 +174,7 @@ impl Standing {
         rules: &Arc<AccessRules>,
         state: State<'_>,
         requester: &Requester,
+        link: Option<&ClientLink>,
     ) -> Result<Option<Standing>> {
         let own = match requester {
             Requester::Administrator { .. } => return Ok(None),
@@ -164,6 +188,9 @@ impl Standing {
         let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
+                if !rule.holds_over(link) {
+                    continue;
+                }
                 let Some(condition) = asker.condition(&rule.askers)? else { continue };
                 let place = match &rule.place {
                     None => None,
@@ -236,6 +263,11 @@ impl Standing {
     pub(crate) fn at_entry(&self, state: State<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         self.at(state, &mut Walk::default(), id, node.parent)
+    }
+
+    /// Whose standing it is; `None` for somebody without an entry.
+    pub(crate) fn own(&self) -> Option<EntryId> {
+        self.own
     }
 
     /// The rules that hold for the asker at an entry, by their places among all.
@@ -393,7 +425,7 @@ impl Standing {
         let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(*place));
         let rules: Vec<_> = mine.filter_map(|(_, mine)| self.rules.rules.get(mine.rule)).collect();
         let mut rights = EntryRights::default();
-        let EntryRights { entry, compare, search, read, write } = &mut rights;
+        let EntryRights { entry, compare, search, read, write, join, leave } = &mut rights;
         for wants_allow in [true, false] {
             for rule in rules.iter().filter(|rule| rule.is_allow == wants_allow) {
                 for (right, types) in [
@@ -401,6 +433,8 @@ impl Standing {
                     (SEARCH, &mut *search),
                     (READ, &mut *read),
                     (WRITE, &mut *write),
+                    (JOIN, &mut *join),
+                    (LEAVE, &mut *leave),
                 ] {
                     match (rule.rights.has(right), wants_allow) {
                         (true, true) => types.add(&rule.types),
@@ -408,7 +442,7 @@ impl Standing {
                         (false, _) => {}
                     }
                 }
-                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN] {
+                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN, PROXY] {
                     match (rule.rights.has(right), wants_allow) {
                         (true, true) => entry.0 |= right.0,
                         (true, false) => entry.0 &= !right.0,

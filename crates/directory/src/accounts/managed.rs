@@ -42,7 +42,7 @@ impl Managed {
     /// It is not there, or the requester may not know of it.
     pub(crate) fn find(state: State<'_>, requester: &Requester, user: &str) -> Result<Managed> {
         let access = Access::of(requester, state.settings);
-        let standing = Standing::of(state, requester)?;
+        let standing = Standing::of(state, requester, None)?;
         match &standing {
             None => access.check_manage_accounts()?,
             Some(_) => access.check_bound()?,

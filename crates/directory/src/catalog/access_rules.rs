@@ -1,11 +1,15 @@
 //! The access rules of the settings, their names resolved: which attribute types they are about, and the normal forms
 //! of the DNs in them.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use schema::{Schema, TypeId};
 
 use super::VirtualAttribute;
 use super::secret::is_secret;
 use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
+use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 
 /// OID of objectClass.
@@ -88,6 +92,29 @@ pub(crate) struct Rule {
     pub(crate) types: TypeSet,
     pub(crate) place: Option<(Reach, NormalName)>,
     pub(crate) askers: Vec<RuleAsker>,
+    /// Where requests have to come from; empty for anywhere.
+    pub(crate) networks: Vec<IpNet>,
+    /// Whether the connection has to be protected.
+    pub(crate) over_tls: bool,
+}
+
+impl Rule {
+    /// Whether it depends on where a request comes from.
+    pub(crate) fn asks_link(&self) -> bool {
+        self.over_tls || !self.networks.is_empty()
+    }
+
+    /// Whether it holds for requests from here. Where that is not known what it denies is denied, and what it allows is
+    /// not.
+    pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
+        if !self.asks_link() {
+            return true;
+        }
+        let Some(link) = link else { return !self.is_allow };
+        let address = link.address.map(|address| address.to_canonical());
+        let is_in = |network: &IpNet| address.is_some_and(|address| network.contains(&address));
+        (self.networks.is_empty() || self.networks.iter().any(is_in)) && (!self.over_tls || link.is_protected)
+    }
 }
 
 /// All rules of a directory.
@@ -97,6 +124,7 @@ pub(crate) struct AccessRules {
     /// One could not be read. Settings are checked before they are taken, so another program wrote them: then nobody
     /// but the administrator has any right, since what is missing may be a refusal.
     pub(crate) is_broken: bool,
+    asks_link: bool,
 }
 
 impl AccessRules {
@@ -109,7 +137,27 @@ impl AccessRules {
                 Err(_) => rules.is_broken = true,
             }
         }
+        rules.asks_link = rules.rules.iter().any(Rule::asks_link);
         rules
+    }
+
+    /// Whether some depend on where a request comes from.
+    pub(crate) fn ask_link(&self) -> bool {
+        self.asks_link
+    }
+
+    /// Which of those that depend on where a request comes from hold: a bit for each rule, none where no rule asks.
+    pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
+        if !self.asks_link {
+            return Vec::new();
+        }
+        let mut holding = vec![0; self.rules.len().div_ceil(64)];
+        for (place, rule) in self.rules.iter().enumerate() {
+            if let (true, Some(bits)) = (rule.holds_over(link), holding.get_mut(place / 64)) {
+                *bits |= 1 << (place % 64);
+            }
+        }
+        holding
     }
 
     /// Whether there are rules: otherwise what [`crate::access`] says of directories without them holds.
@@ -124,13 +172,16 @@ impl Rule {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn read(text: &str, schema: &Schema) -> Result<Rule, String> {
-        let AccessRule { name, is_allow, rights, attributes, place, askers } = AccessRule::parse(text)?;
+        let AccessRule { name, is_allow, rights, attributes, place, askers, networks, over_tls } =
+            AccessRule::parse(text)?;
         let place = match place {
             Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
             None => None,
         };
         let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
-        Ok(Rule { name, is_allow, rights, types: types(&attributes, is_allow, schema)?, place, askers })
+        let networks = networks.iter().map(|text| network(text)).collect::<Result<_, _>>()?;
+        let types = types(&attributes, is_allow, schema)?;
+        Ok(Rule { name, is_allow, rights, types, place, askers, networks, over_tls })
     }
 }
 
@@ -156,6 +207,13 @@ impl RuleAsker {
             }
         })
     }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network.map(|network| network.trunc()).map_err(|_| {
+        format!("{text:?} is no network: write an address, or one with a prefix such as \"10.0.0.0/8\"")
+    })
 }
 
 fn unknown(name: &str) -> String {

@@ -87,9 +87,10 @@ pub fn rehearse(
     let askers = askers(state, rehearsal, &ids)?;
     let mut rehearsed = Rehearsed { askers: askers.len(), entries: ids.len() as u64, changes: 0 };
     for asker in &askers {
-        let (Some(before), Some(after)) =
-            (Standing::under(&now.rules, state, asker)?, Standing::under(&then.rules, state, asker)?)
-        else {
+        let (Some(before), Some(after)) = (
+            Standing::under(&now.rules, state, asker, None)?,
+            Standing::under(&then.rules, state, asker, None)?,
+        ) else {
             continue;
         };
         let may_change = Access::of(asker, state.settings).check_modify_some().is_ok();
@@ -171,28 +172,33 @@ fn difference(
     may_change: bool,
 ) -> Vec<String> {
     let mut rights = Vec::new();
-    let of_entry: [(&str, fn(&EntryRights) -> bool, bool); 5] = [
+    let of_entry: [(&str, fn(&EntryRights) -> bool, bool); 6] = [
         ("browse", EntryRights::may_browse, true),
         ("add", EntryRights::may_add, may_change),
         ("delete", EntryRights::may_delete, may_change),
         ("rename", EntryRights::may_rename, may_change),
         ("explain", EntryRights::may_explain, true),
+        ("proxy", EntryRights::may_proxy, may_change),
     ];
     for (word, may, counts) in of_entry {
         if counts && may(with) && !may(without) {
             rights.push(word.to_owned());
         }
     }
-    let of_types: [(&str, fn(&EntryRights, TypeId) -> bool, bool); 4] = [
+    let of_types: [(&str, fn(&EntryRights, TypeId) -> bool, bool); 6] = [
         ("read", EntryRights::may_read, false),
         ("search", EntryRights::may_search, false),
         ("compare", EntryRights::may_compare, false),
         ("write", EntryRights::may_write, true),
+        ("join", EntryRights::may_join, true),
+        ("leave", EntryRights::may_leave, true),
     ];
     for (word, may, is_write) in of_types {
         for type_id in types {
             let counts = if is_write { may_change } else { !is_secret(&state.catalog.schema, *type_id) };
-            if counts && may(with, *type_id) && !may(without, *type_id) {
+            // Who writes joins and leaves too.
+            let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
+            if counts && !is_said && may(with, *type_id) && !may(without, *type_id) {
                 rights.push(format!("{word} {}", state.catalog.schema.type_by_id(*type_id).name()));
             }
         }

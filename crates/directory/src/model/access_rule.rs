@@ -1,7 +1,7 @@
 //! The text of an access rule, as the settings have it:
 //!
 //! ```text
-//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [in|at|below 'DN'] to WHO, ...
+//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [in|at|below 'DN'] to WHO, ... [from 'NETWORK', ...] [over tls]
 //! ```
 //!
 //! A DN stands in single or in double quotes.
@@ -20,9 +20,12 @@ pub(crate) const ADD: Rights = Rights(32);
 pub(crate) const DELETE: Rights = Rights(64);
 pub(crate) const RENAME: Rights = Rights(128);
 pub(crate) const EXPLAIN: Rights = Rights(256);
+pub(crate) const JOIN: Rights = Rights(512);
+pub(crate) const LEAVE: Rights = Rights(1024);
+pub(crate) const PROXY: Rights = Rights(2048);
 
 /// The words of rights.
-const RIGHTS: [(&str, Rights); 9] = [
+const RIGHTS: [(&str, Rights); 12] = [
     ("browse", BROWSE),
     ("compare", COMPARE),
     ("search", SEARCH),
@@ -32,6 +35,9 @@ const RIGHTS: [(&str, Rights); 9] = [
     ("delete", DELETE),
     ("rename", RENAME),
     ("explain", EXPLAIN),
+    ("join", JOIN),
+    ("leave", LEAVE),
+    ("proxy", PROXY),
 ];
 
 /// A set of rights.
@@ -53,10 +59,16 @@ impl Rights {
         Rights(self.0 | other.0)
     }
 
-    /// What an `allow` gives: who reads also searches and compares, and whoever may do anything with an entry finds it.
-    fn allowed(self) -> Rights {
+    /// What goes with these: who reads also searches and compares, who writes adds and deletes the own name too.
+    fn with_smaller(self) -> Rights {
         let read = if self.has(READ) { SEARCH.with(COMPARE) } else { Rights::default() };
-        self.with(read).with(BROWSE)
+        let write = if self.has(WRITE) { JOIN.with(LEAVE) } else { Rights::default() };
+        self.with(read).with(write)
+    }
+
+    /// What an `allow` gives: whoever may do anything with an entry finds it.
+    fn allowed(self) -> Rights {
+        self.with_smaller().with(BROWSE)
     }
 
     /// What a `deny` takes: an attribute that may not be read tells nothing by a filter either, and of an entry that
@@ -64,8 +76,7 @@ impl Rights {
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
             true => Rights(u16::MAX),
-            false if self.has(READ) => self.with(SEARCH).with(COMPARE),
-            false => self,
+            false => self.with_smaller(),
         }
     }
 }
@@ -124,6 +135,9 @@ pub(crate) struct AccessRule {
     pub(crate) attributes: Vec<String>,
     pub(crate) place: Option<(Reach, String)>,
     pub(crate) askers: Vec<Asker>,
+    /// Networks, empty where none are named.
+    pub(crate) networks: Vec<String>,
+    pub(crate) over_tls: bool,
 }
 
 /// A piece of a rule behind its name.
@@ -174,6 +188,8 @@ impl AccessRule {
             attributes: Vec::new(),
             place: None,
             askers: Vec::new(),
+            networks: Vec::new(),
+            over_tls: false,
         };
         if parser.takes("of") {
             rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
@@ -193,6 +209,20 @@ impl AccessRule {
             rule.askers.push(parser.asker()?);
             if !parser.takes_comma() {
                 break;
+            }
+        }
+        if parser.takes("from") {
+            loop {
+                rule.networks.push(parser.quoted("a network")?);
+                if !parser.takes_comma() {
+                    break;
+                }
+            }
+        }
+        if parser.takes("over") {
+            match parser.word("tls")? {
+                "tls" => rule.over_tls = true,
+                other => return Err(format!("{other:?} stands where tls is wanted")),
             }
         }
         match parser.tokens {
@@ -332,7 +362,10 @@ mod tests {
             "help desk : allow write,read of userPassword in \"ou=people,dc=example\" to group \"cn=a, o=b\"";
         let rule = AccessRule::parse(text).unwrap();
         assert_eq!((rule.name.as_str(), rule.is_allow), ("help desk", true));
-        assert_eq!(rule.rights, WRITE.with(READ).with(SEARCH).with(COMPARE).with(BROWSE));
+        assert_eq!(
+            rule.rights,
+            WRITE.with(READ).with(SEARCH).with(COMPARE).with(BROWSE).with(JOIN).with(LEAVE)
+        );
         assert_eq!(rule.place, Some((Reach::In, "ou=people,dc=example".to_owned())));
         assert_eq!(rule.askers, [Asker::Group("cn=a, o=b".to_owned())]);
         assert_eq!(AccessRule::parse(&text.replace('"', "'")), Ok(rule));

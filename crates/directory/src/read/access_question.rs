@@ -1,11 +1,14 @@
 //! Questions about access: whether somebody may do something, and which rule says so. For `pando access explain`.
 
+use std::net::IpAddr;
+
 use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
 use crate::access::{
     ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, Standing, denied, explain,
 };
+use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
@@ -55,6 +58,15 @@ fn try_answer(
             if wants_attribute { "of an attribute: name one" } else { "of the entry: name no attribute" };
         return Err(wrong(format!("{word} is a right {what}")));
     }
+    let address = match question.address {
+        Some(text) => {
+            let wrong = || wrong(format!("{text:?} is no address"));
+            Some(text.parse::<IpAddr>().map_err(|_| wrong())?)
+        }
+        None => None,
+    };
+    let is_said = address.is_some() || question.over_tls;
+    let link = is_said.then_some(ClientLink { address, is_protected: question.over_tls });
     let subject = subject(state, question.asker)?;
     let (id, parent) = match place {
         QuestionPlace::Entry(id) => {
@@ -67,7 +79,7 @@ fn try_answer(
             return Err(OperationError::NoSuchObject { matched_dn: String::new(), what });
         }
     };
-    explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry })
+    explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
 }
 
 fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {
@@ -76,7 +88,7 @@ fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &Questi
         return Ok(());
     }
     let refused = || denied("no access rule lets you explain the rules here");
-    let standing = Standing::of(state, requester)?.ok_or_else(refused)?;
+    let standing = Standing::of(state, requester, None)?.ok_or_else(refused)?;
     let (at, hidden) = match place {
         QuestionPlace::Entry(id) => (Some(*id), Some(*id)),
         QuestionPlace::New { parent } => (Some(*parent), Some(*parent)),

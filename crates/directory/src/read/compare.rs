@@ -13,6 +13,7 @@ use crate::access::{Access, EntryRights, Requester, denied, hint};
 use crate::accounts;
 use crate::catalog::{is_secret, is_user_password};
 use crate::model::access_rule::COMPARE;
+use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
@@ -58,11 +59,11 @@ pub fn compare(
 /// The entry that was looked for, or what the asker may hear of why it was not found.
 fn permitted_target(
     snapshot: &Snapshot,
-    requester: &Requester,
+    (requester, link): (&Requester, Option<&ClientLink>),
     dn: &str,
     located: Result<Target, OperationError>,
 ) -> Result<Target, OperationError> {
-    match (located, snapshot.standing(requester)?) {
+    match (located, snapshot.standing(requester, link)?) {
         (Err(error), Some(standing)) => Err(standing.permitted(snapshot.state(), dn, error)?),
         (located, _) => located,
     }
@@ -105,13 +106,14 @@ fn try_compare(
                 }
                 access.check_read_tree()?;
                 let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-                let target = permitted_target(snapshot, requester, request.entry, located)?;
+                let target =
+                    permitted_target(snapshot, (requester, controls.link.as_ref()), request.entry, located)?;
                 snapshot.keep_entry(&dn, target.id)?;
                 (target.id, None)
             }
         }
     };
-    let standing = snapshot.standing(requester)?;
+    let standing = snapshot.standing(requester, controls.link.as_ref())?;
     let rights = match &standing {
         None => None,
         Some(standing) => {

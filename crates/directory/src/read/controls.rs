@@ -7,6 +7,7 @@ use ber::{Reader, Tag};
 use ldap::{Control, Controls, EffectiveRightsRequest, PagedResults, Request, ResultCode, oids};
 
 use crate::access::Offered;
+use crate::model::client_link::ClientLink;
 use crate::model::limits::RIGHTS_ATTRIBUTES_MAX;
 use crate::model::outcome::Outcome;
 use crate::read::page_request::PageRequest;
@@ -196,6 +197,8 @@ pub struct RequestControls {
     pub page: Option<PageRequest>,
     /// How one binds on the connection. Set by the server: no control says this.
     pub offered: Offered,
+    /// Where the request comes from, where access rules ask for that. Set by the server, like the former.
+    pub link: Option<ClientLink>,
 }
 
 impl RequestControls {

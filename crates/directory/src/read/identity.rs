@@ -84,8 +84,10 @@ pub fn authorized(
         return Ok(Some(requester.clone()));
     }
     let other = identify(snapshot, identity)?.map(|identified| identified.requester);
-    let acts_as_others = Access::of(requester, snapshot.state().settings).may_act_as_others();
-    Ok(other.filter(|other| acts_as_others || other == requester))
+    Ok(match other {
+        Some(other) if other == *requester || may_act_as(snapshot, requester, &other)? => Some(other),
+        _ => None,
+    })
 }
 
 /// The identity that a request's control for proxied authorization names, which may be nobody's; `None` without one.
@@ -122,7 +124,6 @@ pub fn proxied_requester(
 ) -> std::result::Result<Option<Requester>, Outcome> {
     let Some(identity) = proxied_identity(controls)? else { return Ok(None) };
     let found = match identity.as_str() {
-        _ if !Access::of(requester, snapshot.state().settings).may_act_as_others() => None,
         "" | "dn:" => Some(Requester::Anonymous),
         // RFC 4513 section 5.2.1.8 knows no other form.
         known if known.starts_with("dn:") || known.starts_with("u:") => {
@@ -130,8 +131,31 @@ pub fn proxied_requester(
         }
         _ => None,
     };
+    let found = match found {
+        Some(other) if may_act_as(snapshot, requester, &other)? => Some(other),
+        _ => None,
+    };
     let denied = || refused(ResultCode::AUTHORIZATION_DENIED, "you may not act as that identity");
     found.map(Some).ok_or_else(denied)
+}
+
+/// Whether requests may run as somebody else: the administrator's as anybody, those of others as the users of entries
+/// at which a rule lets them.
+fn may_act_as(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    other: &Requester,
+) -> std::result::Result<bool, Outcome> {
+    let state = snapshot.state();
+    if Access::of(requester, state.settings).may_act_as_others() {
+        return Ok(true);
+    }
+    let (Requester::User { .. }, Requester::User { id, .. }) = (requester, other) else { return Ok(false) };
+    let may = match snapshot.standing(requester, None)? {
+        Some(standing) => standing.at_entry(state, *id)?.may_proxy(),
+        None => false,
+    };
+    Ok(may)
 }
 
 fn refused(code: ResultCode, text: &str) -> Outcome {

@@ -111,10 +111,11 @@ fn go_through(
     let dn = match &message.request {
         Request::Search(request) => {
             let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
-            // The way of whom it runs as is another.
-            if controls
-                .as_ref()
-                .is_ok_and(|controls| controls.proxied || controls.account_usability.is_some())
+            // The way of whom it runs as is another, and so it may be from elsewhere, which is not known here.
+            if snapshot.asks_link()
+                || controls
+                    .as_ref()
+                    .is_ok_and(|controls| controls.proxied || controls.account_usability.is_some())
             {
                 return Gone::all(0);
             }

@@ -129,7 +129,7 @@ impl Search {
                 Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
             }
         };
-        let standing = snapshot.standing(requester)?;
+        let standing = snapshot.standing(requester, controls.link.as_ref())?;
         let mut work = match find_permitted_base(snapshot, (access, standing.as_deref()), request, controls)?
         {
             Base::Tree(base) => {

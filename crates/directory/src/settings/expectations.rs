@@ -136,6 +136,6 @@ fn explained(state: State<'_>, rules: &RulesInForce, read: &Expectation) -> Resu
     };
     let type_id =
         read.attribute.as_deref().and_then(|name| schema.attribute_type(name)).map(|known| known.id);
-    let asked = Asked { word, right, type_id, id, parent, dn: &read.entry };
+    let asked = Asked { word, right, type_id, id, parent, dn: &read.entry, link: None };
     Ok(Answer::Explained(explain_under(state, rules, &subject, asked)?))
 }

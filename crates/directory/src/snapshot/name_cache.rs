@@ -42,7 +42,7 @@ pub(crate) struct NameCache {
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
     /// What askers may do under access rules; nobody is anonymous.
-    pub(crate) standings: HashMap<Option<EntryId>, Arc<Standing>, RandomState>,
+    pub(crate) standings: HashMap<(Option<EntryId>, Vec<u64>), Arc<Standing>, RandomState>,
     /// The administrator's DN and the entry that has it, once that was looked for.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
     /// Which entry a DN was found to name, however long ago.

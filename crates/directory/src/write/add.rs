@@ -33,10 +33,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Decides an add request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result<Record> {
-    let Deciding { state, requester, .. } = deciding;
+    let Deciding { state, requester, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, requester)?;
+    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if let Some(standing) = &standing {

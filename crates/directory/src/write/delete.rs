@@ -22,7 +22,7 @@ use crate::write::permitted;
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
     let Deciding { state, requester, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, requester)?;
+    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);

@@ -52,7 +52,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let dn = parse_dn(request.object)?;
     let access = Access::of(requester, state.settings);
     access.check_modify_some()?;
-    let standing = Standing::of(state, requester)?;
+    let standing = Standing::of(state, requester, controls.link.as_ref())?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let changes =
@@ -65,8 +65,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         None => access.check_modify(schema, target.id, types)?,
         Some(standing) => {
             let rights = standing.at_entry(state, target.id)?;
-            let mut types = types;
-            if let Some(type_id) = types.find(|type_id| !rights.may_write(*type_id)) {
+            let refused = changes.iter().find(|change| !may_make(standing, &rights, change));
+            if let Some(type_id) = refused.map(|change| change.description.type_id) {
                 let name = schema.type_by_id(type_id).name();
                 let hint = hint(state, standing, &rights, (target.id, WRITE, Some(type_id)))?;
                 return Err(denied(format!("no access rule lets you change {name} of this entry{hint}")));
@@ -194,6 +194,22 @@ fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
         ChangeOperation::Increment => increment(schema, entry, change)?,
     }
     Ok(())
+}
+
+/// Whether rules let a change be made: of any values, or of the asker's own name alone.
+fn may_make(standing: &Standing, rights: &EntryRights, change: &ReadChange<'_>) -> bool {
+    let type_id = change.description.type_id;
+    if rights.may_write(type_id) {
+        return true;
+    }
+    let may = match change.operation {
+        ChangeOperation::Add => rights.may_join(type_id),
+        ChangeOperation::Delete => rights.may_leave(type_id),
+        _ => false,
+    };
+    let Some(own) = standing.own().filter(|_| may) else { return false };
+    let is_own = |keyed: &KeyedValue| matches!(keyed.value, record::Value::Link(id) if id == own);
+    change.values.len() > 0 && change.values.iter().all(is_own)
 }
 
 /// Adds a number to every value of an attribute.

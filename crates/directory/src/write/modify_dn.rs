@@ -40,7 +40,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let dn = parse_dn(request.entry)?;
     let new_rdn = parse_rdn(request.new_rdn)?;
     let new_superior = request.new_superior.map(parse_dn).transpose()?;
-    let standing = permitted::tree_writer(state, requester)?;
+    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let naming = naming_values(&state.catalog.schema, &new_rdn)?;

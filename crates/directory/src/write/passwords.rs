@@ -17,6 +17,7 @@ use schema::Schema;
 use crate::access::{Access, Requester, Standing};
 use crate::accounts::{self, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
+use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::password_policy::PasswordPolicy;
@@ -73,13 +74,14 @@ pub fn new_password_rules(
     request: &Request<'_>,
     snapshot: &Snapshot,
     requester: &Requester,
+    link: Option<&ClientLink>,
 ) -> Result<NewPasswordRules, Outcome> {
     let state = snapshot.state();
     let scheme = state.settings.general.password_scheme;
     let mut rules =
         NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, scram: (Vec::new(), 0) };
     let policy = match request {
-        Request::Modify(modify) => match changed_entry(state, modify.object, requester)? {
+        Request::Modify(modify) => match changed_entry(state, modify.object, requester, link)? {
             Some(id) => accounts::account(state, id)?.map(|account| (account.policy, Some(id))),
             None => None,
         },
@@ -155,6 +157,7 @@ pub fn deleted_passwords<'a>(
     request: &Request<'a>,
     snapshot: &Snapshot,
     requester: &Requester,
+    link: Option<&ClientLink>,
 ) -> Result<Vec<DeletedPassword<'a>>, Outcome> {
     let Request::Modify(modify) = request else { return Ok(Vec::new()) };
     let state = snapshot.state();
@@ -164,7 +167,7 @@ pub fn deleted_passwords<'a>(
     if deleted.peek().is_none() {
         return Ok(Vec::new());
     }
-    let Some(id) = changed_entry(state, modify.object, requester)? else { return Ok(Vec::new()) };
+    let Some(id) = changed_entry(state, modify.object, requester, link)? else { return Ok(Vec::new()) };
     let stored = stored_passwords(state, id)?;
     let unknown = deleted.filter(|clear| !stored.iter().any(|stored| stored == clear));
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
@@ -175,6 +178,7 @@ fn changed_entry(
     state: State<'_>,
     name: &str,
     requester: &Requester,
+    link: Option<&ClientLink>,
 ) -> Result<Option<EntryId>, OperationError> {
     let schema = &*state.catalog.schema;
     let (Ok(dn), Some(password)) = (parse_dn(name), schema.attribute_type(USER_PASSWORD)) else {
@@ -182,7 +186,7 @@ fn changed_entry(
     };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
     let access = Access::of(requester, state.settings);
-    if let Some(standing) = Standing::of(state, requester)? {
+    if let Some(standing) = Standing::of(state, requester, link)? {
         let may = access.check_bound().is_ok() && standing.at_entry(state, id)?.may_write(password.id);
         return Ok(may.then_some(id));
     }

@@ -2,6 +2,7 @@
 
 use crate::access::{Access, EntryRights, Requester, Standing, denied, hint};
 use crate::model::access_rule::Rights;
+use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::tree::State;
@@ -11,9 +12,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// The standing of who wants to add, delete, rename or move entries; `None` where no rules bind. Ask before looking for
 /// the entry.
-pub(crate) fn tree_writer(state: State<'_>, requester: &Requester) -> Result<Option<Standing>> {
+pub(crate) fn tree_writer(
+    state: State<'_>,
+    requester: &Requester,
+    link: Option<&ClientLink>,
+) -> Result<Option<Standing>> {
     let access = Access::of(requester, state.settings);
-    let standing = Standing::of(state, requester)?;
+    let standing = Standing::of(state, requester, link)?;
     match &standing {
         None => access.check_write_tree()?,
         Some(_) => access.check_bound()?,

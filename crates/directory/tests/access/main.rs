@@ -13,11 +13,12 @@ mod rules;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use directory::Requester;
 use directory::compare::{CompareOutcome, compare};
 use directory::controls::RequestControls;
 use directory::identity::identify;
+use directory::{ClientLink, Requester};
 use fastrand::Rng;
 use filters::Filter;
 use ldap::{
@@ -103,9 +104,11 @@ fn compared(
     dn: &str,
     description: &str,
     value: &str,
+    link: Option<ClientLink>,
 ) -> (ResultCode, String, String) {
     let request = CompareRequest { entry: dn, description, value: value.as_bytes() };
-    match compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default()) {
+    let controls = RequestControls { link, ..RequestControls::default() };
+    match compare(&directory.snapshot, &directory.requester, &request, &controls) {
         CompareOutcome::Done(outcome) => (outcome.code, outcome.matched_dn, outcome.diagnostic),
         CompareOutcome::Verify { .. } => panic!("a verification of {description}"),
     }
@@ -142,7 +145,8 @@ fn answers_are_those_of_the_plain_rules() {
             let texts = set_rules(&mut directory, &rules);
             for asker in [String::new(), user(0), user(1), user(2)] {
                 ask_as(&mut directory, &asker);
-                let rights = Rights { rules: &rules, asker: &asker, tree: &tree };
+                let link = [None, of_link(10, true), of_link(127, false), of_link(1, true)][rng.usize(..4)];
+                let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link };
                 for _ in 0..6 {
                     shown += check_search(&mut directory, &mut rng, &rights, &texts);
                     check_compare(&directory, &mut rng, &rights, &texts);
@@ -151,6 +155,11 @@ fn answers_are_those_of_the_plain_rules() {
         }
         assert!(shown > 40, "too little was to be seen: {shown}");
     });
+}
+
+fn of_link(network: u8, is_protected: bool) -> Option<ClientLink> {
+    let address = Some(IpAddr::from([network, 0, 0, 1]));
+    Some(ClientLink { address, is_protected })
 }
 
 fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {
@@ -191,8 +200,9 @@ fn check_search(
         deref: ldap::DerefAliases::Never,
         size_limit: 0,
     };
-    let found = search(directory, &asked, &RequestControls::default());
-    let what = || format!("{asked:?} as {asker:?} under {texts:#?}");
+    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
+    let found = search(directory, &asked, &controls);
+    let what = || format!("{asked:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
     let mut expected: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for dn in tree.keys() {
         if in_scope(dn, base, scope) && rights.sees(dn) && filter.truth(rights, dn) == Some(true) {
@@ -232,12 +242,12 @@ fn check_search(
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
         let limited = Asked { size_limit: rng.u32(1..=count), ..asked.clone() };
-        let found = search(directory, &limited, &RequestControls::default());
+        let found = search(directory, &limited, &controls);
         let code =
             if limited.size_limit < count { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS };
         assert_eq!((found.code, found.entries.len()), (code, limited.size_limit as usize), "{}", what());
     }
-    let paged = pairs::pages(directory, &asked, rng.u32(1..4));
+    let paged = pairs::pages(directory, &asked, rng.u32(1..4), rights.link);
     assert_eq!(
         paged.iter().map(|page| page.found.entries.len()).sum::<usize>(),
         expected.len(),
@@ -260,7 +270,7 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
         }
         _ => "nothing".to_owned(),
     };
-    let (code, matched_dn, diagnostic) = compared(directory, dn, attribute, &value);
+    let (code, matched_dn, diagnostic) = compared(directory, dn, attribute, &value, rights.link);
     let what = format!("{attribute}={value} of {dn} as {:?} under {texts:#?}: {diagnostic}", rights.asker);
     let expected = match (rights.sees(dn), rights.may("compare", dn, attribute)) {
         (false, _) => {

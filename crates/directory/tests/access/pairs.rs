@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::testing::{Found, TestDirectory};
+use directory::ClientLink;
 use directory::controls::RequestControls;
 use fastrand::Rng;
 use ldap::{ChangeOperation, DerefAliases, MessageId, ResultCode};
@@ -23,7 +24,12 @@ pub(crate) struct Page {
 }
 
 /// A search page by page, by the cookies that the pages end with.
-pub(crate) fn pages(directory: &mut TestDirectory, asked: &Asked, size: u32) -> Vec<Page> {
+pub(crate) fn pages(
+    directory: &mut TestDirectory,
+    asked: &Asked,
+    size: u32,
+    link: Option<ClientLink>,
+) -> Vec<Page> {
     use directory::search::{Budget, Search, Step};
     use ldap::{DecodeLimits, FilterBuf, PagedResults, ResponseMessage, SearchRequest, SelectionBuf};
     let filter = FilterBuf::parse(&asked.filter).unwrap();
@@ -34,7 +40,7 @@ pub(crate) fn pages(directory: &mut TestDirectory, asked: &Asked, size: u32) -> 
     request.deref_aliases = asked.deref;
     let (mut pages, mut cookie) = (Vec::new(), Vec::new());
     loop {
-        let controls = page(size, &cookie);
+        let controls = RequestControls { link, ..page(size, &cookie) };
         let mut out = Vec::new();
         let started =
             Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
@@ -116,7 +122,7 @@ fn tree_of(entries: &Numbered) -> Tree {
 
 /// All that an asker may learn by any right.
 fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
-    let rights = Rights { rules, asker, tree };
+    let rights = Rights { rules, asker, tree, link: None };
     let mut view = BTreeMap::new();
     for (dn, entry) in tree {
         if !rights.sees(dn) {
@@ -149,7 +155,7 @@ fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<S
 fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbered {
     let mut second = first.clone();
     let whole = tree_of(first);
-    let rights = Rights { rules, asker, tree: &whole };
+    let rights = Rights { rules, asker, tree: &whole, link: None };
     // From the leaves up: what is gone was not seen.
     for (_, dn, _) in first.iter().rev() {
         let has_children = second.iter().any(|(_, other, _)| parent(other) == dn);
@@ -181,7 +187,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
             entry.insert("ou".to_owned(), vec![format!("new{number}")]);
             let mut with = tree_of(&second);
             with.insert(dn.clone(), entry.clone());
-            if !(Rights { rules, asker, tree: &with }).sees(&dn) {
+            if !(Rights { rules, asker, tree: &with, link: None }).sees(&dn) {
                 second.push((number, dn, entry));
             }
         }
@@ -241,13 +247,13 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
         assert_eq!(found[0], found[1], "{}", what());
         let size = rng.u32(1..4);
         let paged = pair.each_mut().map(|directory| {
-            let all = pages(directory, &asked, size).into_iter();
+            let all = pages(directory, &asked, size, None).into_iter();
             all.map(|page| Page { found: comparable(page.found), ..page }).collect::<Vec<_>>()
         });
         assert_eq!(paged[0], paged[1], "{}", what());
         let attribute = TYPES[rng.usize(1..TYPES.len())].0;
         let value = ["same for all", "anna", "cn=secret,ou=groups,dc=example,dc=com", "+99"][rng.usize(..4)];
-        let of = pair.each_ref().map(|directory| compared(directory, base, attribute, value));
+        let of = pair.each_ref().map(|directory| compared(directory, base, attribute, value, None));
         assert_eq!(of[0], of[1], "compare {attribute} {value}: {}", what());
         // Without a right to change anything all are refused, in the same words.
         let changes = pair.each_mut().map(|directory| {

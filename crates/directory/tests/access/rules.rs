@@ -1,6 +1,9 @@
 //! Random access rules, and what they mean: written from `docs/how-to/access-rules.md` alone, without the code that
 //! carries them out.
 
+use std::net::IpAddr;
+
+use directory::ClientLink;
 use fastrand::Rng;
 
 use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
@@ -53,6 +56,9 @@ pub(crate) struct Rule {
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
     pub(crate) who: Vec<Who>,
+    /// The first octet of the network that requests have to come from.
+    pub(crate) network: Option<u8>,
+    pub(crate) over_tls: bool,
 }
 
 fn some<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
@@ -79,7 +85,8 @@ impl Rule {
             (*some(rng, &["in", "at", "below"]), dn)
         });
         let who = (0..rng.usize(1..3)).map(|_| Who::random(rng)).collect();
-        Rule { is_allow, rights, attributes, place, who }
+        let network = (rng.u8(0..6) == 0).then(|| if rng.bool() { 10 } else { 127 });
+        Rule { is_allow, rights, attributes, place, who, network, over_tls: rng.u8(0..8) == 0 }
     }
 
     /// Its text, with this name.
@@ -93,7 +100,23 @@ impl Rule {
             text += &format!(" {word} '{dn}'");
         }
         let who: Vec<_> = self.who.iter().map(Who::text).collect();
-        text + &format!(" to {}", who.join(", "))
+        text += &format!(" to {}", who.join(", "));
+        if let Some(network) = self.network {
+            text += &format!(" from '{network}.0.0.0/8', 'fe80::1'");
+        }
+        if self.over_tls { text + " over tls" } else { text }
+    }
+
+    /// Whether it holds for requests from here; where that is not known, what it denies is denied.
+    fn holds_over(&self, link: Option<ClientLink>) -> bool {
+        match link {
+            None => !self.is_allow || (self.network.is_none() && !self.over_tls),
+            Some(link) => {
+                let is_in =
+                    |network| matches!(link.address, Some(IpAddr::V4(of)) if of.octets()[0] == network);
+                self.network.is_none_or(is_in) && (!self.over_tls || link.is_protected)
+            }
+        }
     }
 
     fn is_for(&self, asker: &str, dn: &str, tree: &Tree) -> bool {
@@ -199,12 +222,14 @@ pub(crate) struct Rights<'r> {
     pub(crate) rules: &'r [Rule],
     pub(crate) asker: &'r str,
     pub(crate) tree: &'r Tree,
+    pub(crate) link: Option<ClientLink>,
 }
 
 impl Rights<'_> {
     fn decides(&self, is_allow: bool, right: Right, dn: &str, attribute: Option<&str>) -> bool {
         self.rules.iter().any(|rule| {
             rule.is_allow == is_allow
+                && rule.holds_over(self.link)
                 && rule.has(right)
                 && attribute.is_none_or(|attribute| rule.is_about(attribute))
                 && rule.is_at(dn)
@@ -231,7 +256,7 @@ impl Rights<'_> {
 
     /// Whether the same rules hold for the asker everywhere.
     fn same_everywhere(&self) -> bool {
-        self.rules.iter().all(|rule| {
+        self.rules.iter().filter(|rule| rule.holds_over(self.link)).all(|rule| {
             let always = rule.who.iter().any(|who| {
                 !matches!(who, Who::Itself | Who::NamedBy(_)) && who.is(self.asker, "", self.tree)
             });

@@ -46,6 +46,12 @@ pub(crate) struct ExplainArguments {
     /// What would be done: the word of a right
     #[arg(long, value_name = "OPERATION")]
     operation: String,
+    /// The address that the request would come from
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
+    /// Whether it would come over TLS, or a local socket
+    #[arg(long)]
+    over_tls: bool,
     /// The settings file that the rules were applied from: says the line of each
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -66,6 +72,8 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         right: &arguments.operation,
         entry: &arguments.dn,
         attribute: arguments.attribute.as_deref(),
+        address: arguments.from.as_deref(),
+        over_tls: arguments.over_tls,
     };
     if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
         let asked = arguments.server.connect(&url).map_err(|error| error.to_string());

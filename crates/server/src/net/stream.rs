@@ -58,6 +58,11 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
+    /// The address of the client itself.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// Whether the client's address is such, and the proxy's, if there is one. A proxy elsewhere so lends nobody the
     /// privileges of this machine, whatever it tells.
     pub(crate) fn are_all(&self, is_such: impl Fn(IpAddr) -> bool) -> bool {

@@ -177,6 +177,7 @@ impl Session {
                     context.outbox.push(WriteRequest {
                         address,
                         requester: std::sync::Arc::clone(&context.anonymous),
+                        link: None,
                         change: ToWrite::Account { id, grace: None },
                         passwords: PreparedPasswords::default(),
                         reservation,
@@ -196,6 +197,7 @@ impl Session {
         context.outbox.push(WriteRequest {
             address: self.address(context),
             requester: std::sync::Arc::clone(&context.anonymous),
+            link: None,
             change: ToWrite::Account { id, grace },
             passwords: PreparedPasswords::default(),
             reservation,

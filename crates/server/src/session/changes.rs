@@ -42,6 +42,7 @@ impl Session {
         let mut request = WriteRequest {
             address: self.address(context),
             requester: Arc::clone(&self.requester),
+            link: self.client_link(context),
             change: ToWrite::Message(frame.to_vec()),
             passwords: PreparedPasswords::default(),
             reservation,
@@ -78,14 +79,16 @@ impl Session {
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
+            let (requester, link) = (&self.requester, self.client_link(context));
+            let link = link.as_ref();
             let new = directory::passwords::clear_passwords(request, snapshot);
             passwords.new = new.into_iter().map(<[u8]>::to_vec).collect();
             if !passwords.new.is_empty() {
-                let rules = directory::passwords::new_password_rules(request, snapshot, &self.requester)?;
+                let rules = directory::passwords::new_password_rules(request, snapshot, requester, link)?;
                 (passwords.scheme, passwords.former) = (rules.scheme, rules.former);
                 (passwords.scram, passwords.checks_lists) = (rules.scram, rules.checks_lists);
             }
-            let old = directory::passwords::deleted_passwords(request, snapshot, &self.requester)?;
+            let old = directory::passwords::deleted_passwords(request, snapshot, requester, link)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
         Ok(passwords)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use directory::bind::{BindStrength, ExternalIdentity};
 use directory::passwords::has_password;
-use directory::{Outcome, Requester};
+use directory::{ClientLink, Outcome, Requester};
 use ldap::oids::START_TLS;
 use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, response};
 
@@ -38,6 +38,8 @@ pub(super) struct TlsFacts {
     subject: Option<String>,
     /// What proofs are bound to (RFC 9266).
     channel: Option<[u8; 32]>,
+    /// The client's address.
+    address: Option<IpAddr>,
 }
 
 impl Protection {
@@ -48,6 +50,16 @@ impl Protection {
             (_, None) => Protection::Kernel,
         }
     }
+
+    /// The client's address, behind proxies that are believed; `None` for a process of this machine.
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Protection::None(address) => Some(*address),
+            Protection::Proxied(hops) => Some(hops.client()),
+            Protection::Kernel => None,
+            Protection::Tls(tls) => tls.address,
+        }
+    }
 }
 
 /// Whether a request is for TLS.
@@ -56,6 +68,14 @@ pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
 }
 
 impl Session {
+    /// Where requests come from, where access rules ask for that.
+    pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
+        context.snapshot.asks_link().then(|| {
+            let is_protected = matches!(self.protection, Protection::Kernel | Protection::Tls(_));
+            ClientLink { address: self.protection.address(), is_protected }
+        })
+    }
+
     /// Whether the connection has TLS, and its handshake is done.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self.protection, Protection::Tls(..))
@@ -82,7 +102,8 @@ impl Session {
             self.external = ExternalIdentity::Certificate;
         }
         let subject = facts.map(|facts| facts.subject);
-        self.protection = Protection::Tls(Box::new(TlsFacts { subject, channel }));
+        let address = self.protection.address();
+        self.protection = Protection::Tls(Box::new(TlsFacts { subject, channel, address }));
         self.tell(context, ::audit::Kind::Tls, "");
     }
 

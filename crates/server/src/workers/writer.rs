@@ -20,7 +20,7 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
-use directory::{OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
+use directory::{ClientLink, OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
 use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 
@@ -38,6 +38,8 @@ pub(crate) struct WriteRequest {
     /// The operation that waits for the answer.
     pub(crate) address: Address,
     pub(crate) requester: Arc<Requester>,
+    /// Where it comes from, where access rules ask for that.
+    pub(crate) link: Option<ClientLink>,
     pub(crate) change: ToWrite,
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
@@ -470,7 +472,7 @@ fn execute(
         Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-        Ok(controls) => controls,
+        Ok(controls) => RequestControls { link: request.link, ..controls },
         Err(outcome) => return outcome.into(),
     };
     let uuid = match random.uuid() {
@@ -552,6 +554,7 @@ mod tests {
         WriteRequest {
             address: Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 },
             requester: Arc::new(Requester::Anonymous),
+            link: None,
             change: ToWrite::Message(vec![0; bytes]),
             passwords: PreparedPasswords::default(),
             reservation: queue.reserve(bytes).unwrap(),

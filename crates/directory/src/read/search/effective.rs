@@ -17,6 +17,7 @@ use crate::access::{
 };
 use crate::catalog::access_rules::TypeSet;
 use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Rights, SEARCH, WRITE};
+use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::read::access_question;
 use crate::read::controls::EffectiveRightsAsked;
@@ -29,6 +30,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Debug)]
 pub(super) struct EffectiveRights {
     subject: Requester,
+    link: Option<ClientLink>,
     /// `None` where the administrator's rights are asked for.
     subject_standing: Option<Arc<Standing>>,
     /// Whoever asks; `None` where that one may ask everywhere.
@@ -56,11 +58,11 @@ impl EffectiveRights {
         snapshot: &Snapshot,
         requester: &Requester,
         request: &SearchRequest<'_>,
-        asked: &EffectiveRightsAsked,
+        (asked, link): (&EffectiveRightsAsked, Option<&ClientLink>),
     ) -> Result<EffectiveRights> {
         let state = snapshot.state();
         let is_administrator = Access::of(requester, state.settings).is_administrator();
-        let standing = snapshot.standing(requester)?;
+        let standing = snapshot.standing(requester, link)?;
         if !is_administrator
             && asked.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
             && !standing.as_ref().is_some_and(|standing| standing.may_explain_some())
@@ -72,7 +74,7 @@ impl EffectiveRights {
             None => requester.clone(),
         };
         let RulesInForce { rules, .. } = RulesInForce::of(state);
-        let subject_standing = Standing::under(&rules, state, &subject)?.map(Arc::new);
+        let subject_standing = Standing::under(&rules, state, &subject, link)?.map(Arc::new);
         let asker = if is_administrator || same(&subject, requester) { None } else { standing };
         let schema = &state.catalog.schema;
         let (mut named, mut by_class): (Vec<TypeId>, bool) = (Vec::new(), request.attributes.is_empty());
@@ -93,7 +95,7 @@ impl EffectiveRights {
             }
         });
         let form = if rights || info { Form::Acl { rights, info } } else { Form::Letters };
-        Ok(EffectiveRights { subject, subject_standing, asker, named, by_class, form })
+        Ok(EffectiveRights { subject, link: link.copied(), subject_standing, asker, named, by_class, form })
     }
 
     /// Another one for another thread.
@@ -171,7 +173,7 @@ impl EffectiveRights {
         let dn = state.dn(candidate.id)?.unwrap_or_default();
         let (id, parent) = (candidate.id, candidate.node.parent);
         let mut add = |name: String, word: &str, right: Rights, type_id: Option<TypeId>| {
-            let asked = Asked { word, right, type_id, id, parent, dn: &dn };
+            let asked = Asked { word, right, type_id, id, parent, dn: &dn, link: self.link };
             let explanation = explain(state, &self.subject, asked)?;
             all.push((name, encoded(&summary(&explanation))));
             Ok::<_, OperationError>(())
@@ -226,7 +228,16 @@ fn letters(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) -> 
         .iter()
         .map(|type_id| {
             let [search, read, compare, write] = of_type(rights, *type_id);
-            let known = [('r', read), ('s', search), ('c', compare), ('w', write), ('o', write)];
+            let [join, leave] = of_own(rights, *type_id);
+            let known = [
+                ('r', read),
+                ('s', search),
+                ('c', compare),
+                ('w', write),
+                ('o', write),
+                ('W', join && !write),
+                ('O', leave && !write),
+            ];
             let letters = known.iter().filter_map(|(letter, may)| may.then_some(*letter)).collect();
             format!("{}:{}", state.catalog.schema.type_by_id(*type_id).name(), or_none(letters))
         })
@@ -247,14 +258,15 @@ fn acl_rights(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) 
         may(EntryRights::may_delete),
         may(EntryRights::may_browse),
         may(EntryRights::may_write_some),
-        u8::from(rights.is_none()),
+        may(EntryRights::may_proxy),
     );
     let mut all = vec![("aclRights;entryLevel".to_owned(), encoded(&entry))];
     for type_id in types {
         let [search, read, compare, write] = of_type(rights, *type_id).map(u8::from);
+        let [join, leave] = of_own(rights, *type_id).map(u8::from);
         let value = format!(
-            "search:{search},read:{read},compare:{compare},write:{write},selfwrite_add:{write},\
-             selfwrite_delete:{write},proxy:{}",
+            "search:{search},read:{read},compare:{compare},write:{write},selfwrite_add:{join},\
+             selfwrite_delete:{leave},proxy:{}",
             u8::from(rights.is_none())
         );
         let name = state.catalog.schema.type_by_id(*type_id).name();
@@ -272,6 +284,11 @@ fn of_type(rights: Option<&EntryRights>, type_id: TypeId) -> [bool; 4] {
         rights.may_compare(type_id),
         rights.may_write(type_id),
     ]
+}
+
+/// Whether the own name may be added to and deleted from values of a type.
+fn of_own(rights: Option<&EntryRights>, type_id: TypeId) -> [bool; 2] {
+    rights.map_or([true; 2], |rights| [rights.may_join(type_id), rights.may_leave(type_id)])
 }
 
 fn summary(explanation: &AccessExplanation) -> String {

@@ -90,7 +90,12 @@ impl TreeSearch {
         };
         let mut writer = ResultWriter::new(id, request.types_only, selection);
         if let Some(asked) = &controls.effective_rights {
-            writer.effective = Some(Box::new(EffectiveRights::of(snapshot, requester, request, asked)?));
+            writer.effective = Some(Box::new(EffectiveRights::of(
+                snapshot,
+                requester,
+                request,
+                (asked, controls.link.as_ref()),
+            )?));
         }
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
