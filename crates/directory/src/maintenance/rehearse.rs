@@ -171,8 +171,10 @@ fn difference(
     types: &[TypeId],
     may_change: bool,
 ) -> Vec<String> {
+    type OfEntry = fn(&EntryRights) -> bool;
+    type OfType = fn(&EntryRights, TypeId) -> bool;
     let mut rights = Vec::new();
-    let of_entry: [(&str, fn(&EntryRights) -> bool, bool); 6] = [
+    let of_entry: [(&str, OfEntry, bool); 6] = [
         ("browse", EntryRights::may_browse, true),
         ("add", EntryRights::may_add, may_change),
         ("delete", EntryRights::may_delete, may_change),
@@ -185,7 +187,7 @@ fn difference(
             rights.push(word.to_owned());
         }
     }
-    let of_types: [(&str, fn(&EntryRights, TypeId) -> bool, bool); 6] = [
+    let of_types: [(&str, OfType, bool); 6] = [
         ("read", EntryRights::may_read, false),
         ("search", EntryRights::may_search, false),
         ("compare", EntryRights::may_compare, false),

@@ -42,6 +42,7 @@ pub struct Record {
 
 /// The effect of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a record is made, written and gone; few are of settings")]
 pub enum Change {
     /// A new entry.
     Add(Add),
