@@ -260,6 +260,15 @@ impl<'a> EventWriter<'a> {
         })
     }
 
+    /// Bytes that `put` appends, as many as `length` says.
+    pub fn put(&mut self, field: Field, length: usize, put: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.within(|out| {
+            put_varint(out, u64::from(field as u8) << 1 | 1);
+            put_varint(out, length as u64);
+            put(out);
+        })
+    }
+
     /// Fields that another writer made.
     pub fn fields(&mut self, fields: &[u8]) -> &mut Self {
         self.within(|out| out.extend_from_slice(fields))

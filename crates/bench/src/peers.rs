@@ -167,6 +167,8 @@ pub struct Setup {
     pub passwords: Passwords,
     /// A line is logged for every operation.
     pub operation_log: bool,
+    /// Every operation is in an audit trail, where a server has one that is not its operation log.
+    pub audit: bool,
     /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
     pub server_cores: Vec<usize>,
     /// The size of the data as LDIF, from which memory and map sizes are derived where a server wants to be told.
@@ -186,6 +188,7 @@ impl Setup {
             schema: None,
             passwords: Passwords::Salted,
             operation_log: false,
+            audit: false,
             server_cores: Vec::new(),
             ldif_bytes,
             memory_bytes: process::memory_bytes(),

@@ -96,7 +96,10 @@ fn who_did_what_is_there_and_no_secret_is() {
     }
     ber::put_element(&mut value, ber::Tag::SEQUENCE, &parts);
     let oid = ldap::oids::SESSION_TRACKING;
-    tracked.push(Control { oid, critical: false, value: Some(&value) });
+    tracked.push(Control { oid, critical: true, value: Some(&value) });
+    // Broken ones decide nothing.
+    tracked.push(Control { oid, critical: false, value: Some(b"broken") });
+    tracked.push(Control { oid, critical: false, value: None });
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &bert });
     assert!(admin.request(delete, tracked.as_controls()).unwrap().outcome.is_success());
     // As somebody else, whom a control names.
@@ -138,8 +141,14 @@ fn who_did_what_is_there_and_no_secret_is() {
     assert_eq!((&own["attributes"], &own["values"]), (&serde_json::json!(["userPassword"]), &Value::Null));
     let denied = one(&all, &[("operation", "modify"), ("target", &bert)]);
     assert_eq!(denied["result"], "insufficientAccessRights");
-    let delete = one(&all, &[("operation", "delete"), ("tracking_identifier", "bloggs")]);
-    assert_eq!(delete["tracking_address"], "192.0.2.1");
+    let delete = one(&all, &[("operation", "delete"), ("target", &bert)]);
+    let tracking = serde_json::json!([{
+        "address": "192.0.2.1",
+        "name": "app.example.com",
+        "format": "1.3.6.1.4.1.21008.108.63.1.3",
+        "identifier": "bloggs",
+    }]);
+    assert_eq!(delete["tracking"], tracking);
     let gone = delete["values"].as_array().unwrap();
     let sn = serde_json::json!({"attribute": "sn", "fate": "before", "values": ["bert"]});
     assert!(gone.contains(&sn) && !gone.iter().any(|of| of["attribute"] == "userPassword"), "{gone:?}");

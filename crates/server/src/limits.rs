@@ -244,9 +244,6 @@ pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
 /// Octets of a line of a file of breached passwords.
 pub const BREACHED_LINE_MAX: usize = 128;
 
-/// By how many seconds the clock of who gives tokens out may differ, unless the settings say otherwise.
-pub const CLOCK_SKEW_SECONDS: u32 = 60;
-
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;
 
@@ -359,6 +356,9 @@ pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
 
 /// Longest part of a session tracking control that is kept.
 pub const TRACKING_SIZE_MAX: usize = 256;
+
+/// Session tracking controls of a request that are kept.
+pub const TRACKING_MAX: usize = 4;
 
 /// Attributes that an event names, at most.
 pub const AUDIT_ATTRIBUTES_MAX: usize = 64;

@@ -12,7 +12,6 @@
 
 mod attempts;
 mod audit;
-mod bearer;
 mod changes;
 pub(crate) mod context;
 mod outstanding;
@@ -44,7 +43,7 @@ use ldap::{
     Request, ResponseOp, ResultCode, StateRequest, request_tag, response,
 };
 
-use self::sasl::SaslExchange;
+use self::sasl::ScramBind;
 use crate::config::ListenerIndex;
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
@@ -76,8 +75,8 @@ pub(crate) struct Session {
     told: Option<Box<Told>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
-    /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
-    sasl: Option<Box<SaslExchange>>,
+    /// The exchange that a bind by SCRAM began.
+    scram: Option<Box<ScramBind>>,
     source: Source,
     /// The settings say that whoever is there does not guess.
     is_trusted: bool,
@@ -160,7 +159,7 @@ impl Session {
             requester,
             told: None,
             must_change: false,
-            sasl: None,
+            scram: None,
             source: Source::from(peer),
             is_trusted,
             external: peer.external_identity(),
@@ -336,6 +335,7 @@ impl Session {
         self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.counters.completed(operation, ResultCode::PROTOCOL_ERROR);
+        self.tell_undecodable(context, id, operation);
         let text = error.to_string();
         let result = LdapResult::new(ResultCode::PROTOCOL_ERROR, &text);
         response::encode_result(out, id, response, &result, Controls::NONE);
@@ -435,7 +435,7 @@ impl Session {
         let event = self.begin_event(context, message, operation);
         let head = RequestHead::of(message, operation, event);
         if operation != Operation::BIND {
-            self.sasl = None;
+            self.scram = None;
         }
         if !self.is_idle() && self.is_duplicate(message) {
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);

@@ -81,7 +81,8 @@ impl Peer for Pando {
             text("threads", "one event loop a core that it may use, one writer"),
             text("durability", "every change synced before it is answered (there is no other mode)"),
             text("password scheme", self.setup.password_scheme()),
-            text("operation log", self.setup.on_or_off()),
+            text("operation log", if self.setup.audit { "off" } else { self.setup.on_or_off() }),
+            text("audit trail", if self.setup.audit { "of every operation" } else { "off" }),
             text("access control", "anonymous reads, userPassword excepted"),
             text("limits", "none"),
         ]
@@ -102,7 +103,11 @@ impl Peer for Pando {
         let address = free_address()?;
         let listen = format!("ldap://{address}");
         let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
-        if self.setup.operation_log {
+        if self.setup.audit {
+            let node = self.folder.join("node.toml");
+            write_file(&node, "[audit]\nfolder = \"audit\"\n")?;
+            command.arg("--node").arg(node);
+        } else if self.setup.operation_log {
             command.arg("--log-operations");
         }
         command.env(ADMIN_PASSWORD_VARIABLE, &self.setup.admin_password);

@@ -27,6 +27,8 @@ pub struct Group {
     pub passwords: Passwords,
     /// A line is logged for every operation.
     pub operation_log: bool,
+    /// Every operation is in an audit trail.
+    pub audit: bool,
     /// What is measured; those without jobs are loads.
     pub workloads: Vec<Workload>,
 }
@@ -41,6 +43,7 @@ impl Group {
             indexes,
             passwords: Passwords::Salted,
             operation_log: false,
+            audit: false,
             workloads: Vec::new(),
         }
     }
@@ -51,6 +54,7 @@ impl Group {
         setup.schema.clone_from(&data.schema);
         setup.passwords = self.passwords;
         setup.operation_log = self.operation_log;
+        setup.audit = self.audit;
         setup
     }
 
@@ -60,6 +64,7 @@ impl Group {
             && self.entries == other.entries
             && self.passwords == other.passwords
             && self.operation_log == other.operation_log
+            && self.audit == other.audit
     }
 
     fn has_indexes_of(&self, other: &Group) -> bool {
@@ -203,7 +208,8 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
         entries: Some(entries.unwrap_or(workload.data.entries)),
         indexes: merge_indexes(named.collect::<Result<_, _>>()?, more),
         passwords,
-        operation_log: workload.needs.operation_log,
+        operation_log: workload.needs.operation_log || workload.needs.audit,
+        audit: workload.needs.audit,
         workloads: Vec::new(),
     })
 }
@@ -459,6 +465,7 @@ mod tests {
             workload("b", "\"uid\"", ""),
             workload("c", "\"cn:substring\", \"uid:eq\"", ""),
             workload("d", "\"uid\"", "operation_log = true"),
+            workload("h", "\"uid\"", "audit = true"),
             changing("g", "\"sn\""),
             by_name("e", ""),
             by_name("f", "settings = [\"no index on cn\"]"),
@@ -468,9 +475,10 @@ mod tests {
             .iter()
             .map(|group| group.workloads.iter().map(|workload| workload.name.as_str()).collect())
             .collect();
-        assert_eq!(names, [vec!["a", "c", "e", "b"], vec!["d"], vec!["g"], vec!["f"]]);
+        assert_eq!(names, [vec!["a", "c", "e", "b"], vec!["d"], vec!["h"], vec!["g"], vec!["f"]]);
         assert!(groups[1].operation_log && groups[0].entries == Some(50));
-        assert_eq!(groups[2].indexes.len(), 2);
+        assert!(groups[2].operation_log && groups[2].audit && !groups[1].audit);
+        assert_eq!(groups[3].indexes.len(), 2);
     }
 
     #[test]

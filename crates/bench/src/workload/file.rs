@@ -140,6 +140,9 @@ pub struct Needs {
     /// A line is logged for every operation.
     #[serde(default)]
     pub operation_log: bool,
+    /// Every operation is in an audit trail; of servers without one, in the operation log.
+    #[serde(default)]
+    pub audit: bool,
     /// The server is started just before.
     #[serde(default)]
     pub fresh_start: bool,

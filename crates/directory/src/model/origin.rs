@@ -17,8 +17,8 @@ const NETWORK: u64 = 4;
 const CONNECTION: u64 = 5;
 const MESSAGE_ID: u64 = 6;
 const TRACKING: u64 = 7;
-const RULE: u64 = 11;
-const OLD_VALUES: u64 = 12;
+const RULE: u64 = 8;
+const OLD_VALUES: u64 = 9;
 
 /// Where a change came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct Origin {
     pub connection: Option<u64>,
     /// Message id of the request.
     pub message_id: Option<u64>,
-    /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier.
-    pub tracking: [String; 4],
+    /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier of each control.
+    pub tracking: Vec<[String; 4]>,
     /// The access rule that decided.
     pub rule: String,
     /// Values that the change replaced or removed, where that is to be kept.
@@ -67,8 +67,10 @@ impl Origin {
         put(NETWORK, self.network.as_bytes());
         put(CONNECTION, &number(self.connection));
         put(MESSAGE_ID, &number(self.message_id));
-        for (tag, text) in (TRACKING..).zip(&self.tracking) {
-            put(tag, text.as_bytes());
+        for parts in &self.tracking {
+            let mut bytes = Vec::new();
+            parts.iter().for_each(|part| put_bytes(&mut bytes, part.as_bytes()));
+            put(TRACKING, &bytes);
         }
         put(RULE, self.rule.as_bytes());
         for (attribute, values) in &self.old_values {
@@ -102,12 +104,15 @@ impl Origin {
                     let mut decoder = Decoder(bytes);
                     origin.old_values.push((AttrId(decoder.number()?), decoder.list(take_value)?));
                 }
-                _ => {
-                    let place = tag.checked_sub(TRACKING).and_then(|place| usize::try_from(place).ok());
-                    if let Some(part) = place.and_then(|place| origin.tracking.get_mut(place)) {
-                        *part = text()?;
+                TRACKING => {
+                    let mut decoder = Decoder(bytes);
+                    let mut parts = <[String; 4]>::default();
+                    for part in &mut parts {
+                        *part = decoder.string()?;
                     }
+                    origin.tracking.push(parts);
                 }
+                _ => {}
             }
         }
         Some(origin)
@@ -128,7 +133,10 @@ mod tests {
             network: "10.0.0.1:389".to_owned(),
             connection: Some(300),
             message_id: Some(1),
-            tracking: ["192.0.2.1".to_owned(), String::new(), "1.2".to_owned(), "bloggs".to_owned()],
+            tracking: vec![
+                ["192.0.2.1", "", "1.2", "bloggs"].map(str::to_owned),
+                ["192.0.2.2", "gate", "1.3", ""].map(str::to_owned),
+            ],
             rule: "staff".to_owned(),
             old_values: vec![
                 (AttrId(3), vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9))]),

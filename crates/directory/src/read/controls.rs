@@ -133,6 +133,21 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read: RequestControls::read_account_usability,
     },
     SupportedControl {
+        oid: oids::SESSION_TRACKING,
+        name: "session tracking",
+        contexts: &[
+            ControlContext::Bind,
+            ControlContext::Search,
+            ControlContext::Compare,
+            ControlContext::Add,
+            ControlContext::Delete,
+            ControlContext::Modify,
+            ControlContext::ModifyDn,
+            ControlContext::Extended,
+        ],
+        read: RequestControls::read_session_tracking,
+    },
+    SupportedControl {
         oid: oids::PROXIED_AUTHORIZATION,
         name: "proxied authorization",
         contexts: PROXIED,
@@ -223,7 +238,8 @@ impl RequestControls {
             let protocol_error = |what: &str| {
                 Outcome::new(ResultCode::PROTOCOL_ERROR, format!("control {} {what}", known.name))
             };
-            if controls.iter().take(place).any(|earlier| earlier.oid == control.oid) {
+            let may_repeat = control.oid == oids::SESSION_TRACKING;
+            if !may_repeat && controls.iter().take(place).any(|earlier| earlier.oid == control.oid) {
                 return Err(protocol_error("is given twice"));
             }
             (known.read)(&mut read, control.value).map_err(protocol_error)?;
@@ -245,6 +261,12 @@ impl RequestControls {
     fn read_account_usability(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         self.account_usability = Some(0);
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    /// What is in it is for the audit trail; services on the way may have added more of it. It decides nothing, so a
+    /// broken one is no reason to refuse (draft-wahl-ldap-session sections 2.2 and 2.3).
+    fn read_session_tracking(&mut self, _: Option<&[u8]>) -> Result<(), &'static str> {
+        Ok(())
     }
 
     fn read_proxied(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {

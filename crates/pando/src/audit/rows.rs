@@ -18,7 +18,7 @@ pub(crate) enum Form {
 }
 
 /// The columns, in their order.
-const COLUMNS: [&str; 36] = [
+const COLUMNS: [&str; 33] = [
     "time",
     "operation",
     "connection",
@@ -41,10 +41,7 @@ const COLUMNS: [&str; 36] = [
     "position",
     "csn",
     "values",
-    "tracking_address",
-    "tracking_name",
-    "tracking_format",
-    "tracking_identifier",
+    "tracking",
     "operation_id",
     "epoch",
     "rule",
@@ -201,10 +198,10 @@ fn cells(event: Event<'_>, block: &Block) -> Vec<(&'static str, Value)> {
     if !values.is_empty() {
         cells.push(("values", Value::Array(values)));
     }
-    text(&mut cells, "tracking_address", Field::TrackingAddress);
-    text(&mut cells, "tracking_name", Field::TrackingName);
-    text(&mut cells, "tracking_format", Field::TrackingFormat);
-    text(&mut cells, "tracking_identifier", Field::TrackingIdentifier);
+    let tracking = tracking(event);
+    if !tracking.is_empty() {
+        cells.push(("tracking", Value::Array(tracking)));
+    }
     hex(&mut cells, "operation_id", Field::OperationId);
     number(&mut cells, "epoch", Field::Epoch);
     text(&mut cells, "rule", Field::Rule);
@@ -216,6 +213,19 @@ fn cells(event: Event<'_>, block: &Block) -> Vec<(&'static str, Value)> {
     cells.push(("block", block.number.into()));
     cells.push(("block_time", rfc3339(block.written_micros).into()));
     cells
+}
+
+/// What session tracking controls said, in order.
+fn tracking(event: Event<'_>) -> Vec<Value> {
+    let texts = |field| event.texts(field);
+    let parts = texts(Field::TrackingAddress)
+        .zip(texts(Field::TrackingName))
+        .zip(texts(Field::TrackingFormat))
+        .zip(texts(Field::TrackingIdentifier));
+    let shown = parts.map(|(((address, name), format), identifier)| {
+        serde_json::json!({"address": address, "name": name, "format": format, "identifier": identifier})
+    });
+    shown.collect()
 }
 
 /// Values of a changed attribute. What is no UTF-8 is shown in hexadecimal digits behind a backslash each, as RFC 4514

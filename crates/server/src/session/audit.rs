@@ -10,14 +10,14 @@ use std::time::Instant;
 use audit::{Event, EventWriter, Field, Kind};
 use directory::origin::Origin;
 use directory::{Outcome, Requester};
-use ldap::{Message, PolicyError, ResultCode};
+use ldap::{Message, MessageId, PolicyError, ResultCode};
 
 use super::{RequestHead, Session};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
-    OperationEvent, describe, kind_of, operation_line, session_tracking, target_of,
+    OperationEvent, Shown, describe, kind_of, operation_line, session_tracking, target_of,
 };
 
 /// How an operation ended.
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn describe(
         &self,
         context: &Context,
@@ -105,7 +105,8 @@ impl Session {
             event.text_if_any(Field::Who, who);
         }
         event.text_if_any(Field::Network, network);
-        describe(&message.request, &message.controls, &is_known, &mut event);
+        let shown = Shown { is_known: &is_known, last_base: &context.last_base };
+        describe(&message.request, &message.controls, &shown, &mut event);
         Some(Box::new(OperationEvent { started, kind, fields, is_audited }))
     }
 
@@ -123,7 +124,7 @@ impl Session {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn conclude_event(
         &self,
         context: &Context,
@@ -172,6 +173,25 @@ impl Session {
                 ..Origin::default()
             })
         })
+    }
+
+    /// Tells the trail of a request that could not be read.
+    pub(super) fn tell_undecodable(&self, context: &Context, id: MessageId, operation: Operation) {
+        let (kind, (network, _)) = (kind_of(operation), self.whose());
+        if !context.audit.keeps(&context.snapshot, kind, self.requester.dn(), "") {
+            return;
+        }
+        let mut fields = Vec::with_capacity(64);
+        EventWriter::new(&mut fields)
+            .kind(kind)
+            .number(Field::Time, context.audit.micros_at(Instant::now()))
+            .number(Field::Connection, self.number)
+            .number(Field::MessageId, u64::try_from(id.0).unwrap_or(0))
+            .text_if_any(Field::Who, self.requester.dn())
+            .text_if_any(Field::Network, network)
+            .number(Field::Result, u64::from(ResultCode::PROTOCOL_ERROR.0))
+            .text(Field::Reason, "the request cannot be read");
+        context.audit.push(&[&fields]);
     }
 
     /// Tells the trail of the connection.

@@ -1,5 +1,6 @@
 //! What the sessions of one event loop share.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,6 +67,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Bytes that connections released since memory was last given back to the system.
     pub(crate) released: usize,
+    /// See [`Shown::last_base`](crate::telemetry::operation_event::Shown).
+    pub(crate) last_base: RefCell<String>,
     /// Events for the audit trail.
     pub(crate) audit: AuditBuffer,
     /// Changes of this pass, for the writer.
@@ -101,6 +104,7 @@ impl Context {
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
             released: 0,
+            last_base: RefCell::default(),
             audit,
             outbox: Vec::new(),
             jobs: Vec::new(),

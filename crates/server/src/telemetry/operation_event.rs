@@ -4,13 +4,15 @@
 //! The fields of a request are made when it arrives, because the request is gone when its operation ends. A value that
 //! may be secret is left out here, so that nothing behind can tell it.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::Instant;
 
 use audit::{Event, EventWriter, Field, Kind};
 use ldap::{Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope};
 
-use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_SIZE_MAX};
+use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_MAX, TRACKING_SIZE_MAX};
 use crate::telemetry::counters::Operation;
 
 /// Longest OID in an event.
@@ -72,27 +74,41 @@ pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     }
 }
 
-/// Appends what a request says, without values that may be secret. `is_known` says which attribute types the schema
-/// knows: an unknown one may be a value in the wrong place.
+/// By what names and filters are shown.
+pub(crate) struct Shown<'a> {
+    /// Which attribute types the schema knows: an unknown one may be a value in the wrong place.
+    pub(crate) is_known: &'a dyn Fn(&str) -> bool,
+    /// The last base of a search that could be shown: clients ask below the same one again and again.
+    pub(crate) last_base: &'a RefCell<String>,
+}
+
+/// Appends what a request says, without values that may be secret.
 pub(crate) fn describe(
     request: &Request<'_>,
     controls: &Controls<'_>,
-    is_known: &dyn Fn(&str) -> bool,
+    shown: &Shown<'_>,
     event: &mut EventWriter<'_>,
 ) {
-    describe_request(request, is_known, event);
+    describe_request(request, shown, event);
     if !controls.is_empty() {
         if let Ok(Some(identity)) = directory::identity::proxied_identity(controls) {
             event.text(Field::ActsAs, &cut(identity.to_owned()));
         }
-        for (field, text) in TRACKING.iter().zip(session_tracking(controls)) {
-            event.text_if_any(*field, &text);
+        put_tracking(&session_tracking(controls), event);
+    }
+}
+
+/// Appends what session tracking controls say, all parts of each in order, so that they can be told apart.
+pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>) {
+    for parts in tracking {
+        for (field, text) in TRACKING.iter().zip(parts) {
+            event.text(*field, text);
         }
     }
 }
 
-fn describe_request(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool, event: &mut EventWriter<'_>) {
-    let name = |text: &str| name_text(text, is_known);
+fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventWriter<'_>) {
+    let is_known = shown.is_known;
     let mut count = 0;
     let mut attribute = |event: &mut EventWriter<'_>, description: &str| {
         count += 1;
@@ -103,7 +119,7 @@ fn describe_request(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool, even
     };
     match request {
         Request::Bind(bind) => {
-            event.text(Field::Target, &name(bind.name));
+            event.text(Field::Target, &name_text(bind.name, is_known));
             event.text(Field::Method, method(&bind.authentication));
         }
         Request::Unbind => {}
@@ -114,29 +130,41 @@ fn describe_request(request: &Request<'_>, is_known: &dyn Fn(&str) -> bool, even
                 Scope::WholeSubtree => 2,
                 Scope::Subordinate => 3,
             };
-            event.text(Field::Target, &name(search.base_object)).number(Field::Scope, scope);
+            let base = search.base_object;
+            if *shown.last_base.borrow() == base {
+                event.text(Field::Target, base);
+            } else {
+                let text = name_text(base, is_known);
+                event.text(Field::Target, &text);
+                if text == base {
+                    *shown.last_base.borrow_mut() = text.into_owned();
+                }
+            }
+            event.number(Field::Scope, scope);
             describe_filter(&search.filter, is_known, event);
             search.attributes.iter().for_each(|description| attribute(event, description));
         }
         Request::Modify(modify) => {
-            event.text(Field::Target, &name(modify.object));
+            event.text(Field::Target, &name_text(modify.object, is_known));
             modify.changes.iter().for_each(|change| attribute(event, change.attribute.description));
         }
         Request::Add(add) => {
-            event.text(Field::Target, &name(add.entry));
+            event.text(Field::Target, &name_text(add.entry, is_known));
             add.attributes.iter().for_each(|given| attribute(event, given.description));
         }
         Request::Delete(delete) => {
-            event.text(Field::Target, &name(delete.entry));
+            event.text(Field::Target, &name_text(delete.entry, is_known));
         }
         Request::ModifyDn(modify_dn) => {
-            event.text(Field::Target, &name(modify_dn.entry)).text(Field::Name, &name(modify_dn.new_rdn));
+            event
+                .text(Field::Target, &name_text(modify_dn.entry, is_known))
+                .text(Field::Name, &name_text(modify_dn.new_rdn, is_known));
             if let Some(superior) = modify_dn.new_superior {
-                event.text(Field::Superior, &name(superior));
+                event.text(Field::Superior, &name_text(superior, is_known));
             }
         }
         Request::Compare(compare) => {
-            event.text(Field::Target, &name(compare.entry));
+            event.text(Field::Target, &name_text(compare.entry, is_known));
             attribute(event, compare.description);
         }
         Request::Abandon(id) => {
@@ -156,25 +184,26 @@ fn describe_filter(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool, event: 
         event.text(Field::FilterText, &filter_text(filter, is_known));
         return;
     }
-    let mut bytes = Vec::with_capacity(filter.encoded_len());
-    filter.encode(&mut bytes);
-    event.bytes(Field::Filter, &bytes);
+    event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
 }
 
-/// The parts of a session tracking control (draft-wahl-ldap-session section 2.1): source address, source name, OID of
-/// the format, identifier. Empty where there is none or it is not well formed; each is cut where it is long.
-pub(crate) fn session_tracking(controls: &Controls<'_>) -> [String; 4] {
+/// The session tracking controls of a request (draft-wahl-ldap-session section 2.1): source address, source name, OID
+/// of the format, identifier of each. One that is not well formed is left out, as section 2.3 has it; each part is
+/// cut where it is long.
+pub(crate) fn session_tracking(controls: &Controls<'_>) -> Vec<[String; 4]> {
+    let tracking = controls.iter().filter(|control| control.oid == ldap::oids::SESSION_TRACKING);
+    tracking.take(TRACKING_MAX).filter_map(|control| tracking_parts(control.value?)).collect()
+}
+
+fn tracking_parts(value: &[u8]) -> Option<[String; 4]> {
+    let mut sequence = ber::Reader::new(value).sequence(ber::Tag::SEQUENCE).ok()?;
     let mut parts = <[String; 4]>::default();
-    let value = controls.find(ldap::oids::SESSION_TRACKING).and_then(|control| control.value);
-    let Some(value) = value else { return parts };
-    let mut reader = ber::Reader::new(value);
-    let Ok(mut sequence) = reader.sequence(ber::Tag::SEQUENCE) else { return parts };
     for part in &mut parts {
-        let Ok(octets) = sequence.octet_string() else { return <[String; 4]>::default() };
+        let octets = sequence.octet_string().ok()?;
         let octets = octets.get(..TRACKING_SIZE_MAX).unwrap_or(octets);
         *part = String::from_utf8_lossy(octets).into_owned();
     }
-    parts
+    Some(parts)
 }
 
 /// The line of the operation log about an event.
@@ -267,13 +296,13 @@ fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
 
 /// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
 /// belongs), or has a password attribute or a type that the schema does not know.
-fn name_text(text: &str, is_known: &dyn Fn(&str) -> bool) -> String {
-    let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".to_owned() };
+fn name_text<'t>(text: &'t str, is_known: &dyn Fn(&str) -> bool) -> Cow<'t, str> {
+    let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
     if types.any(|attribute| is_password(attribute) || !is_known(attribute)) {
-        return "withheld, it may contain a password".to_owned();
+        return "withheld, it may contain a password".into();
     }
-    cut(text.to_owned())
+    if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
 }
 
 /// The name of an extended operation, or a note if it is no numeric OID.
@@ -337,7 +366,8 @@ mod tests {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
         event.kind(kind_of(Operation::of(request.tag()).unwrap()));
-        describe(request, &Controls::NONE, &is_known, &mut event);
+        let shown = Shown { is_known: &is_known, last_base: &RefCell::default() };
+        describe(request, &Controls::NONE, &shown, &mut event);
         let mut line = String::new();
         operation_text(Event::parse(&fields).unwrap(), &mut line);
         assert!(!String::from_utf8_lossy(&fields).contains("secret"), "{line}");

@@ -20,6 +20,7 @@ use crate::limits::{
     AUDIT_ATTRIBUTES_MAX, AUDIT_BLOCK_BYTES, AUDIT_CHANGES_BEHIND_MAX, AUDIT_RETRY, AUDIT_SYNC_INTERVAL,
 };
 use crate::stamp::now_micros;
+use crate::telemetry::operation_event::put_tracking;
 use crate::workers::audit_feed::{AuditFeed, Choice, Chunk};
 
 /// The file of the node's key, in the data directory.
@@ -332,11 +333,7 @@ impl Scribe<'_> {
             .text_if_any(Field::Network, &origin.network)
             .text_if_any(Field::Rule, &origin.rule)
             .text_if_any(Field::Target, target);
-        let tracking =
-            [Field::TrackingAddress, Field::TrackingName, Field::TrackingFormat, Field::TrackingIdentifier];
-        for (field, text) in tracking.into_iter().zip(&origin.tracking) {
-            event.text_if_any(field, text);
-        }
+        put_tracking(&origin.tracking, &mut event);
         if !origin.operation_id.is_empty() {
             event.bytes(Field::OperationId, &origin.operation_id);
         }
