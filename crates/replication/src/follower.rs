@@ -22,6 +22,9 @@ pub struct Follower {
     next_offset: u64,
     window: Window,
     stopped: Option<Alarm>,
+    /// What a test has this follower do wrong.
+    #[cfg(test)]
+    pub(crate) defect: Option<crate::simulation::Defect>,
 }
 
 /// What a message comes to.
@@ -194,7 +197,15 @@ impl Follower {
     }
 
     fn new(keys: KeyRing, cursor: Cursor, window: Window) -> Follower {
-        Follower { keys, cursor, next_offset: cursor.offset.saturating_add(1), window, stopped: None }
+        Follower {
+            keys,
+            cursor,
+            next_offset: cursor.offset.saturating_add(1),
+            window,
+            stopped: None,
+            #[cfg(test)]
+            defect: None,
+        }
     }
 
     /// The message at `offset`. The records and rows of verdicts are committed in the order of the verdicts. After an
@@ -206,7 +217,7 @@ impl Follower {
         if offset < self.next_offset {
             return Verdict::Seen;
         }
-        if offset > self.next_offset {
+        if offset > self.next_offset && self.checks_gaps() {
             return Verdict::Missing { expected: self.next_offset };
         }
         let verdict = self.judge(offset, bytes);
@@ -270,8 +281,8 @@ impl Follower {
         let position = self.cursor.position;
         let last_position = position.checked_add(u64::from(group.records.count()));
         let is_next = Some(group.first_position) == position.checked_add(1);
-        let Some(last_position) = last_position.filter(|_| is_next && group.previous == self.cursor.previous)
-        else {
+        let is_next = is_next && group.previous == self.cursor.previous;
+        let Some(last_position) = last_position.filter(|_| is_next || !self.checks_gaps()) else {
             return Verdict::Alarm(Alarm::OtherHistory { position });
         };
         if !self.window.are_new(&group.records) {
@@ -293,6 +304,9 @@ impl Follower {
     fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
         let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));
         let Some(epoch) = self.cursor.epoch else { return Err(unknown) };
+        if !self.checks_epochs() {
+            return Ok(epoch);
+        }
         if group.epoch < epoch.offset {
             return Err(Verdict::Ignored(Ignored::OlderEpoch));
         }
@@ -303,7 +317,7 @@ impl Follower {
         if group.number < expected {
             return Err(Verdict::Ignored(Ignored::Repeated));
         }
-        if group.number > expected {
+        if group.number > expected && self.checks_gaps() {
             return Err(Verdict::Alarm(Alarm::Gap { number: group.number, expected }));
         }
         Ok(epoch)
@@ -352,5 +366,27 @@ impl Follower {
         let (number, first_position) = (number.saturating_add(1), position.saturating_add(1));
         let head = message::GroupHead { key, generation, epoch, number, first_position, previous, count };
         message::encode_group(&self.keys, &head, records)
+    }
+}
+
+#[cfg(not(test))]
+impl Follower {
+    const fn checks_gaps(&self) -> bool {
+        true
+    }
+
+    const fn checks_epochs(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+impl Follower {
+    fn checks_gaps(&self) -> bool {
+        self.checks_epochs() && self.defect != Some(crate::simulation::Defect::MissingGroupAccepted)
+    }
+
+    fn checks_epochs(&self) -> bool {
+        self.defect != Some(crate::simulation::Defect::NoEpochCheck)
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Everything here is a function of its arguments: no I/O, no thread, no clock, no randomness, and no knowledge of
 //! LDAP. Records are bytes. What must survive a restart leaves as [`RowChange`]s, which stand in the same commit as the
-//! records they belong to.
+//! records they belong to. The tests run whole clusters of these machines under a seed: see the module `simulation`.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -22,6 +22,8 @@ pub mod message;
 mod operation;
 mod rows;
 mod shared_log;
+#[cfg(test)]
+mod simulation;
 mod window;
 
 pub use follower::{Accepted, Alarm, Follower, Ignored, Known, NewEpoch, Reseed, Verdict};

@@ -1,0 +1,151 @@
+//! Holds what clients were told and what nodes have against the log.
+//!
+//! The log is read by a second reading of the rules, kept as plain as possible: no window, no chain, no rows.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::Violation;
+use super::client::{Fact, Told};
+use super::directory::{Action, Effect, Values, put};
+use super::world::{History, World};
+use crate::message::{Body, Message};
+
+/// What a run came to.
+pub(super) struct Checked {
+    pub(super) records: u64,
+    pub(super) epochs: u64,
+}
+
+pub(super) fn check(world: &World) -> Result<Checked, Violation> {
+    let model = Model::read(world)?;
+    for node in &world.nodes {
+        let process = node.process.as_ref().ok_or_else(|| Violation("a node is down in peace".to_owned()))?;
+        let follower = process.member.follower();
+        if follower.next_offset() != world.log.len() as u64 {
+            return violation(format!(
+                "node {} read up to {}, the log has {}",
+                node.id,
+                follower.next_offset(),
+                world.log.len()
+            ));
+        }
+        if follower.position() != model.effects.len() as u64 || process.values != model.values {
+            return violation(format!(
+                "node {} has {:?} at {}, the log says {:?} at {}",
+                node.id,
+                process.values,
+                follower.position(),
+                model.values,
+                model.effects.len()
+            ));
+        }
+        if node.disk.values != model.values {
+            return violation(format!("the disk of node {} has {:?}", node.id, node.disk.values));
+        }
+    }
+    // All disks have the same rows, the windows of ids included.
+    if let Some(pair) = world.nodes.windows(2).find(|pair| pair[0].disk.rows != pair[1].disk.rows) {
+        return violation(format!("nodes {} and {} have different rows", pair[0].id, pair[1].id));
+    }
+    let facts = || world.clients.iter().flat_map(|client| &client.facts);
+    facts().try_for_each(|fact| model.check(fact))?;
+    // Liveness: in peace clients get answers.
+    if let Some(client) = world.clients.iter().find(|client| client.asked.is_some()) {
+        let nodes: Vec<String> =
+            world.nodes.iter().filter_map(|node| Some(node.process.as_ref()?.to_string())).collect();
+        return violation(format!("client {} waits in peace for {:?}; {nodes:?}", client.id, client.asked));
+    }
+    Ok(Checked { records: model.effects.len() as u64, epochs: model.epochs })
+}
+
+fn violation<T>(text: String) -> Result<T, Violation> {
+    Err(Violation(text))
+}
+
+#[derive(Default)]
+struct Model {
+    values: Values,
+    history: History,
+    effects: Vec<Effect>,
+    epochs: u64,
+}
+
+impl Model {
+    fn read(world: &World) -> Result<Model, Violation> {
+        let mut model = Model::default();
+        let (mut epoch, mut number) = (None, 0);
+        let mut claims = BTreeMap::new();
+        let (mut ids, mut asks) = (HashSet::new(), HashSet::new());
+        for (offset, bytes) in (0u64..).zip(&world.log) {
+            let message =
+                Message::decode(bytes, &world.keys, 1).map_err(|error| Violation(error.to_string()))?;
+            match message.body {
+                Body::Generation(_) => {}
+                Body::Claim(claim) => {
+                    let last = claims.entry(claim.node).or_insert((0, 0));
+                    if (claim.incarnation, claim.attempt) > *last {
+                        *last = (claim.incarnation, claim.attempt);
+                        (epoch, number) = (Some(offset), 0);
+                        model.epochs += 1;
+                    }
+                }
+                Body::Group(group) if Some(group.epoch) == epoch && group.number == number + 1 => {
+                    number += 1;
+                    for record in group.records.iter() {
+                        let effect = Effect::decode(record.bytes);
+                        if !ids.insert(record.operation) || !asks.insert((effect.client, effect.number)) {
+                            return violation(format!(
+                                "{effect:?} is applied twice, the second time at {offset}"
+                            ));
+                        }
+                        if model.values.get(&effect.key).copied() != effect.old {
+                            return violation(format!("{effect:?} at {offset} was decided on another state"));
+                        }
+                        put(&mut model.values, &effect);
+                        model.effects.push(effect);
+                        let position = model.effects.len() as u64;
+                        model.history.entry(effect.key).or_default().push((position, effect.new));
+                    }
+                }
+                Body::Group(_) => {}
+            }
+        }
+        Ok(model)
+    }
+
+    /// What is under a key at a position.
+    fn value(&self, key: u32, position: u64) -> Option<u32> {
+        let changes = self.history.get(&key)?;
+        changes.iter().rev().find(|(at, _)| *at <= position).and_then(|(_, value)| *value)
+    }
+
+    fn check(&self, fact: &Fact) -> Result<(), Violation> {
+        let (ask, key) = (fact.ask, fact.ask.action.key());
+        let is_its = |effect: &Effect| (effect.client, effect.number) == (ask.client, ask.number);
+        let at = |position: u64| self.effects.get((position as usize).wrapping_sub(1)).copied();
+        let end = self.effects.len() as u64;
+        let holds = match fact.told {
+            Told::Done { position, value } => {
+                at(position).is_some_and(|effect| is_its(&effect) && effect.new == value)
+            }
+            Told::Applied { position } => at(position).is_some_and(|effect| is_its(&effect)),
+            Told::Refused { position } => {
+                let value = self.value(key, position);
+                let is_right = match ask.action {
+                    Action::Create(_) => value.is_some(),
+                    Action::Delete(_) => value.is_none(),
+                    _ => false,
+                };
+                // Of a client that asked more than one node another copy may be carried out.
+                is_right && (fact.repeated || !self.effects.iter().any(|effect| is_its(effect)))
+            }
+            Told::Shown { position, value } => position <= end && self.value(key, position) == value,
+            Told::Unavailable => true,
+        };
+        let is_stale = fact.told.position().is_some_and(|position| position < fact.token);
+        match holds && !is_stale {
+            true => Ok(()),
+            false => violation(format!("{fact:?}, where {key} is {:?} in the log", self.history.get(&key))),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A toy directory: numbers under keys. Its operations can be refused, need no record, or depend on what is there, so
+//! that an operation that is decided on another state, or twice, shows.
+
+use std::collections::BTreeMap;
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Refused if the key is there.
+    Create(u32),
+    /// Refused if it is not.
+    Delete(u32),
+    /// One more than is there.
+    Increment(u32),
+    /// Needs no record. Answered with what is there.
+    Touch(u32),
+    /// For any node.
+    Read(u32),
+}
+
+impl Action {
+    pub(super) fn key(self) -> u32 {
+        let (Action::Create(key)
+        | Action::Delete(key)
+        | Action::Increment(key)
+        | Action::Touch(key)
+        | Action::Read(key)) = self;
+        key
+    }
+}
+
+/// An action of a client, told from every other by `client` and `number`, whatever ids it gets on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) client: u32,
+    pub(super) number: u32,
+    pub(super) action: Action,
+}
+
+/// The effect of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) client: u32,
+    pub(super) number: u32,
+    pub(super) key: u32,
+    /// What it was decided on.
+    pub(super) old: Option<u32>,
+    pub(super) new: Option<u32>,
+}
+
+/// What an action is decided to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Change(Effect),
+    Refused,
+    Nothing(Option<u32>),
+}
+
+/// Values by key.
+pub(super) type Values = BTreeMap<u32, u32>;
+
+pub(super) fn decide(ask: &Ask, old: Option<u32>) -> Decision {
+    let change = |new| {
+        let Ask { client, number, action } = *ask;
+        Decision::Change(Effect { client, number, key: action.key(), old, new })
+    };
+    match ask.action {
+        Action::Create(_) if old.is_some() => Decision::Refused,
+        Action::Delete(_) if old.is_none() => Decision::Refused,
+        Action::Create(_) => change(Some(1)),
+        Action::Delete(_) => change(None),
+        Action::Increment(_) => change(Some(old.unwrap_or(0) + 1)),
+        Action::Touch(_) | Action::Read(_) => Decision::Nothing(old),
+    }
+}
+
+pub(super) fn put(values: &mut Values, effect: &Effect) {
+    match effect.new {
+        Some(new) => values.insert(effect.key, new),
+        None => values.remove(&effect.key),
+    };
+}
+
+impl Ask {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let kind = match self.action {
+            Action::Create(_) => 0,
+            Action::Delete(_) => 1,
+            Action::Increment(_) => 2,
+            Action::Touch(_) => 3,
+            Action::Read(_) => 4,
+        };
+        [self.client, self.number, kind, self.action.key()]
+            .iter()
+            .flat_map(|word| word.to_be_bytes())
+            .collect()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Ask {
+        let [client, number, kind, key] = words(bytes);
+        let action = match kind {
+            0 => Action::Create(key),
+            1 => Action::Delete(key),
+            2 => Action::Increment(key),
+            3 => Action::Touch(key),
+            _ => Action::Read(key),
+        };
+        Ask { client, number, action }
+    }
+}
+
+impl Effect {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let value = |value: Option<u32>| value.unwrap_or(u32::MAX);
+        let words = [self.client, self.number, self.key, value(self.old), value(self.new)];
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Effect {
+        let [client, number, key, old, new] = words(bytes);
+        let value = |word| (word != u32::MAX).then_some(word);
+        Effect { client, number, key, old: value(old), new: value(new) }
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
+    assert_eq!(bytes.len(), 4 * N);
+    std::array::from_fn(|index| u32::from_be_bytes(std::array::from_fn(|at| bytes[4 * index + at])))
+}

@@ -1,0 +1,549 @@
+//! A node: a disk, and while it runs a process that drives a [`Member`] as a server does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use super::client::Told;
+use super::directory::{self, Action, Ask, Decision, Effect, Values};
+use super::log::LogEnd;
+use super::{Defect, Violation};
+use crate::follower::{Follower, Known, Verdict};
+use crate::forward::{
+    self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
+};
+use crate::key::KeyRing;
+use crate::member::{Fit, GroupBuilder, Held, Member, Role};
+use crate::operation::{NodeId, OperationId};
+use crate::rows::RowChange;
+use crate::shared_log::{LogEvent, SharedLog};
+
+/// Small, so that batches are cut.
+const MESSAGE_BYTES_MAX: usize = 320;
+const CLAIM_TIMEOUT: u64 = 60_000;
+const RESEND_TIMEOUT: u64 = 80_000;
+const RESEND_DELAY: u64 = 10_000;
+const REFUSED: u32 = 53;
+
+/// What survives a crash.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disk {
+    pub(super) values: Values,
+    pub(super) rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// What one verdict writes.
+#[derive(Clone, Debug, Default)]
+struct Commit {
+    done_at: u64,
+    effects: Vec<Effect>,
+    rows: Vec<RowChange>,
+}
+
+impl Disk {
+    pub(super) fn put_rows(&mut self, rows: Vec<RowChange>) {
+        for RowChange { key, value } in rows {
+            match value {
+                Some(value) => drop(self.rows.insert(key, value)),
+                None => drop(self.rows.remove(&key)),
+            }
+        }
+    }
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: u32,
+    pub(super) disk: Disk,
+    pub(super) process: Option<Process>,
+    pub(super) paused_until: u64,
+}
+
+/// What leaves a process.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// To the log.
+    Append { ticket: u64, message: Vec<u8> },
+    /// To the log, for messages from this offset on.
+    Fetch { fetch: u64, from: u64 },
+    /// To the node that seems to write.
+    Requests { to: u32, link: Link, frame: Vec<u8> },
+    /// To the node that asked, on the connection that it asked on.
+    Answers { to: u32, link: Link, frame: Vec<u8> },
+    /// To a client.
+    Told { client: u32, number: u32, told: Told },
+}
+
+/// A request that a client waits for.
+#[derive(Debug)]
+struct Pending {
+    ask: Ask,
+    token: u64,
+    is_sent: bool,
+    /// The answer, once it is here: told when the own state shows it.
+    reply: Option<Told>,
+}
+
+#[derive(Debug)]
+struct HeldBatch {
+    ticket: u64,
+    replies: Vec<(u32, Link, Answer)>,
+    requests: Vec<(u32, Request)>,
+}
+
+/// A running node.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) incarnation: u64,
+    pub(super) member: Member,
+    pub(super) log: LogEnd,
+    pub(super) values: Values,
+    commits: VecDeque<Commit>,
+    pub(super) is_elected: bool,
+    claimed_at: u64,
+    held: Option<HeldBatch>,
+    /// The held group, for the short cut.
+    appended: BTreeMap<u64, Vec<u8>>,
+    inbox: VecDeque<(u32, Request)>,
+    gate: Gate,
+    pending: BTreeMap<OperationId, Pending>,
+    reads: Vec<(Ask, u64)>,
+    sequence: u64,
+    link: Link,
+    link_epoch: u64,
+    resend_at: u64,
+    ticket: u64,
+    defect: Option<Defect>,
+    late_rows: Vec<RowChange>,
+    pub(super) counted: Counted,
+}
+
+/// What happened in a process, for the figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) dropped: u64,
+    pub(super) doubted: u64,
+    pub(super) settled: u64,
+    pub(super) applied_before: u64,
+    pub(super) too_old: u64,
+    pub(super) ignored: u64,
+    pub(super) cut: u64,
+    pub(super) other_copies: u64,
+    pub(super) missing: u64,
+}
+
+impl Process {
+    pub(super) fn start(
+        id: u32,
+        disk: &Disk,
+        incarnation: u64,
+        keys: &KeyRing,
+        defect: Option<Defect>,
+    ) -> Process {
+        let mut follower = Follower::load(keys.clone(), &disk.rows).expect("the rows of a node");
+        follower.defect = defect;
+        let from = follower.next_offset();
+        Process {
+            incarnation,
+            member: Member::new(follower, NodeId(id), incarnation),
+            log: LogEnd { from, ..LogEnd::default() },
+            values: disk.values.clone(),
+            commits: VecDeque::new(),
+            is_elected: false,
+            claimed_at: 0,
+            held: None,
+            appended: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            gate: Gate::default(),
+            pending: BTreeMap::new(),
+            reads: Vec::new(),
+            sequence: 0,
+            link: Link { incarnation, number: 0 },
+            link_epoch: 0,
+            resend_at: 0,
+            ticket: 0,
+            defect,
+            late_rows: Vec::new(),
+            counted: Counted::default(),
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.member.follower().position()
+    }
+
+    /// A client asks.
+    pub(super) fn ask(&mut self, ask: Ask, token: u64, operation: Option<OperationId>) {
+        if let Action::Read(_) = ask.action {
+            self.reads.push((ask, token));
+            return;
+        }
+        let id = self.member.node();
+        let own = OperationId { node: id, incarnation: self.incarnation, sequence: self.sequence + 1 };
+        if operation.is_none() || self.has(Defect::RetryWithoutId) {
+            self.sequence += 1;
+        }
+        let operation = operation.filter(|_| !self.has(Defect::RetryWithoutId)).unwrap_or(own);
+        let pending = Pending { ask, token, is_sent: false, reply: None };
+        self.pending.insert(operation, pending);
+    }
+
+    /// Requests that another node sent.
+    pub(super) fn requests(&mut self, from: u32, link: Link, frame: &[u8]) {
+        self.gate.see(NodeId(from), link);
+        let requests = forward::decode_requests(frame).expect("a frame");
+        self.inbox.extend(requests.into_iter().map(|request| (from, request)));
+    }
+
+    /// Answers of another node.
+    pub(super) fn answers(&mut self, now: u64, link: Link, frame: &[u8]) {
+        if link != self.link && !self.has(Defect::AnyCopyDecided) {
+            return;
+        }
+        for answer in forward::decode_answers(frame).expect("a frame") {
+            let Some(pending) = self.pending.get_mut(&answer.operation) else { continue };
+            let told = match answer.reply {
+                Reply::Decided { position, result } => {
+                    let value = result.value.map(|value| Effect::decode(&value).new).unwrap_or_default();
+                    match (result.code, result.policy) {
+                        (REFUSED, _) => Told::Refused { position },
+                        (_, None) => Told::Done { position, value },
+                        (_, Some(_)) => Told::Shown { position, value },
+                    }
+                }
+                Reply::Applied { position } => Told::Applied { position },
+                Reply::TooOld => Told::Unavailable,
+                // At once, it would hear the same.
+                Reply::NotWriter => {
+                    self.resend_at = self.resend_at.min(now + RESEND_DELAY);
+                    continue;
+                }
+            };
+            pending.reply.get_or_insert(told);
+        }
+    }
+
+    /// Does all that can be done now.
+    pub(super) fn turn(
+        &mut self,
+        now: u64,
+        disk: &mut Disk,
+        disk_delay: u64,
+        sent: &mut Vec<Sent>,
+    ) -> Result<(), Violation> {
+        while let Some(event) = self.log.next_event() {
+            match event {
+                LogEvent::Message { offset, bytes } => {
+                    self.message(now + disk_delay, offset, &bytes, sent)?
+                }
+                LogEvent::Appended { ticket, offset } => {
+                    // The short cut: nothing lies between.
+                    if let Some(bytes) = self.appended.remove(&ticket)
+                        && offset == self.member.follower().next_offset()
+                    {
+                        self.message(now + disk_delay, offset, &bytes, sent)?;
+                    }
+                }
+                LogEvent::Failed { ticket, error } => {
+                    self.appended.remove(&ticket);
+                    if self.held.as_ref().is_some_and(|held| held.ticket == ticket) {
+                        self.counted.doubted += 1;
+                        if self.member.group_failed(error).is_some() {
+                            self.drop_held();
+                        }
+                    }
+                }
+            }
+        }
+        self.finish_commits(now, disk);
+        self.claim(now);
+        self.decide(sent);
+        self.send_pending(now, sent);
+        self.answer_clients(sent);
+        sent.extend(self.log.appends.drain(..).map(|(ticket, message)| Sent::Append { ticket, message }));
+        let is_lost = self.log.fetching_since.is_some_and(|since| now > since + RESEND_TIMEOUT);
+        if self.log.fetching_since.is_none() || is_lost {
+            self.log.fetching_since = Some(now);
+            self.log.fetch += 1;
+            sent.push(Sent::Fetch { fetch: self.log.fetch, from: self.log.from });
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        done_at: u64,
+        offset: u64,
+        bytes: &[u8],
+        sent: &mut Vec<Sent>,
+    ) -> Result<(), Violation> {
+        let was_doubtful = self.held.is_some() && !matches!(self.member.role(), Role::Leading { .. });
+        let step = self.member.step(offset, bytes);
+        match step.held {
+            Some(Held::Accepted) => self.counted.settled += u64::from(was_doubtful),
+            Some(_) => self.drop_held(),
+            None => {}
+        }
+        let commit = match step.verdict {
+            Verdict::Apply(accepted) => {
+                let effects: Vec<Effect> =
+                    accepted.records.iter().map(|record| Effect::decode(record.bytes)).collect();
+                for (effect, position) in effects.iter().zip(accepted.first_position..) {
+                    if self.values.get(&effect.key).copied() != effect.old {
+                        return Err(Violation(format!(
+                            "{} has {:?} where the record at {position}, offset {offset}, was decided on \
+                             {effect:?}",
+                            self.member.node(),
+                            self.values.get(&effect.key)
+                        )));
+                    }
+                    directory::put(&mut self.values, effect);
+                }
+                Commit { done_at, effects, rows: accepted.rows }
+            }
+            Verdict::NewEpoch(new) => Commit { done_at, effects: Vec::new(), rows: new.rows },
+            Verdict::Ignored(_) => {
+                self.counted.ignored += 1;
+                return Ok(());
+            }
+            Verdict::Seen => return Ok(()),
+            Verdict::Missing { expected } => {
+                self.counted.missing += 1;
+                self.log.read_from(expected);
+                return Ok(());
+            }
+            other => return Err(Violation(format!("{}: {other:?} at {offset}", self.member.node()))),
+        };
+        self.commits.push_back(commit);
+        if step.held == Some(Held::Accepted)
+            && let Some(held) = self.held.take()
+        {
+            reply(held.replies, sent);
+        }
+        Ok(())
+    }
+
+    fn drop_held(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.counted.dropped += 1;
+            for request in held.requests.into_iter().rev() {
+                self.inbox.push_front(request);
+            }
+        }
+    }
+
+    fn finish_commits(&mut self, now: u64, disk: &mut Disk) {
+        while let Some(commit) = self.commits.pop_front_if(|commit| commit.done_at <= now) {
+            commit.effects.iter().for_each(|effect| directory::put(&mut disk.values, effect));
+            let rows = match self.has(Defect::RowsCommittedLate) {
+                true => std::mem::replace(&mut self.late_rows, commit.rows),
+                false => commit.rows,
+            };
+            disk.put_rows(rows);
+        }
+    }
+
+    fn claim(&mut self, now: u64) {
+        let wants = match self.member.role() {
+            Role::Following | Role::Doubtful { .. } => true,
+            Role::Claiming { .. } => now > self.claimed_at + CLAIM_TIMEOUT,
+            Role::Leading { .. } => false,
+        };
+        if wants
+            && self.is_elected
+            && let Ok(message) = self.member.claim()
+        {
+            self.claimed_at = now;
+            self.append(message);
+        }
+    }
+
+    pub(super) fn elect(&mut self, is_elected: bool) {
+        if self.is_elected && !is_elected {
+            self.member.resign();
+        }
+        self.is_elected = is_elected;
+    }
+
+    fn append(&mut self, message: Vec<u8>) -> u64 {
+        self.ticket += 1;
+        self.appended.insert(self.ticket, message.clone());
+        self.log.append(self.ticket, message);
+        self.ticket
+    }
+
+    /// One batch of what waits.
+    fn decide(&mut self, sent: &mut Vec<Sent>) {
+        let Role::Leading { epoch } = self.member.role() else {
+            let others = std::mem::take(&mut self.inbox);
+            reply(others.into_iter().map(|(from, request)| not_writer(from, &request)).collect(), sent);
+            return;
+        };
+        if !self.member.may_decide() {
+            return;
+        }
+        let (mut group, mut overlay) = (GroupBuilder::new(MESSAGE_BYTES_MAX), BTreeMap::new());
+        let (mut replies, mut requests) = (Vec::new(), Vec::new());
+        let mut position = self.position();
+        while let Some((from, request)) = self.inbox.pop_front() {
+            let is_other_copy =
+                !self.gate.admits(NodeId(from), &request, epoch) && !self.has(Defect::AnyCopyDecided);
+            let link = request.link;
+            if is_other_copy || request.position > self.position() {
+                self.counted.other_copies += u64::from(is_other_copy);
+                replies.push(not_writer(from, &request));
+                continue;
+            }
+            let operation = request.operation;
+            let answer = |reply| (from, link, Answer { operation, reply });
+            match self.member.follower().operation(&operation) {
+                Known::New => {}
+                Known::Applied { position } => {
+                    self.counted.applied_before += 1;
+                    replies.push(answer(Reply::Applied { position }));
+                    continue;
+                }
+                Known::TooOld => {
+                    self.counted.too_old += 1;
+                    replies.push(answer(Reply::TooOld));
+                    continue;
+                }
+            }
+            if requests.iter().any(|(_, other): &(u32, Request)| other.operation == operation) {
+                // Another copy of it is in this batch.
+                self.inbox.push_front((from, request));
+                break;
+            }
+            let Work::Change { message, .. } = &request.work else { continue };
+            let ask = Ask::decode(message);
+            let key = ask.action.key();
+            let old = overlay.get(&key).copied().unwrap_or(self.values.get(&key).copied());
+            let (code, policy, value) = match directory::decide(&ask, old) {
+                Decision::Change(effect) => {
+                    let bytes = effect.encode();
+                    if group.fits(bytes.len()) != Fit::Yes {
+                        self.counted.cut += 1;
+                        self.inbox.push_front((from, request));
+                        break;
+                    }
+                    group.push(&operation, &bytes);
+                    overlay.insert(key, effect.new);
+                    position += 1;
+                    (0, None, Some(bytes))
+                }
+                Decision::Refused => (REFUSED, None, None),
+                // An effect without a change stands for what is shown, and the policy error for "no change".
+                Decision::Nothing(shown) => {
+                    let Ask { client, number, .. } = ask;
+                    let shown = Effect { client, number, key, old: shown, new: shown };
+                    (0, Some(0), Some(shown.encode()))
+                }
+            };
+            let result = LdapResult { code, policy, value, ..LdapResult::default() };
+            replies.push(answer(Reply::Decided { position, result }));
+            requests.push((from, request));
+        }
+        if group.record_count() == 0 || self.has(Defect::AnswerBeforeAccept) {
+            reply(std::mem::take(&mut replies), sent);
+        }
+        if group.record_count() > 0
+            && let Ok(message) = self.member.propose(group)
+        {
+            let ticket = self.append(message);
+            self.held = Some(HeldBatch { ticket, replies, requests });
+        }
+    }
+
+    /// Sends what is not answered to whoever writes, on a new connection where the old one may have failed.
+    fn send_pending(&mut self, now: u64, sent: &mut Vec<Sent>) {
+        let Some(epoch) = self.member.follower().epoch() else { return };
+        let waits = self.pending.values().any(|pending| pending.reply.is_none());
+        let is_late = waits && now > self.resend_at;
+        if !waits {
+            self.resend_at = now + RESEND_TIMEOUT;
+        }
+        if self.link_epoch != epoch.offset || is_late || self.link.number == 0 {
+            self.link.number += 1;
+            self.link_epoch = epoch.offset;
+            self.resend_at = now + RESEND_TIMEOUT;
+            self.pending.values_mut().for_each(|pending| pending.is_sent = false);
+        }
+        let link = self.link;
+        let fresh =
+            self.pending.iter_mut().filter(|(_, pending)| !pending.is_sent && pending.reply.is_none());
+        let requests: Vec<Request> = fresh
+            .map(|(operation, pending)| {
+                pending.is_sent = true;
+                Request {
+                    operation: *operation,
+                    epoch: epoch.offset,
+                    link,
+                    position: pending.token,
+                    asker: Asker::Anonymous,
+                    method: BindMethod::None,
+                    strength: 0,
+                    network: None,
+                    work: Work::Change { message: pending.ask.encode(), passwords: Prepared::default() },
+                }
+            })
+            .collect();
+        if requests.is_empty() {
+            return;
+        }
+        let frame = forward::encode_requests(&requests);
+        sent.push(Sent::Requests { to: epoch.node.0, link, frame });
+    }
+
+    fn answer_clients(&mut self, sent: &mut Vec<Sent>) {
+        let (position, ignores_token) = (self.position(), self.has(Defect::StaleRead));
+        let answers_early = self.has(Defect::AnswerBeforeAccept);
+        self.pending.retain(|_, pending| {
+            let Some(told) =
+                pending.reply.filter(|told| answers_early || told.position().is_none_or(|at| at <= position))
+            else {
+                return true;
+            };
+            let Ask { client, number, .. } = pending.ask;
+            sent.push(Sent::Told { client, number, told });
+            false
+        });
+        let values = &self.values;
+        self.reads.retain(|(ask, token)| {
+            let waits = *token > position && !ignores_token;
+            if !waits {
+                let value = values.get(&ask.action.key()).copied();
+                let told = Told::Shown { position, value };
+                sent.push(Sent::Told { client: ask.client, number: ask.number, told });
+            }
+            waits
+        });
+    }
+
+    fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, role, epoch) = (self.member.node(), self.member.role(), self.member.follower().epoch());
+        let (pending, inbox, link, is_elected) =
+            (self.pending.len(), self.inbox.len(), self.link.number, self.is_elected);
+        write!(
+            f,
+            "{id}: {role:?}, {epoch:?}, elected {is_elected}, {pending} pending, {inbox} waiting, link {link}, \
+             position {}",
+            self.position()
+        )
+    }
+}
+
+fn not_writer(from: u32, request: &Request) -> (u32, Link, Answer) {
+    (from, request.link, Answer { operation: request.operation, reply: Reply::NotWriter })
+}
+
+fn reply(replies: Vec<(u32, Link, Answer)>, sent: &mut Vec<Sent>) {
+    for (to, link, answer) in replies {
+        sent.push(Sent::Answers { to, link, frame: forward::encode_answers(&[answer]) });
+    }
+}

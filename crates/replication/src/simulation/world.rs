@@ -1,0 +1,617 @@
+//! What lies between nodes, log and clients, and what goes wrong there.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::client::{Client, Told};
+use super::directory::Ask;
+use super::node::{Counted, Disk, Node, Process, Sent};
+use super::{Defect, Violation, check};
+use crate::follower::Follower;
+use crate::forward::Link;
+use crate::key::{ClusterKey, KeyRing};
+use crate::message::{self, Generation, GenerationId};
+use crate::operation::OperationId;
+use crate::shared_log::{AppendError, LogEvent};
+
+pub(super) const TOPIC: [u8; 16] = [3; 16];
+pub(super) const GENERATION: GenerationId = [4; 16];
+
+/// Times are microseconds.
+const TROUBLE: u64 = 2_500_000;
+const QUIET: u64 = 6_000_000;
+const APPEND_TIMEOUT: u64 = 40_000;
+const CLIENT_TIMEOUT: u64 = 300_000;
+const TICK: u64 = 10_000;
+const EVENTS_MAX: u64 = 200_000;
+const ASKS_MAX: u32 = 60;
+
+/// One cluster, and its time.
+pub(super) struct World {
+    rng: fastrand::Rng,
+    now: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    order: u64,
+    pub(super) keys: KeyRing,
+    pub(super) log: Vec<Vec<u8>>,
+    /// Fetches that wait for a message: node, incarnation, number of the fetch, offset.
+    waiting: Vec<(usize, u64, u64, usize)>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) clients: Vec<Client>,
+    /// Until when a node reaches neither the log nor others.
+    cut_until: Vec<u64>,
+    incarnation: u64,
+    /// While this lasts things go wrong.
+    trouble: bool,
+    /// How likely each thing is in this run, in 256ths.
+    odds: Odds,
+    defect: Option<Defect>,
+    figures: Figures,
+}
+
+/// Likelihoods, drawn anew for each run, so that some runs have much of one trouble and none of another.
+struct Odds {
+    lost: u8,
+    repeated: u8,
+    late: u8,
+    skipped: u8,
+    slow_disk: u8,
+}
+
+/// What happened in runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) runs: u64,
+    facts: u64,
+    records: u64,
+    epochs: u64,
+    crashes: u64,
+    disks_lost: u64,
+    pauses: u64,
+    cuts: u64,
+    unknown: u64,
+    counted: Counted,
+}
+
+impl Figures {
+    pub(super) fn add(&mut self, other: &Figures) {
+        *self = Figures {
+            runs: self.runs + other.runs,
+            facts: self.facts + other.facts,
+            records: self.records + other.records,
+            epochs: self.epochs + other.epochs,
+            crashes: self.crashes + other.crashes,
+            disks_lost: self.disks_lost + other.disks_lost,
+            pauses: self.pauses + other.pauses,
+            cuts: self.cuts + other.cuts,
+            unknown: self.unknown + other.unknown,
+            counted: self.counted.with(&other.counted),
+        };
+    }
+
+    pub(super) fn all(&self) -> Vec<(&'static str, u64)> {
+        let own = [
+            ("facts", self.facts),
+            ("records", self.records),
+            ("epochs", self.epochs),
+            ("crashes", self.crashes),
+            ("disks lost", self.disks_lost),
+            ("pauses", self.pauses),
+            ("cuts", self.cuts),
+            ("unknown", self.unknown),
+        ];
+        own.into_iter().chain(self.counted.all()).collect()
+    }
+}
+
+#[derive(Debug)]
+enum Event {
+    Tick {
+        node: usize,
+    },
+    /// A message reaches the log.
+    Append {
+        node: usize,
+        incarnation: u64,
+        ticket: u64,
+        message: Vec<u8>,
+    },
+    /// News of an append reaches its node.
+    News {
+        node: usize,
+        incarnation: u64,
+        event: LogEvent,
+    },
+    Fetch {
+        node: usize,
+        incarnation: u64,
+        fetch: u64,
+        from: usize,
+    },
+    Fetched {
+        node: usize,
+        incarnation: u64,
+        fetch: u64,
+        messages: Vec<(u64, Vec<u8>)>,
+    },
+    Requests {
+        from: usize,
+        to: usize,
+        link: Link,
+        frame: Vec<u8>,
+    },
+    Answers {
+        to: usize,
+        link: Link,
+        frame: Vec<u8>,
+    },
+    Asked {
+        node: usize,
+        ask: Ask,
+        token: u64,
+        operation: Option<OperationId>,
+    },
+    Told {
+        client: usize,
+        number: u32,
+        told: Told,
+    },
+    ClientWaits {
+        client: usize,
+        number: u32,
+        attempt: u32,
+    },
+    ClientAsks {
+        client: usize,
+    },
+    Elect,
+    Elected {
+        node: usize,
+        is_elected: bool,
+    },
+    Restart {
+        node: usize,
+    },
+    Mischief,
+}
+
+struct Scheduled {
+    at: u64,
+    order: u64,
+    event: Event,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Scheduled) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Scheduled) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl World {
+    pub(super) fn new(seed: u64, defect: Option<Defect>) -> World {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let keys = KeyRing::new(1, ClusterKey::new(&[9; 32]));
+        let generation = Generation { follows: [0; 16], position: 0 };
+        let (first, tag) = message::encode_generation(&keys, &GENERATION, &generation);
+        let (_, rows) = Follower::seed(keys.clone(), TOPIC, GENERATION, &generation, 0, tag);
+        let mut disk = Disk::default();
+        disk.put_rows(rows);
+        let node_count = rng.usize(2..=4);
+        let nodes = (0..node_count)
+            .map(|id| Node { id: id as u32, disk: disk.clone(), process: None, paused_until: 0 })
+            .collect();
+        let mut draw = |max: u8| if rng.bool() { rng.u8(..max) } else { 0 };
+        let odds = Odds {
+            lost: draw(40),
+            repeated: draw(60),
+            late: draw(40),
+            skipped: draw(30),
+            slow_disk: draw(100),
+        };
+        let mut world = World {
+            now: 0,
+            queue: BinaryHeap::new(),
+            order: 0,
+            keys,
+            log: vec![first],
+            waiting: Vec::new(),
+            nodes,
+            clients: (0..rng.u32(3..=8)).map(Client::new).collect(),
+            cut_until: vec![0; node_count],
+            incarnation: 0,
+            trouble: true,
+            odds,
+            defect,
+            figures: Figures { runs: 1, ..Figures::default() },
+            rng,
+        };
+        for node in 0..node_count {
+            world.restart(node);
+            world.schedule(TICK, Event::Tick { node });
+        }
+        for client in 0..world.clients.len() {
+            world.schedule(client as u64 * 1_000, Event::ClientAsks { client });
+        }
+        world.schedule(1_000, Event::Elect);
+        world.schedule(50_000, Event::Mischief);
+        world
+    }
+
+    /// Trouble, then peace, then the verdict.
+    pub(super) fn run(mut self) -> Result<Figures, Violation> {
+        while let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() {
+            self.now = at;
+            if self.order > EVENTS_MAX {
+                return Err(Violation(format!("it does not come to rest: {EVENTS_MAX} events")));
+            }
+            if self.trouble && at > TROUBLE {
+                self.make_peace();
+            }
+            if at > QUIET {
+                break;
+            }
+            self.handle(event)?;
+        }
+        for node in &self.nodes {
+            if let Some(process) = &node.process {
+                self.figures.counted = self.figures.counted.with(&process.counted);
+            }
+        }
+        let checked = check::check(&self)?;
+        self.figures.records = checked.records;
+        self.figures.epochs = checked.epochs;
+        self.figures.facts = self.clients.iter().map(|client| client.facts.len() as u64).sum();
+        self.figures.unknown = self.clients.iter().map(|client| client.unknown).sum();
+        Ok(self.figures)
+    }
+
+    fn schedule(&mut self, after: u64, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse(Scheduled { at: self.now + after, order: self.order, event }));
+    }
+
+    fn chance(&mut self, odds: u8) -> bool {
+        self.trouble && self.rng.u8(..) < odds
+    }
+
+    /// To the log and from it: it may come late, twice, or not at all.
+    fn send(&mut self, is_cut: bool, event: impl Fn() -> Event) {
+        if self.chance(self.odds.repeated) {
+            self.send_once(is_cut, event());
+        }
+        self.send_once(is_cut, event());
+    }
+
+    /// On a connection: it may come late, after what was sent behind it, or not at all, but not twice.
+    fn send_once(&mut self, is_cut: bool, event: Event) {
+        if is_cut || self.chance(self.odds.lost) {
+            return;
+        }
+        let delay = match self.chance(self.odds.late) {
+            true => self.rng.u64(1_000..400_000),
+            false => self.rng.u64(100..3_000),
+        };
+        self.schedule(delay, event);
+    }
+
+    fn is_cut(&self, node: usize) -> bool {
+        self.cut_until[node] > self.now
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Violation> {
+        // What a paused node is to do waits until it goes on.
+        if let Some(node) = event.node()
+            && self.nodes[node].paused_until > self.now
+        {
+            let after = self.nodes[node].paused_until - self.now;
+            self.schedule(after, event);
+            return Ok(());
+        }
+        match event {
+            Event::Tick { node } => {
+                self.schedule(TICK, Event::Tick { node });
+                return self.turn(node);
+            }
+            Event::Append { node, incarnation, ticket, message } => {
+                let offset = self.log.len() as u64;
+                self.log.push(message);
+                let event = LogEvent::Appended { ticket, offset };
+                let is_cut = self.is_cut(node);
+                self.send(is_cut, || Event::News { node, incarnation, event: event.clone() });
+                for (node, incarnation, fetch, from) in std::mem::take(&mut self.waiting) {
+                    self.fetch(node, incarnation, fetch, from);
+                }
+            }
+            Event::News { node, incarnation, event } => {
+                if let Some(process) = self.process(node, incarnation) {
+                    process.log.events.push_back(event);
+                    return self.turn(node);
+                }
+            }
+            Event::Fetch { node, incarnation, fetch, from } => self.fetch(node, incarnation, fetch, from),
+            Event::Fetched { node, incarnation, fetch, messages } => {
+                if let Some(process) = self.process(node, incarnation) {
+                    process.log.fetched(fetch, messages);
+                    return self.turn(node);
+                }
+            }
+            Event::Requests { from, to, link, frame } => {
+                if let Some(process) = &mut self.nodes[to].process {
+                    process.requests(from as u32, link, &frame);
+                    return self.turn(to);
+                }
+            }
+            Event::Answers { to, link, frame } => {
+                let now = self.now;
+                if let Some(process) = &mut self.nodes[to].process {
+                    process.answers(now, link, &frame);
+                    return self.turn(to);
+                }
+            }
+            Event::Asked { node, ask, token, operation } => {
+                if let Some(process) = &mut self.nodes[node].process {
+                    process.ask(ask, token, operation);
+                    return self.turn(node);
+                }
+            }
+            Event::Told { client, number, told } => {
+                self.clients[client].told(number, told);
+            }
+            Event::ClientAsks { client } => self.client_asks(client),
+            Event::ClientWaits { client, number, attempt } => self.client_waits(client, number, attempt),
+            Event::Elect => self.elect(),
+            Event::Elected { node, is_elected } => {
+                if let Some(process) = &mut self.nodes[node].process {
+                    process.elect(is_elected);
+                    return self.turn(node);
+                }
+            }
+            Event::Restart { node } => self.restart(node),
+            Event::Mischief => self.mischief(),
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, node: usize, incarnation: u64) -> Option<&mut Process> {
+        self.nodes[node].process.as_mut().filter(|process| process.incarnation == incarnation)
+    }
+
+    fn turn(&mut self, node: usize) -> Result<(), Violation> {
+        let disk_delay = match self.chance(self.odds.slow_disk) {
+            true => self.rng.u64(1_000..200_000),
+            false => self.rng.u64(100..2_000),
+        };
+        let Node { disk, process, .. } = &mut self.nodes[node];
+        let Some(process) = process else { return Ok(()) };
+        let (mut sent, incarnation) = (Vec::new(), process.incarnation);
+        process.turn(self.now, disk, disk_delay, &mut sent)?;
+        let is_cut = self.is_cut(node);
+        for sent in sent {
+            match sent {
+                Sent::Append { ticket, message } => {
+                    self.send(is_cut, || Event::Append {
+                        node,
+                        incarnation,
+                        ticket,
+                        message: message.clone(),
+                    });
+                    let event = LogEvent::Failed { ticket, error: AppendError::Unknown };
+                    self.schedule(APPEND_TIMEOUT, Event::News { node, incarnation, event });
+                }
+                Sent::Fetch { fetch, from } => {
+                    self.send(is_cut, || Event::Fetch { node, incarnation, fetch, from: from as usize });
+                }
+                Sent::Requests { to, link, frame } => {
+                    let to = to as usize;
+                    let is_cut = node != to && (is_cut || self.is_cut(to));
+                    self.send_once(is_cut, Event::Requests { from: node, to, link, frame });
+                }
+                Sent::Answers { to, link, frame } => {
+                    let to = to as usize;
+                    let is_cut = node != to && (is_cut || self.is_cut(to));
+                    self.send_once(is_cut, Event::Answers { to, link, frame });
+                }
+                Sent::Told { client, number, told } => {
+                    let client = client as usize;
+                    self.send_once(false, Event::Told { client, number, told });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A fetch at the log.
+    fn fetch(&mut self, node: usize, incarnation: u64, fetch: u64, from: usize) {
+        if from >= self.log.len() {
+            self.waiting.push((node, incarnation, fetch, from));
+            return;
+        }
+        let until = self.log.len().min(from + 8);
+        let mut messages: Vec<_> = (from..until).map(|at| (at as u64, self.log[at].clone())).collect();
+        if messages.len() > 1 && self.chance(self.odds.skipped) {
+            messages.remove(self.rng.usize(..messages.len() - 1));
+        }
+        let is_cut = self.is_cut(node);
+        self.send(is_cut, || Event::Fetched { node, incarnation, fetch, messages: messages.clone() });
+    }
+
+    fn client_asks(&mut self, client: usize) {
+        let next = self.rng.u64(1_000..60_000);
+        let asker = &mut self.clients[client];
+        if asker.asked.is_none() && asker.number < ASKS_MAX {
+            asker.choose(&mut self.rng);
+            self.ask(client);
+        }
+        self.schedule(next, Event::ClientAsks { client });
+    }
+
+    fn ask(&mut self, client: usize) {
+        let asker = &self.clients[client];
+        let Some(ask) = asker.asked else { return };
+        let (token, operation, attempt) = (asker.token, asker.operation(&ask), asker.attempt);
+        let node = self.rng.usize(..self.nodes.len());
+        self.send_once(false, Event::Asked { node, ask, token, operation });
+        self.schedule(CLIENT_TIMEOUT, Event::ClientWaits { client, number: ask.number, attempt });
+    }
+
+    fn client_waits(&mut self, client: usize, number: u32, attempt: u32) {
+        let asker = &mut self.clients[client];
+        let is_waiting = asker.asked.is_some_and(|ask| ask.number == number) && asker.attempt == attempt;
+        if !is_waiting {
+            return;
+        }
+        // Who has no id of its own cannot ask again: it does not know what became of it.
+        if asker.is_smart && attempt < 20 {
+            asker.attempt += 1;
+            self.ask(client);
+        } else {
+            asker.asked = None;
+            asker.unknown += 1;
+        }
+    }
+
+    /// Tells some node that it is elected, and the others, perhaps late, that they are not.
+    fn elect(&mut self) {
+        let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
+        let alive: Vec<usize> = alive.collect();
+        if let Some(&chosen) = alive.get(self.rng.usize(..alive.len().max(1))) {
+            for node in 0..self.nodes.len() {
+                let after = if self.trouble { self.rng.u64(100..100_000) } else { 100 };
+                self.schedule(after, Event::Elected { node, is_elected: node == chosen });
+            }
+        }
+        if self.trouble {
+            let after = self.rng.u64(50_000..600_000);
+            self.schedule(after, Event::Elect);
+        }
+    }
+
+    fn mischief(&mut self) {
+        if !self.trouble {
+            return;
+        }
+        let node = self.rng.usize(..self.nodes.len());
+        let long = self.rng.u64(1_000..400_000);
+        match self.rng.u8(..8) {
+            0 | 1 => self.crash(node, long, false),
+            2 => self.crash(node, long, true),
+            3 | 4 => {
+                self.figures.pauses += 1;
+                self.nodes[node].paused_until = self.now + long;
+            }
+            5 | 6 => {
+                self.figures.cuts += 1;
+                self.cut_until[node] = self.now + long;
+            }
+            _ => {}
+        }
+        let next = self.rng.u64(10_000..200_000);
+        self.schedule(next, Event::Mischief);
+    }
+
+    fn crash(&mut self, node: usize, long: u64, loses_disk: bool) {
+        let Some(process) = self.nodes[node].process.take() else { return };
+        self.figures.counted = self.figures.counted.with(&process.counted);
+        self.figures.crashes += 1;
+        self.nodes[node].paused_until = 0;
+        if loses_disk {
+            // The snapshot of another node, from its disk.
+            let others: Vec<usize> = (0..self.nodes.len()).filter(|other| *other != node).collect();
+            let giver = others[self.rng.usize(..others.len())];
+            let mut disk = self.nodes[giver].disk.clone();
+            if self.defect == Some(Defect::WindowLostInSnapshot) {
+                disk.rows.retain(|key, _| key.first() == Some(&b'c'));
+            }
+            self.nodes[node].disk = disk;
+            self.figures.disks_lost += 1;
+        }
+        self.schedule(long, Event::Restart { node });
+    }
+
+    fn restart(&mut self, node: usize) {
+        if self.nodes[node].process.is_some() {
+            return;
+        }
+        self.incarnation += 1;
+        let Node { id, disk, process, .. } = &mut self.nodes[node];
+        let started = Process::start(*id, disk, self.incarnation, &self.keys, self.defect);
+        let cursor = *started.member.follower().cursor();
+        let message = self.log.get(cursor.offset as usize).map(Vec::as_slice);
+        let end = self.log.len() as u64;
+        assert_eq!(started.member.follower().check_start(TOPIC, 0, end, message), Ok(()));
+        *process = Some(started);
+    }
+
+    fn make_peace(&mut self) {
+        self.trouble = false;
+        for node in 0..self.nodes.len() {
+            self.nodes[node].paused_until = 0;
+            self.cut_until[node] = 0;
+            self.restart(node);
+        }
+        // Behind what is left of earlier elections.
+        self.schedule(600_000, Event::Elect);
+    }
+}
+
+impl Event {
+    /// The node that handles it.
+    fn node(&self) -> Option<usize> {
+        match self {
+            Event::Tick { node }
+            | Event::News { node, .. }
+            | Event::Fetched { node, .. }
+            | Event::Asked { node, .. }
+            | Event::Elected { node, .. } => Some(*node),
+            Event::Requests { to, .. } | Event::Answers { to, .. } => Some(*to),
+            _ => None,
+        }
+    }
+}
+
+impl Counted {
+    fn with(&self, other: &Counted) -> Counted {
+        Counted {
+            dropped: self.dropped + other.dropped,
+            doubted: self.doubted + other.doubted,
+            settled: self.settled + other.settled,
+            applied_before: self.applied_before + other.applied_before,
+            too_old: self.too_old + other.too_old,
+            ignored: self.ignored + other.ignored,
+            cut: self.cut + other.cut,
+            other_copies: self.other_copies + other.other_copies,
+            missing: self.missing + other.missing,
+        }
+    }
+
+    fn all(&self) -> [(&'static str, u64); 9] {
+        [
+            ("dropped", self.dropped),
+            ("doubted", self.doubted),
+            ("settled", self.settled),
+            ("applied before", self.applied_before),
+            ("too old", self.too_old),
+            ("ignored", self.ignored),
+            ("cut", self.cut),
+            ("other copies", self.other_copies),
+            ("missing", self.missing),
+        ]
+    }
+}
+
+/// Values of a key by position, as the log says.
+pub(super) type History = BTreeMap<u32, Vec<(u64, Option<u32>)>>;
