@@ -39,7 +39,7 @@ use crate::catalog::{is_secret, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-pub use crate::model::sasl_mechanisms::{ANONYMOUS, PLAIN};
+pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, OAUTHBEARER, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
 pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_under, hint};

@@ -265,15 +265,17 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
     }
 }
 
-/// The text forms (RFC 5803) of an entry's keys for SCRAM: those that the server made, and those that came by import.
+/// The text forms of an entry's keys for SCRAM (RFC 5803) and CRAM-MD5: those that the server made, and of the former
+/// those that came by import.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn scram_keys(state: State<'_>, id: EntryId) -> Result<Vec<String>> {
+pub(crate) fn sasl_keys(state: State<'_>, id: EntryId) -> Result<Vec<String>> {
     let row = row(state.read, id)?;
     let mut keys = Vec::new();
     for name in [SCRAM_KEYS, AUTH_PASSWORD] {
-        let values = small_values(state.catalog, &row, name).filter(|value| is_scram(value));
+        let values =
+            small_values(state.catalog, &row, name).filter(|value| name == SCRAM_KEYS || is_scram(value));
         keys.extend(values.map(|value| String::from_utf8_lossy(value).into_owned()));
     }
     Ok(keys)

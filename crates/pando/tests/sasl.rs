@@ -21,6 +21,7 @@ const ALL: &[&str] = &[
     "SCRAM-SHA-256-PLUS",
     "SCRAM-SHA-512",
     "SCRAM-SHA-512-PLUS",
+    "CRAM-MD5",
 ];
 
 /// A server with all mechanisms, a policy that makes keys for SCRAM, and anna and bert, whose passwords are set under
@@ -38,6 +39,7 @@ fn start(scratch: &Scratch) -> Pando {
         ("pandoPwdScramMechanism", "SCRAM-SHA-1"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-512"),
+        ("pandoPwdScramMechanism", "CRAM-MD5"),
         ("pwdLockout", "TRUE"),
         ("pwdMaxFailure", "3"),
     ];
@@ -115,6 +117,12 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let good = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret"];
         who_am_i(&pando, &good).expect_code(0);
     }
+    // CRAM-MD5 knows no authorization identity.
+    let cram = |name: &str, password: &str| who_am_i(&pando, &["-Y", "CRAM-MD5", "-U", name, "-w", password]);
+    cram("anna", "anna-s3cret").expect_code(0).expect_output(&anna);
+    cram("anna", "wrong").expect_code(49);
+    cram("nobody", "wrong").expect_code(49);
+    cram(&anna, "anna-s3cret").expect_code(0).expect_output(&anna);
     who_am_i(&pando, &["-Y", "ANONYMOUS"]).expect_code(0).expect_output("anonymous");
     let administrator = format!("dn:{ADMIN_DN}");
     let plain = ["-Y", "PLAIN", "-U", &administrator, "-w", ADMIN_PASSWORD];
@@ -126,9 +134,12 @@ fn unboundid_binds_by_plain_and_scram() {
     let scratch = Scratch::new("sasl-unboundid");
     let pando = start(&scratch);
     let port = pando.address().port().to_string();
-    for (mechanism, id) in
-        [("PLAIN", "authID=u:anna"), ("SCRAM-SHA-256", "username=anna"), ("SCRAM-SHA-512", "username=anna")]
-    {
+    for (mechanism, id) in [
+        ("PLAIN", "authID=u:anna"),
+        ("SCRAM-SHA-256", "username=anna"),
+        ("SCRAM-SHA-512", "username=anna"),
+        ("CRAM-MD5", "authID=u:anna"),
+    ] {
         let mechanism = format!("mech={mechanism}");
         let arguments = [
             "--hostname",
@@ -207,7 +218,8 @@ fn broken_exchanges_end_in_nobody() {
         ("SCRAM-SHA-256", b"p=tls-exporter,,n=anna,r=x"),
         ("SCRAM-SHA-256", b"c=biws,r=x,p=AAAA"),
         ("SCRAM-SHA-256", b"n,,m=x,n=anna,r=x"),
-        ("CRAM-MD5", b""),
+        ("DIGEST-MD5", b""),
+        ("CRAM-MD5", b"anna b913a602c7eda7a495b4e6e7334d3890"),
         ("", b""),
     ] {
         assert_eq!(scram(&mut connection, "SCRAM-SHA-256", anna, None), ResultCode::SUCCESS);
@@ -244,6 +256,39 @@ fn broken_exchanges_end_in_nobody() {
     assert_ne!(salt("ghost"), salt("spirit"));
 }
 
+/// An answer of CRAM-MD5 is good for its challenge alone, and counts as an attempt.
+#[test]
+fn answers_of_cram_md5_are_for_one_challenge() {
+    let scratch = Scratch::new("sasl-cram");
+    let pando = start(&scratch);
+    let mut connection = pando.connect();
+    let challenge = |connection: &mut Connection| {
+        let (code, challenge) = sasl_bind(connection, "CRAM-MD5", b"");
+        assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
+        challenge
+    };
+    let answer = |challenge: &str, name: &str| {
+        use hmac::{Hmac, KeyInit as _, Mac as _};
+        let mac = Hmac::<md5::Md5>::new_from_slice(format!("{name}-s3cret").as_bytes()).unwrap();
+        let digest = mac.chain_update(challenge).finalize().into_bytes();
+        let digits: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
+        format!("{name} {digits}")
+    };
+    let first = challenge(&mut connection);
+    let said = answer(&first, "bert");
+    let cram = |connection: &mut Connection, said: &str| sasl_bind(connection, "CRAM-MD5", said.as_bytes()).0;
+    assert_eq!(cram(&mut connection, &said), ResultCode::SUCCESS);
+    assert_eq!(cram(&mut connection, &said), ResultCode::PROTOCOL_ERROR, "the challenge is used up");
+    for _ in 0..3 {
+        assert_ne!(challenge(&mut connection), first);
+        assert_eq!(cram(&mut connection, &said), ResultCode::INVALID_CREDENTIALS, "of another challenge");
+    }
+    let next = challenge(&mut connection);
+    assert_eq!(cram(&mut connection, &answer(&next, "bert")), ResultCode::INVALID_CREDENTIALS, "locked");
+    let next = challenge(&mut connection);
+    assert_eq!(cram(&mut connection, &answer(&next, "anna")), ResultCode::SUCCESS);
+}
+
 /// An attempt by SCRAM is one under the password policy, and new passwords have new keys.
 #[test]
 fn the_password_policy_holds_for_scram() {
@@ -276,7 +321,7 @@ fn the_password_policy_holds_for_scram() {
     let own = anna.entry(&person_dn("anna"), &["*", "+"]).unwrap().unwrap();
     assert!(own.values("pandoScramKeys").is_empty() && own.values("pwdHistory").is_empty());
     let all = administrator.entry(&person_dn("anna"), &["pandoScramKeys"]).unwrap().unwrap();
-    assert_eq!(all.values("pandoScramKeys").len(), 3);
+    assert_eq!(all.values("pandoScramKeys").len(), 4);
 }
 
 #[test]

@@ -1,19 +1,23 @@
-//! SASL mechanisms with passwords (RFC 4422): what both ends of an exchange say, and what the server checks.
+//! SASL mechanisms with passwords and tokens (RFC 4422): what both ends of an exchange say, and what the server checks.
 //!
-//! PLAIN (RFC 4616) and SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677), with channel binding. Nothing here
-//! reads a clock or a random source, looks for users or keeps anything: the caller brings nonces, keys and bindings.
-//! Every text is bounded, and none panics.
+//! PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677), with channel binding, CRAM-MD5 (RFC
+//! 2195) and OAUTHBEARER (RFC 7628). Nothing here reads a clock or a random source, looks for users or keeps anything:
+//! the caller brings nonces, keys, bindings and the time. Every text is bounded, and none panics.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
+pub mod cram;
 mod keys;
 pub mod limits;
+pub mod oauth;
 mod plain;
 pub mod scram;
+mod token;
 
 pub use keys::{Hash, ScramKeys};
 pub use plain::Plain;
+pub use token::{TokenError, TokenKeys, TokenRules};
 
 /// Why a message of a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

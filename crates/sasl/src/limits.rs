@@ -2,6 +2,10 @@
 
 /// Octets of a message that is looked at.
 pub const MESSAGE_SIZE_MAX: usize = 8_192;
+/// Octets of a message with a token, which lists a user's groups at times.
+pub const BEARER_MESSAGE_SIZE_MAX: usize = 32_768;
+/// Keys of an issuer that are looked at.
+pub const TOKEN_KEYS_MAX: usize = 64;
 /// Octets of a name, as it comes.
 pub const NAME_SIZE_MAX: usize = 1_024;
 /// Octets of a client's nonce; the usual ones have 24 to 64.

@@ -95,7 +95,7 @@ fn check_nonce(nonce: &str) -> Result<(), SaslError> {
 }
 
 /// Undoes the escapes of a saslname (RFC 5802 section 5.1).
-fn sasl_name(text: &str) -> Result<String, SaslError> {
+pub(crate) fn sasl_name(text: &str) -> Result<String, SaslError> {
     let malformed = SaslError::Malformed("in a name, = stands before 2C or 3D, and it is not too long");
     let mut name = String::with_capacity(text.len());
     let mut rest = text;

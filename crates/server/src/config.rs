@@ -14,15 +14,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use directory::DirectorySettings;
 use directory::bind::BindStrength;
 use ipnet::IpNet;
 use ldap::ServerUrl;
+use sasl::{TokenKeys, TokenRules};
 
 use crate::config::audit::AuditSettings;
-use crate::config::node_file::{ListenerKeys, NodeFile};
+use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
 
@@ -75,6 +77,17 @@ pub enum ConfigError {
     EmptyPassword {
         /// Where it came from.
         origin: String,
+    },
+    /// The table `[oauth]` says some of what it takes, and not all.
+    #[error("[oauth] takes issuer, audience and keys together")]
+    OauthInPart,
+    /// The keys of who gives tokens out cannot be used.
+    #[error("{}: {what}", file.display())]
+    TokenKeys {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
     },
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
@@ -219,6 +232,8 @@ pub struct OnlineSettings {
     pub listeners: Vec<ListenerRules>,
     /// What the file says of listeners.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
+    /// What tokens have to say with which clients bind; `None` takes none.
+    pub token_rules: Option<Arc<TokenRules>>,
 }
 
 /// What a listener demands of its clients.
@@ -265,6 +280,26 @@ pub(crate) struct ListenerIndex(pub(crate) u8);
 impl ListenerIndex {
     /// The socket in the data directory, of which no setting tells.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
+}
+
+/// What tokens have to say by the table `[oauth]`.
+fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError> {
+    let OauthKeys { issuer, audience, keys, claim, clock_skew_seconds } = table;
+    let (issuer, audience, file) = match (issuer, audience, keys) {
+        (None, None, None) if claim.is_none() && clock_skew_seconds.is_none() => return Ok(None),
+        (Some(issuer), Some(audience), Some(file)) => (issuer, audience, file),
+        _ => return Err(ConfigError::OauthInPart),
+    };
+    let text =
+        std::fs::read_to_string(&file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
+    let keys = TokenKeys::parse(&text).map_err(|what| ConfigError::TokenKeys { file, what })?;
+    Ok(Some(Arc::new(TokenRules {
+        issuer,
+        audience,
+        claim: claim.unwrap_or_else(|| "sub".to_owned()),
+        clock_skew_seconds: clock_skew_seconds.unwrap_or(limits::CLOCK_SKEW_SECONDS),
+        keys,
+    })))
 }
 
 /// A timeout of the node file, where 0 is none.
@@ -336,6 +371,7 @@ impl Default for OnlineSettings {
             usual: ListenerRules::default(),
             listeners: Vec::new(),
             stated: Vec::new(),
+            token_rules: None,
         }
     }
 }
@@ -431,6 +467,7 @@ impl Config {
             usual,
             listeners: Vec::new(),
             stated,
+            token_rules: token_rules(file.oauth)?,
         };
         online.find_rules(&listen);
         let bad_passwords =
@@ -524,6 +561,7 @@ impl Config {
             usual: ListenerRules::default(),
             listeners: Vec::new(),
             stated: Vec::new(),
+            token_rules: None,
             ..online.clone()
         };
         let compared = [
@@ -546,6 +584,7 @@ impl Config {
             ("log", log_changed, true),
             ("weakest_bind or rules of listeners", listeners_of(self) != listeners_of(new), true),
             ("tls", tls_of(self) != tls_of(new), true),
+            ("oauth", self.online.token_rules != new.online.token_rules, true),
         ];
         compared
             .into_iter()

@@ -244,6 +244,9 @@ pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
 /// Octets of a line of a file of breached passwords.
 pub const BREACHED_LINE_MAX: usize = 128;
 
+/// By how many seconds the clock of who gives tokens out may differ, unless the settings say otherwise.
+pub const CLOCK_SKEW_SECONDS: u32 = 60;
+
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;
 

@@ -12,6 +12,7 @@
 
 mod attempts;
 mod audit;
+mod bearer;
 mod changes;
 pub(crate) mod context;
 mod outstanding;
@@ -43,7 +44,7 @@ use ldap::{
     Request, ResponseOp, ResultCode, StateRequest, request_tag, response,
 };
 
-use self::sasl::ScramBind;
+use self::sasl::SaslExchange;
 use crate::config::ListenerIndex;
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
@@ -75,8 +76,8 @@ pub(crate) struct Session {
     told: Option<Box<Told>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
-    /// The exchange that a bind by SCRAM began.
-    scram: Option<Box<ScramBind>>,
+    /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
+    sasl: Option<Box<SaslExchange>>,
     source: Source,
     /// The settings say that whoever is there does not guess.
     is_trusted: bool,
@@ -159,7 +160,7 @@ impl Session {
             requester,
             told: None,
             must_change: false,
-            scram: None,
+            sasl: None,
             source: Source::from(peer),
             is_trusted,
             external: peer.external_identity(),
@@ -435,7 +436,7 @@ impl Session {
         let event = self.begin_event(context, message, operation);
         let head = RequestHead::of(message, operation, event);
         if operation != Operation::BIND {
-            self.scram = None;
+            self.sasl = None;
         }
         if !self.is_idle() && self.is_duplicate(message) {
             let text = format!("message id {} belongs to an operation that is outstanding", message.id);

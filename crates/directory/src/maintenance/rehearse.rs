@@ -163,12 +163,6 @@ fn types_of(state: State<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     Ok(types)
 }
 
-/// A right to an entry: its name, how it is asked for, and whether it is to be looked at.
-type EntryRight = (&'static str, fn(&EntryRights) -> bool, bool);
-
-/// The same of an attribute type.
-type TypeRight = (&'static str, fn(&EntryRights, TypeId) -> bool, bool);
-
 /// The rights that `with` has and `without` has not.
 fn difference(
     state: State<'_>,
@@ -177,8 +171,10 @@ fn difference(
     types: &[TypeId],
     may_change: bool,
 ) -> Vec<String> {
+    type OfEntry = fn(&EntryRights) -> bool;
+    type OfType = fn(&EntryRights, TypeId) -> bool;
     let mut rights = Vec::new();
-    let of_entry: [EntryRight; 6] = [
+    let of_entry: [(&str, OfEntry, bool); 6] = [
         ("browse", EntryRights::may_browse, true),
         ("add", EntryRights::may_add, may_change),
         ("delete", EntryRights::may_delete, may_change),
@@ -191,7 +187,7 @@ fn difference(
             rights.push(word.to_owned());
         }
     }
-    let of_types: [TypeRight; 6] = [
+    let of_types: [(&str, OfType, bool); 6] = [
         ("read", EntryRights::may_read, false),
         ("search", EntryRights::may_search, false),
         ("compare", EntryRights::may_compare, false),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::limits::PASSWORD_HISTORY_MAX;
 use super::rows::EntryId;
+use super::sasl_mechanisms::CRAM_MD5;
 use super::storage_scheme::StorageScheme;
 
 /// A password policy. Times are in seconds; 0 is always "no such rule".
@@ -66,7 +67,7 @@ pub struct PasswordPolicy {
     pub tells_lock: bool,
     /// How new passwords are stored, where it is not as the settings say.
     pub scheme: Option<StorageScheme>,
-    /// SCRAM mechanisms for which keys are made.
+    /// SCRAM mechanisms, and CRAM-MD5, for which keys are made.
     pub scram_mechanisms: Vec<String>,
 }
 
@@ -111,8 +112,8 @@ const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 
-/// SCRAM mechanisms for which keys can be made.
-pub(crate) const SCRAM_MECHANISMS: [&str; 3] = ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+/// Mechanisms for which keys can be made.
+pub(crate) const SCRAM_MECHANISMS: [&str; 4] = ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", CRAM_MD5];
 
 /// Iterations of SCRAM keys where a policy says nothing, and the fewest and most that it may say (RFC 7677 section 4).
 pub(crate) const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);

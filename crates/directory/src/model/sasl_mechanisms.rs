@@ -3,11 +3,17 @@
 /// A name and a password in clear (RFC 4616).
 pub const PLAIN: &str = "PLAIN";
 
+/// A token of an issuer that the server trusts (RFC 7628).
+pub const OAUTHBEARER: &str = "OAUTHBEARER";
+
+/// A proof of the password by an old hash, for old clients (RFC 2195).
+pub const CRAM_MD5: &str = "CRAM-MD5";
+
 /// Nobody, with a trace for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
 /// All that there are, the strongest first, as clients take them.
-pub(crate) const MECHANISMS: [&str; 9] = [
+pub(crate) const MECHANISMS: [&str; 11] = [
     "EXTERNAL",
     "SCRAM-SHA-512-PLUS",
     "SCRAM-SHA-512",
@@ -15,6 +21,8 @@ pub(crate) const MECHANISMS: [&str; 9] = [
     "SCRAM-SHA-256",
     "SCRAM-SHA-1-PLUS",
     "SCRAM-SHA-1",
+    OAUTHBEARER,
     PLAIN,
+    CRAM_MD5,
     ANONYMOUS,
 ];

@@ -83,11 +83,13 @@ pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
 impl Account {
     /// Whether no password is good now (draft section 7.1).
     pub fn is_locked(&self, now: i64) -> bool {
-        self.is_disabled()
-            || self.is_failure_locked(now)
-            || self.is_idle_locked(now)
-            || self.is_before_start(now)
-            || self.is_past_end(now)
+        self.is_shut(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
+    }
+
+    /// Whether nobody may be this user now, by whatever proof: an administrator says so, or it is not the time. What
+    /// strangers bring about by wrong passwords, and that nobody binds with the password, does not count.
+    pub fn is_shut(&self, now: i64) -> bool {
+        self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
 
     /// Whether an administrator has locked the account for good.
@@ -161,7 +163,7 @@ impl Account {
     /// Whether somebody can bind with the right password.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
-            is_inactive: self.is_disabled() || self.is_before_start(now) || self.is_past_end(now),
+            is_inactive: self.is_shut(now),
             is_reset: self.must_change(),
             is_expired: self.is_expired(now),
             grace_left: self.is_expired(now).then(|| self.grace_left(now)).filter(|left| *left > 0),

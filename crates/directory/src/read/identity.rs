@@ -28,8 +28,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct Identified {
     /// Who it is then.
     pub requester: Requester,
-    /// The text forms of keys for SCRAM (RFC 5803).
-    pub scram_keys: Vec<String>,
+    /// The text forms of keys for SCRAM (RFC 5803) and CRAM-MD5.
+    pub sasl_keys: Vec<String>,
     /// What is on record of the password, where a policy governs it.
     pub account: Option<Box<Account>>,
 }
@@ -49,7 +49,7 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
             let name = NormalName::of(&dn, &state.catalog.schema);
             if is_administrator(state, &name)? {
                 let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
-                return Ok(Some(Identified { requester, scram_keys: Vec::new(), account: None }));
+                return Ok(Some(Identified { requester, sasl_keys: Vec::new(), account: None }));
             }
             match state.find(&name)? {
                 Found::Entry(id, flags) if !flags.is_alias() && !flags.is_referral() => Some(id),
@@ -61,7 +61,7 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     let Some(id) = id else { return Ok(None) };
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
-    Ok(Some(Identified { requester, scram_keys: accounts::scram_keys(state, id)?, account }))
+    Ok(Some(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account }))
 }
 
 /// Whoever is meant by an identity, as a requester; `None` for nobody.

@@ -1,7 +1,22 @@
 //! What holds for any octets: the fuzz target and the replay of its corpus check the same.
 
+use sasl::cram::{self, CramKey};
+use sasl::oauth::Bearer;
 use sasl::scram::{Client, ClientFirst, Exchange};
-use sasl::{Hash, Plain, ScramKeys};
+use sasl::{Hash, Plain, ScramKeys, TokenKeys, TokenRules};
+
+/// Rules of an issuer whose key nobody has.
+fn rules() -> TokenRules {
+    let keys =
+        r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}]}"#;
+    TokenRules {
+        issuer: "issuer".to_owned(),
+        audience: "audience".to_owned(),
+        claim: "sub".to_owned(),
+        clock_skew_seconds: 60,
+        keys: TokenKeys::parse(keys).expect("a key"),
+    }
+}
 
 /// Any octets as each message of SASL: nothing panics, what is read is bounded, and only a proof of the password ends
 /// an exchange.
@@ -11,7 +26,18 @@ pub(crate) fn sasl(bytes: &[u8]) {
         let again = [plain.authorization.as_bytes(), plain.authentication.as_bytes(), plain.password];
         assert_eq!(again.join(&0), bytes);
     }
+    if let Ok(answer) = cram::Answer::parse(bytes) {
+        assert!(!answer.name.is_empty() && !answer.is_right(&CramKey::of_nobody(), "<1.2@pando>"));
+    }
+    if let Ok(bearer) = Bearer::parse(bytes) {
+        assert!(bearer.token.is_ascii() && bearer.authorization.len() <= 1_024);
+    }
     if let Ok(text) = std::str::from_utf8(bytes) {
+        if let Some(key) = CramKey::parse(text) {
+            assert_eq!(CramKey::parse(&key.text()), Some(key));
+        }
+        let _ = TokenKeys::parse(text);
+        assert!(rules().user(text, 0).is_err(), "nobody has signed that");
         if let Some(keys) = ScramKeys::parse(text) {
             assert_eq!(ScramKeys::parse(&keys.text()), Some(keys));
         }

@@ -18,7 +18,7 @@ use crate::config::audit::AuditKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 39] = [
+pub(crate) const NODE_KEYS: [&str; 44] = [
     "audit",
     "data",
     "listen",
@@ -58,6 +58,11 @@ pub(crate) const NODE_KEYS: [&str; 39] = [
     "tls.needed_for",
     "bad_passwords.words",
     "bad_passwords.breached",
+    "oauth.issuer",
+    "oauth.audience",
+    "oauth.keys",
+    "oauth.claim",
+    "oauth.clock_skew_seconds",
 ];
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -96,6 +101,19 @@ pub(crate) struct NodeFile {
     pub(crate) bad_passwords: BadPasswordKeys,
     #[serde(default)]
     pub(crate) audit: AuditKeys,
+    #[serde(default)]
+    pub(crate) oauth: OauthKeys,
+}
+
+/// The table `[oauth]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OauthKeys {
+    pub(crate) issuer: Option<String>,
+    pub(crate) audience: Option<String>,
+    pub(crate) keys: Option<PathBuf>,
+    pub(crate) claim: Option<String>,
+    pub(crate) clock_skew_seconds: Option<u32>,
 }
 
 /// A table `[[listener]]`.
@@ -194,6 +212,7 @@ impl NodeFile {
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
         let lists = &mut file.bad_passwords;
         let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
+        let paths = paths.chain([&mut file.oauth.keys]);
         for path in paths.flatten() {
             *path = directory.join(&*path);
         }
@@ -209,7 +228,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
-            ("limits" | "log" | "tls" | "bad_passwords" | "audit", DeValue::Table(inner)) => {
+            ("limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth", DeValue::Table(inner)) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
             }
             ("listener", DeValue::Array(listeners)) => {

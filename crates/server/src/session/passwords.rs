@@ -71,7 +71,7 @@ impl Session {
                 return self.sasl_bind(context, head, request, out);
             }
         };
-        self.scram = None;
+        self.sasl = None;
         match bind(&context.snapshot, request) {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {

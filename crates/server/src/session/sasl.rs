@@ -1,4 +1,5 @@
-//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL.
+//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL;
+//! those with a token are in `bearer.rs`.
 //!
 //! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same
 //! answer. An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request:
@@ -6,10 +7,14 @@
 //! of its own, the same every time, and fails at the end like a wrong password (RFC 5802 section 9).
 
 use directory::Requester;
-use directory::bind::{ANONYMOUS, BindOutcome, Offered, PLAIN, bind, bind_as_nobody, bind_without_password};
+use directory::bind::{
+    ANONYMOUS, BindOutcome, CRAM_MD5, OAUTHBEARER, Offered, PLAIN, bind, bind_as_nobody,
+    bind_without_password,
+};
 use directory::identity::{self, Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
 use ldap::{Authentication, BindRequest, ResultCode};
+use sasl::cram::{self, CramKey};
 use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
 
@@ -18,7 +23,18 @@ use super::proof::Proof;
 use super::{RequestHead, Session, attempts};
 use crate::limits::SASL_TRACE_MAX;
 use crate::session::context::Context;
-use crate::stamp::{no_random_numbers, readable_password};
+use crate::stamp::{no_random_numbers, password_time, readable_password};
+
+/// What is kept between the messages of a client.
+#[expect(clippy::large_enum_variant, reason = "it is boxed, and gone with the next message")]
+pub(super) enum SaslExchange {
+    /// SCRAM, between its two messages.
+    Scram(ScramBind),
+    /// CRAM-MD5, behind this challenge.
+    Cram(String),
+    /// A token that is no good: the client is going to hear the result (RFC 7628 section 3.2.3).
+    RefusedToken,
+}
 
 /// An exchange of SCRAM between the client's two messages.
 pub(super) struct ScramBind {
@@ -41,6 +57,7 @@ impl Session {
             external: self.external,
             clear_passwords: self.allows_clear(context),
             channel_binding: self.channel_binding().is_some(),
+            bearer_tokens: self.is_secured() && context.settings.token_rules.is_some(),
             weakest_bind: self.rules(context).weakest_bind,
         }
     }
@@ -53,7 +70,7 @@ impl Session {
         request: &BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        let pending = self.scram.take();
+        let pending = self.sasl.take();
         let Authentication::Sasl { mechanism, credentials } = request.authentication else {
             return self.without_password(context, &head, request, out);
         };
@@ -74,20 +91,37 @@ impl Session {
             let outcome = Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text);
             return self.answer(context, &head, &outcome, out);
         };
+        if *mechanism == CRAM_MD5 {
+            return match (credentials.filter(|octets| !octets.is_empty()), pending.as_deref()) {
+                (Some(answer), Some(SaslExchange::Cram(challenge))) => {
+                    self.cram_answer(context, head, challenge, answer, out);
+                }
+                (Some(_), _) => {
+                    let text = "CRAM-MD5 begins with the server's challenge (RFC 2195 section 2)";
+                    self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+                }
+                (None, _) => self.cram_challenge(context, head, out),
+            };
+        }
         let Some(credentials) = credentials else {
             // The client wants the server to begin, which has nothing to say yet (RFC 4422 section 5).
             head.sasl_credentials = Some(Vec::new());
             return self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
         };
-        let outcome = match (*mechanism, Hash::of_mechanism(mechanism), pending) {
+        if *mechanism == OAUTHBEARER {
+            return self.bearer(context, head, pending, credentials, out);
+        }
+        let outcome = match (*mechanism, Hash::of_mechanism(mechanism), pending.map(|pending| *pending)) {
             (PLAIN, ..) => return self.plain(context, head, credentials, out),
             (ANONYMOUS, ..) => {
                 let trace = String::from_utf8_lossy(credentials.get(..SASL_TRACE_MAX).unwrap_or(credentials));
                 tracing::info!(conn = self.number(), "an anonymous bind with the trace {trace:?}");
                 Outcome::success()
             }
-            (_, Some(wanted), Some(pending)) if (pending.hash, pending.has_binding) == wanted => {
-                return self.scram_final(context, head, *pending, credentials, out);
+            (_, Some(wanted), Some(SaslExchange::Scram(pending)))
+                if (pending.hash, pending.has_binding) == wanted =>
+            {
+                return self.scram_final(context, head, pending, credentials, out);
             }
             (_, Some(wanted), _) => match self.scram_first(context, wanted, credentials) {
                 Ok(challenge) => {
@@ -126,6 +160,11 @@ impl Session {
                     Requester::Anonymous,
                 ),
             };
+        }
+        if outcome.code == ResultCode::SUCCESS && is_shut(context, &requester) {
+            let text = "the account is locked by an administrator, or it is not its time";
+            outcome = Outcome::new(ResultCode::INVALID_CREDENTIALS, text);
+            requester = Requester::Anonymous;
         }
         self.bound(context, head, &outcome, requester, out);
     }
@@ -196,8 +235,8 @@ impl Session {
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
         let identified = identified.filter(|_| is_known);
-        self.scram =
-            Some(Box::new(ScramBind { hash, has_binding, exchange, name: first.name.clone(), identified }));
+        let begun = ScramBind { hash, has_binding, exchange, name: first.name.clone(), identified };
+        self.sasl = Some(Box::new(SaslExchange::Scram(begun)));
         Ok(challenge.into_bytes())
     }
 
@@ -218,12 +257,62 @@ impl Session {
         }
         let is_right = proved.is_ok() && identified.is_some();
         head.sasl_credentials = proved.ok().map(String::into_bytes);
+        self.proved(context, head, (&name, identified), is_right, out);
+    }
+
+    /// Begins an exchange of CRAM-MD5, in which the server speaks first.
+    fn cram_challenge(&mut self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
+        let random = match context.random.bytes() {
+            Ok(bytes) => readable_password(&bytes),
+            Err(error) => return self.answer(context, &head, &no_random_numbers(error), out),
+        };
+        let seconds = u64::try_from(password_time() / 1_000_000).unwrap_or(0);
+        let challenge = cram::challenge(&random, seconds);
+        head.sasl_credentials = Some(challenge.clone().into_bytes());
+        self.sasl = Some(Box::new(SaslExchange::Cram(challenge)));
+        self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+    }
+
+    /// Takes the client's answer of CRAM-MD5.
+    fn cram_answer(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        challenge: &str,
+        credentials: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let answer = match cram::Answer::parse(credentials) {
+            Ok(answer) => answer,
+            Err(error) => return self.answer(context, &head, &refusal(error), out),
+        };
+        let identified = match identify(&context.snapshot, answer.name) {
+            Ok(identified) => identified,
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
+        };
+        let mut keys = identified.iter().flat_map(|of| &of.sasl_keys);
+        let key = keys.find_map(|text| CramKey::parse(text));
+        let is_known = key.is_some();
+        let is_right = answer.is_right(&key.unwrap_or_else(CramKey::of_nobody), challenge) && is_known;
+        let identified = identified.filter(|_| is_known);
+        self.proved(context, head, (answer.name, identified), is_right, out);
+    }
+
+    /// Ends an exchange that brings a proof of the password.
+    fn proved(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        (name, identified): (&str, Option<Identified>),
+        is_right: bool,
+        out: &mut Vec<u8>,
+    ) {
         let (requester, account) = match identified {
             Some(identified) => (identified.requester, identified.account),
             None => (Requester::Anonymous, None),
         };
         let attempt = account.map(|account| attempts::begin_proof(context, account));
-        let guess = self.guess_key(&requester, &name);
+        let guess = self.guess_key(&requester, name);
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
             return self.answer(context, &head, &too_many_guesses(), out);
         }
@@ -232,18 +321,25 @@ impl Session {
     }
 }
 
+/// Whether nobody may be this user now, by whatever proof.
+fn is_shut(context: &Context, requester: &Requester) -> bool {
+    let Requester::User { id, .. } = requester else { return false };
+    let account = directory::bind::account(&context.snapshot, *id).ok().flatten();
+    account.is_some_and(|account| account.is_shut(password_time()))
+}
+
 /// The keys that somebody has for a hash.
 fn keys_of(identified: &Identified, hash: Hash) -> Option<ScramKeys> {
-    let keys = identified.scram_keys.iter().filter_map(|text| ScramKeys::parse(text));
+    let keys = identified.sasl_keys.iter().filter_map(|text| ScramKeys::parse(text));
     keys.into_iter().find(|keys| keys.hash == hash)
 }
 
 /// Whom somebody acts as who asks for this authorization identity.
-fn authorized(context: &Context, requester: &Requester, identity: &str) -> Option<Requester> {
+pub(super) fn authorized(context: &Context, requester: &Requester, identity: &str) -> Option<Requester> {
     identity::authorized(&context.snapshot, requester, identity).ok().flatten()
 }
 
-fn refusal(error: SaslError) -> Outcome {
+pub(super) fn refusal(error: SaslError) -> Outcome {
     let code = match error {
         SaslError::WrongProof => ResultCode::INVALID_CREDENTIALS,
         SaslError::NotOffered(_) => ResultCode::AUTH_METHOD_NOT_SUPPORTED,

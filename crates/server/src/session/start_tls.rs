@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use directory::bind::{BindStrength, ExternalIdentity};
+use directory::bind::{BindStrength, ExternalIdentity, OAUTHBEARER, PLAIN};
 use directory::passwords::has_password;
 use directory::{ClientLink, Outcome, Requester};
 use ldap::oids::START_TLS;
@@ -228,12 +228,14 @@ fn is_always_allowed(request: &Request<'_>) -> bool {
     }
 }
 
-/// Whether a request carries a password in the clear.
+/// Whether a request carries a password or a token in the clear.
 fn sends_password(request: &Request<'_>, context: &Context) -> bool {
     match request {
         Request::Bind(bind) => match bind.authentication {
             Authentication::Simple(password) => !password.is_empty(),
-            Authentication::Sasl { mechanism, .. } => mechanism.eq_ignore_ascii_case("PLAIN"),
+            Authentication::Sasl { mechanism, .. } => {
+                [PLAIN, OAUTHBEARER].iter().any(|clear| mechanism.eq_ignore_ascii_case(clear))
+            }
             Authentication::Unrecognized(_) => false,
         },
         request if is_password_modify(request) => true,

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use directory::password::{self, StorageScheme, Verification};
 use directory::{HistoryChecks, ServerFault};
 
+use sasl::cram::{CRAM_MD5, CramKey};
 use sasl::{Hash, ScramKeys};
 
 use zeroize::Zeroizing;
@@ -353,7 +354,8 @@ fn perform(
     }
 }
 
-/// Clear passwords with the text forms of their keys for SCRAM, each with its own salt. What is no UTF-8 has none.
+/// Clear passwords with the text forms of their keys for SCRAM, each with its own salt, and for CRAM-MD5. What is no
+/// UTF-8 has none.
 ///
 /// # Errors
 /// The system gave no random salt.
@@ -366,6 +368,9 @@ fn scram_keys(
     for clear in clear.iter().filter(|_| !mechanisms.is_empty()) {
         let Ok(text) = std::str::from_utf8(password::clear_of(clear)) else { continue };
         let mut keys = Vec::new();
+        if mechanisms.iter().any(|name| name == CRAM_MD5) {
+            keys.push(CramKey::derive(text.as_bytes()).text());
+        }
         for (hash, _) in mechanisms.iter().filter_map(|name| Hash::of_mechanism(name)) {
             keys.push(ScramKeys::derive(hash, text, &random.bytes()?, *iterations).text());
         }

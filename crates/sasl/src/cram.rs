@@ -1,0 +1,192 @@
+//! CRAM-MD5 (RFC 2195): a proof of the password by HMAC-MD5 over a challenge of the server's.
+//!
+//! The server needs the password, or what HMAC makes of it before it sees the challenge: the two states of MD5 after
+//! the padded key. Those are kept. Nobody reads the password from them, but whoever has them binds by CRAM-MD5.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::digest::common::hazmat::{SerializableState, SerializedState};
+use md5::{Digest as _, Md5};
+use subtle::ConstantTimeEq as _;
+
+use crate::SaslError;
+use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
+
+/// The mechanism's name.
+pub const CRAM_MD5: &str = "CRAM-MD5";
+
+/// Octets of a block of MD5, to which HMAC pads keys.
+const BLOCK_SIZE: usize = 64;
+
+/// What a server keeps of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CramKey {
+    inner: [u8; 16],
+    outer: [u8; 16],
+}
+
+/// Shows no key.
+impl std::fmt::Debug for CramKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CramKey").finish_non_exhaustive()
+    }
+}
+
+impl CramKey {
+    /// The key of a password.
+    pub fn derive(password: &[u8]) -> CramKey {
+        let mut key = [0; BLOCK_SIZE];
+        if password.len() > BLOCK_SIZE {
+            key.iter_mut().zip(Md5::digest(password)).for_each(|(octet, of)| *octet = of);
+        } else {
+            key.iter_mut().zip(password).for_each(|(octet, of)| *octet = *of);
+        }
+        // RFC 2104 section 2.
+        CramKey {
+            inner: state_after(key.map(|octet| octet ^ 0x36)),
+            outer: state_after(key.map(|octet| octet ^ 0x5c)),
+        }
+    }
+
+    /// A key that no password has.
+    pub fn of_nobody() -> CramKey {
+        CramKey { inner: [0; 16], outer: [0; 16] }
+    }
+
+    /// The text form: `CRAM-MD5$` and both states in base64.
+    pub fn text(&self) -> String {
+        format!("{CRAM_MD5}${}", STANDARD.encode([self.inner, self.outer].concat()))
+    }
+
+    /// Reads the text form; `None` where it is none.
+    pub fn parse(text: &str) -> Option<CramKey> {
+        let (scheme, states) = text.split_once('$')?;
+        let states = STANDARD.decode(states).ok().filter(|_| scheme.eq_ignore_ascii_case(CRAM_MD5))?;
+        let (inner, outer) = states.split_at_checked(16)?;
+        Some(CramKey { inner: inner.try_into().ok()?, outer: outer.try_into().ok()? })
+    }
+
+    /// What a client says who has the password, to this challenge.
+    fn proof(&self, challenge: &[u8]) -> Option<[u8; 16]> {
+        let inner = continued(self.inner)?.chain_update(challenge).finalize();
+        Some(continued(self.outer)?.chain_update(inner).finalize().into())
+    }
+}
+
+/// The state of MD5 after a block.
+fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
+    let mut state = [0; 16];
+    let serialized = Md5::new().chain_update(block).serialize();
+    state.iter_mut().zip(serialized).for_each(|(octet, of)| *octet = of);
+    state
+}
+
+/// MD5 in this state after one block.
+fn continued(state: [u8; 16]) -> Option<Md5> {
+    // A count of blocks and an empty buffer follow: those of any block.
+    let mut serialized: SerializedState<Md5> = Md5::new().chain_update([0; BLOCK_SIZE]).serialize();
+    serialized.iter_mut().zip(state).for_each(|(octet, of)| *octet = of);
+    Md5::deserialize(&serialized).ok()
+}
+
+/// What the server says first; `random` is new every time, and printable.
+pub fn challenge(random: &str, seconds: u64) -> String {
+    format!("<{random}.{seconds}@pando>")
+}
+
+/// The client's answer. No `Debug`: it proves a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// Whose password it is.
+    pub name: &'a str,
+    proof: [u8; 16],
+}
+
+impl<'a> Answer<'a> {
+    /// Takes the answer apart: a name, a space and 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn parse(message: &'a [u8]) -> Result<Answer<'a>, SaslError> {
+        let malformed = SaslError::Malformed;
+        let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
+        let (name, digits) =
+            text.rsplit_once(' ').ok_or(malformed("a name, a space and a proof expected"))?;
+        if message.len() > MESSAGE_SIZE_MAX || name.is_empty() || name.len() > NAME_SIZE_MAX {
+            return Err(malformed("the name is empty, or too long"));
+        }
+        let digits = digits.as_bytes();
+        let mut proof = [0; 16];
+        let is_proof = digits.len() == 32
+            && digits.chunks_exact(2).zip(&mut proof).all(|(pair, octet)| {
+                let text = std::str::from_utf8(pair).unwrap_or_default();
+                let read =
+                    u8::from_str_radix(text, 16).ok().filter(|_| pair.iter().all(u8::is_ascii_hexdigit));
+                *octet = read.unwrap_or_default();
+                read.is_some()
+            });
+        if is_proof {
+            Ok(Answer { name, proof })
+        } else {
+            Err(malformed("a proof has 32 hexadecimal digits"))
+        }
+    }
+
+    /// Whether it proves the password of this key for this challenge.
+    pub fn is_right(&self, key: &CramKey, challenge: &str) -> bool {
+        key.proof(challenge.as_bytes()).is_some_and(|proof| proof.ct_eq(&self.proof).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 2195 section 2.
+    const CHALLENGE: &str = "<1896.697170952@postoffice.reston.mci.net>";
+
+    #[test]
+    fn the_exchange_of_the_rfc() {
+        let key = CramKey::derive(b"tanstaaftanstaaf");
+        let answer = Answer::parse(b"tim b913a602c7eda7a495b4e6e7334d3890").ok().unwrap();
+        assert_eq!(answer.name, "tim");
+        assert!(answer.is_right(&key, CHALLENGE));
+        assert!(!answer.is_right(&CramKey::derive(b"tanstaaftanstaag"), CHALLENGE));
+        assert!(!answer.is_right(&key, "<1896.697170953@postoffice.reston.mci.net>"));
+        assert!(!answer.is_right(&CramKey::of_nobody(), CHALLENGE));
+        assert_eq!(CramKey::parse(&key.text()), Some(key));
+    }
+
+    /// Keys longer than a block are hashed first: the same as HMAC by the library.
+    #[test]
+    fn keys_of_every_length() {
+        use hmac::{Hmac, KeyInit as _, Mac as _};
+        for length in [1, 16, 63, 64, 65, 200] {
+            let password = vec![b'x'; length];
+            let expected = Hmac::<Md5>::new_from_slice(&password).unwrap().chain_update(CHALLENGE).finalize();
+            let proof = CramKey::derive(&password).proof(CHALLENGE.as_bytes()).unwrap();
+            assert_eq!(proof, *expected.into_bytes(), "{length}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_none() {
+        let long = format!("{} {}", "a".repeat(NAME_SIZE_MAX + 1), "0".repeat(32));
+        for bad in [
+            &b""[..],
+            b" ",
+            b"tim",
+            b"tim b913",
+            b" b913a602c7eda7a495b4e6e7334d3890",
+            b"tim b913a602c7eda7a495b4e6e7334d389g",
+            b"tim +913a602c7eda7a495b4e6e7334d3890",
+            b"\xff b913a602c7eda7a495b4e6e7334d3890",
+            long.as_bytes(),
+        ] {
+            assert!(Answer::parse(bad).is_err(), "{}", String::from_utf8_lossy(bad));
+        }
+        for bad in ["", "CRAM-MD5", "CRAM-MD5$", "CRAM-MD5$AAAA", "SCRAM-SHA-1$AAAA"] {
+            assert_eq!(CramKey::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Binds with a token (OAUTHBEARER, RFC 7628).
+//!
+//! A token is taken over TLS alone (section 5). One that is no good is answered with its status, and the bind fails
+//! when the client has acknowledged that (section 3.2.3). The client does not hear why: the log does, without the
+//! token.
+
+use directory::identity::identify;
+use directory::{Outcome, Requester};
+use ldap::ResultCode;
+use sasl::oauth::{self, Bearer};
+
+use super::sasl::{SaslExchange, authorized, refusal};
+use super::{RequestHead, Session};
+use crate::session::context::Context;
+use crate::stamp::password_time;
+
+impl Session {
+    /// Takes a message of the client.
+    pub(super) fn bearer(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        pending: Option<Box<SaslExchange>>,
+        credentials: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(SaslExchange::RefusedToken) = pending.as_deref()
+            && oauth::is_acknowledgement(credentials)
+        {
+            let text = "the token is no good here; the server's log says why";
+            return self.answer(context, &head, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text), out);
+        }
+        let bearer = match Bearer::parse(credentials) {
+            Ok(bearer) => bearer,
+            Err(error) => return self.answer(context, &head, &refusal(error), out),
+        };
+        match self.bearer_of(context, &bearer) {
+            Ok(requester) => self.bound(context, &head, &Outcome::success(), requester, out),
+            Err(why) => {
+                tracing::info!(conn = self.number(), "a bind with a token is refused: {why}");
+                let issuer = context.settings.token_rules.as_ref().map_or("", |rules| &rules.issuer);
+                head.sasl_credentials = Some(oauth::failure("invalid_token", issuer).into_bytes());
+                self.sasl = Some(Box::new(SaslExchange::RefusedToken));
+                self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+            }
+        }
+    }
+
+    /// Whose the session becomes.
+    fn bearer_of(&self, context: &Context, bearer: &Bearer<'_>) -> Result<Requester, String> {
+        let rules = context.settings.token_rules.as_ref().ok_or("no issuer is named in [oauth]")?;
+        if bearer.token.is_empty() {
+            return Err("the client sent none and asks what is wanted".to_owned());
+        }
+        let now = password_time();
+        let seconds = u64::try_from(now / 1_000_000).unwrap_or(0);
+        let user = rules.user(bearer.token, seconds).map_err(|error| error.to_string())?;
+        // Always a name: a claim that says "dn:" is nobody's DN.
+        let identified = identify(&context.snapshot, &format!("u:{user}"));
+        let identified = identified.map_err(|outcome| outcome.diagnostic)?;
+        let shown = ldap::Excerpt(&user);
+        let identified = identified.ok_or_else(|| format!("no entry, or several, are {shown:?}"))?;
+        if identified.account.is_some_and(|account| account.is_shut(now)) {
+            return Err(format!(
+                "the account of {shown:?} is locked by an administrator, or it is not its time"
+            ));
+        }
+        authorized(context, &identified.requester, &bearer.authorization)
+            .ok_or_else(|| format!("{shown:?} may not act as who is asked for"))
+    }
+}
