@@ -2,6 +2,7 @@
 
 mod explain;
 mod rehearse;
+mod translate;
 mod versions;
 
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use clap::{Args, Subcommand};
 
 use explain::ExplainArguments;
 use rehearse::RehearseArguments;
+use translate::TranslateArguments;
 use versions::{HistoryArguments, RollbackArguments};
 
 /// The options of `pando access`.
@@ -27,6 +29,9 @@ enum Verb {
     /// Say what the access rules of a settings file would change, for whom, at which entries
     #[command(after_help = rehearse::HELP)]
     Rehearse(RehearseArguments),
+    /// Turn access rules of OpenLDAP, 389 DS and OpenDJ into ours
+    #[command(after_help = translate::HELP)]
+    Translate(TranslateArguments),
     /// List the versions of the access rules that the log has
     #[command(after_help = versions::HISTORY_HELP)]
     History(HistoryArguments),
@@ -39,6 +44,7 @@ pub(crate) fn run(arguments: &AccessArguments) -> ExitCode {
     match &arguments.verb {
         Verb::Explain(arguments) => explain::run(arguments),
         Verb::Rehearse(arguments) => rehearse::run(arguments),
+        Verb::Translate(arguments) => translate::run(arguments),
         Verb::History(arguments) => versions::history(arguments),
         Verb::Rollback(arguments) => versions::rollback(arguments),
     }

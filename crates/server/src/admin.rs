@@ -6,4 +6,5 @@ pub(crate) mod indexes;
 pub mod load;
 pub(crate) mod salvage;
 pub mod settings;
+pub mod translate;
 pub(crate) mod verify;

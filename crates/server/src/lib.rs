@@ -42,7 +42,7 @@ pub use admin::access::{access_history, explain_access, rehearse_access, with_ru
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};
-pub use admin::{import, load, settings};
+pub use admin::{import, load, settings, translate};
 pub use config::{Arguments, Config, ConfigError, values};
 pub use error::{Fault, LoadError, ServeError};
 pub use event_loop::EventLoopError;

@@ -427,15 +427,24 @@ impl Deciding<'_> {
 
     /// Whether a rule is about this place.
     fn reaches(&self, rule: &Rule, asked: Asked<'_>) -> Result<bool> {
-        let Some((reach, name)) = &rule.place else { return Ok(true) };
+        for but in &rule.but {
+            if self.is_in(but, asked)? {
+                return Ok(false);
+            }
+        }
+        rule.place.as_ref().map_or(Ok(true), |place| self.is_in(place, asked))
+    }
+
+    fn is_in(&self, (reach, name): &(Reach, NormalName), asked: Asked<'_>) -> Result<bool> {
         if name.depth() == 0 {
-            return Ok(*reach != Reach::At);
+            return Ok(matches!(reach, Reach::In | Reach::Below));
         }
         let Some(base) = self.state.entry_of(name)? else { return Ok(false) };
         Ok(match reach {
             Reach::At => base == asked.id,
             Reach::In => base == asked.id || self.state.is_at_or_below(asked.parent, base)?,
             Reach::Below => self.state.is_at_or_below(asked.parent, base)?,
+            Reach::Children => base == asked.parent,
         })
     }
 

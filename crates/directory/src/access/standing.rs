@@ -46,7 +46,28 @@ struct Mine {
     /// Its place among the rules.
     rule: usize,
     place: Option<(Reach, EntryId)>,
+    /// Places where it does not hold.
+    but: Vec<(Reach, EntryId)>,
     condition: Condition,
+}
+
+impl Mine {
+    /// Whether the entry is at a place where the rule does not hold. What is below such places has been left out by
+    /// where its container is, but for an entry that the rule names itself.
+    fn leaves_out(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
+        for (reach, base) in &self.but {
+            let is_out = match reach {
+                Reach::In | Reach::At if *base == id => true,
+                Reach::In | Reach::Below => state.is_at_or_below(parent, *base)?,
+                Reach::Children => *base == parent,
+                Reach::At => false,
+            };
+            if is_out {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// When a rule is for the asker.
@@ -204,7 +225,16 @@ impl Standing {
                         }
                     }
                 };
-                mine.push(Mine { rule: number, place, condition });
+                let mut but = Vec::new();
+                for (reach, name) in &rule.but {
+                    is_uniform = false;
+                    if name.depth() == 0 && matches!(reach, Reach::In | Reach::Below) {
+                        but.push((Reach::Below, EntryId::ROOT));
+                    } else if let Some(id) = state.entry_of(name)? {
+                        but.push((*reach, id));
+                    }
+                }
+                mine.push(Mine { rule: number, place, but, condition });
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
@@ -232,7 +262,8 @@ impl Standing {
                 Some((Reach::At, _)) => false,
                 _ => walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0),
             };
-            let holds = reaches && self.is_met(state, &mine.condition, id)?;
+            let holds =
+                reaches && !mine.leaves_out(state, id, parent)? && self.is_met(state, &mine.condition, id)?;
             if let Some(bits) = walk.holding.get_mut(place / 64) {
                 *bits = *bits & !(1 << (place % 64)) | u64::from(holds) << (place % 64);
             }
@@ -383,12 +414,13 @@ impl Standing {
             at = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?.parent;
         }
         walk.holding.resize(self.mine.len().div_ceil(64), 0);
+        let reaches = |(reach, base): &(Reach, EntryId)| match reach {
+            Reach::In | Reach::Below => *base == EntryId::ROOT || above.contains(base),
+            Reach::Children => *base == parent,
+            Reach::At => false,
+        };
         for (place, mine) in self.mine.iter().enumerate() {
-            let holds = match mine.place {
-                None => true,
-                Some((Reach::In | Reach::Below, base)) => above.contains(&base),
-                Some((Reach::At, _)) => false,
-            };
+            let holds = mine.place.as_ref().is_none_or(reaches) && !mine.but.iter().any(reaches);
             if let (true, Some(bits)) = (holds, walk.holding.get_mut(place / 64)) {
                 *bits |= 1 << (place % 64);
             }

@@ -91,6 +91,8 @@ pub(crate) struct Rule {
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
     pub(crate) place: Option<(Reach, NormalName)>,
+    /// Places that it is not about all the same.
+    pub(crate) but: Vec<(Reach, NormalName)>,
     pub(crate) askers: Vec<RuleAsker>,
     /// Where requests have to come from; empty for anywhere.
     pub(crate) networks: Vec<IpNet>,
@@ -172,16 +174,21 @@ impl Rule {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn read(text: &str, schema: &Schema) -> Result<Rule, String> {
-        let AccessRule { name, is_allow, rights, attributes, place, askers, networks, over_tls } =
-            AccessRule::parse(text)?;
+        let read = AccessRule::parse(text)?;
+        let AccessRule { name, is_allow, rights, place, askers, networks, over_tls, .. } = read;
         let place = match place {
             Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
             None => None,
         };
         let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
         let networks = networks.iter().map(|text| network(text)).collect::<Result<_, _>>()?;
-        let types = types(&attributes, is_allow, schema)?;
-        Ok(Rule { name, is_allow, rights, types, place, askers, networks, over_tls })
+        let mut about = types(&read.attributes, is_allow, schema)?;
+        if !read.but_attributes.is_empty() {
+            about.remove(&types(&read.but_attributes, is_allow, schema)?);
+        }
+        let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
+        let but = but.collect::<Result<_, String>>()?;
+        Ok(Rule { name, is_allow, rights, types: about, place, but, askers, networks, over_tls })
     }
 }
 

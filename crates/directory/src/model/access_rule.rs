@@ -1,7 +1,9 @@
 //! The text of an access rule, as the settings have it:
 //!
 //! ```text
-//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [in|at|below 'DN'] to WHO, ... [from 'NETWORK', ...] [over tls]
+//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [but not of ATTRIBUTE, ...]
+//!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...]
+//!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls]
 //! ```
 //!
 //! A DN stands in single or in double quotes.
@@ -90,6 +92,8 @@ pub(crate) enum Reach {
     At,
     /// Everything below the named one.
     Below,
+    /// What is one level below the named one.
+    Children,
 }
 
 /// Whom a rule is for.
@@ -133,7 +137,11 @@ pub(crate) struct AccessRule {
     pub(crate) rights: Rights,
     /// Types, `*`, `+`, `@class`; empty where none are named.
     pub(crate) attributes: Vec<String>,
+    /// Types that it is not about all the same.
+    pub(crate) but_attributes: Vec<String>,
     pub(crate) place: Option<(Reach, String)>,
+    /// Places that it is not about all the same.
+    pub(crate) but_places: Vec<(Reach, String)>,
     pub(crate) askers: Vec<Asker>,
     /// Networks, empty where none are named.
     pub(crate) networks: Vec<String>,
@@ -186,18 +194,35 @@ impl AccessRule {
             is_allow,
             rights: if is_allow { rights.allowed() } else { rights.denied() },
             attributes: Vec::new(),
+            but_attributes: Vec::new(),
             place: None,
+            but_places: Vec::new(),
             askers: Vec::new(),
             networks: Vec::new(),
             over_tls: false,
         };
-        if parser.takes("of") {
-            rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
-        }
-        for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
-            if rule.place.is_none() && parser.takes(word) {
+        loop {
+            if rule.attributes.is_empty() && parser.takes("of") {
+                rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
+            } else if parser.takes("but") {
+                if !parser.takes("not") {
+                    return Err(format!("{} stands where \"not\" is wanted", parser.next_text()));
+                }
+                parser.exception(&mut rule)?;
+            } else if rule.place.is_none()
+                && let Some(reach) = parser.reach()?
+            {
                 rule.place = Some((reach, parser.quoted("a DN")?));
+            } else {
+                break;
             }
+        }
+        if parser.takes("where") {
+            if !parser.takes("seen") {
+                return Err(format!("{} stands where \"seen\" is wanted", parser.next_text()));
+            }
+            // Browsing is for other rules to allow.
+            rule.rights = if is_allow { rights.with_smaller() } else { rights.denied() };
         }
         if !parser.takes("to") {
             return Err(format!(
@@ -327,6 +352,40 @@ impl<'t> Parser<'_, 't> {
             all.push(self.word(what)?);
         }
         Ok(all)
+    }
+
+    /// The word, or words, before the DN of a place; `None` where another stands.
+    fn reach(&mut self) -> Result<Option<Reach>, String> {
+        for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
+            if self.takes(word) {
+                return Ok(Some(reach));
+            }
+        }
+        if !self.takes("children") {
+            return Ok(None);
+        }
+        match self.takes("of") {
+            true => Ok(Some(Reach::Children)),
+            false => Err(format!("{} stands where \"of\" and a DN are wanted", self.next_text())),
+        }
+    }
+
+    /// What stands behind "but not": attributes, or places.
+    fn exception(&mut self, rule: &mut AccessRule) -> Result<(), String> {
+        if self.takes("of") {
+            let names = self.list("an attribute")?;
+            rule.but_attributes.extend(names.into_iter().map(str::to_owned));
+            return Ok(());
+        }
+        let Some(reach) = self.reach()? else {
+            return Err(format!("{} stands where attributes or a place are wanted", self.next_text()));
+        };
+        loop {
+            rule.but_places.push((reach, self.quoted("a DN")?));
+            if !self.takes_comma() {
+                return Ok(());
+            }
+        }
     }
 
     fn asker(&mut self) -> Result<Asker, String> {

@@ -55,6 +55,11 @@ pub(crate) struct Rule {
     /// Empty where the rule names none.
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
+    /// What it is not about all the same.
+    pub(crate) but_attributes: Vec<&'static str>,
+    pub(crate) but_places: Vec<(&'static str, String)>,
+    /// Whether it leaves it to others to allow to browse.
+    pub(crate) where_seen: bool,
     pub(crate) who: Vec<Who>,
     /// The first octet of the network that requests have to come from.
     pub(crate) network: Option<u8>,
@@ -82,11 +87,30 @@ impl Rule {
                 0 => user(rng.usize(..4)),
                 _ => (*some(rng, &places)).to_owned(),
             };
-            (*some(rng, &["in", "at", "below"]), dn)
+            (*some(rng, &["in", "at", "below", "children of"]), dn)
         });
+        let but_attributes = match rng.u8(0..4) {
+            0 => vec![*some(rng, &named), *some(rng, &more)],
+            _ => Vec::new(),
+        };
+        let but_places = match rng.u8(0..4) {
+            0 => vec![(*some(rng, &["in", "at", "below", "children of"]), (*some(rng, &places)).to_owned())],
+            _ => Vec::new(),
+        };
         let who = (0..rng.usize(1..3)).map(|_| Who::random(rng)).collect();
         let network = (rng.u8(0..6) == 0).then(|| if rng.bool() { 10 } else { 127 });
-        Rule { is_allow, rights, attributes, place, who, network, over_tls: rng.u8(0..8) == 0 }
+        Rule {
+            is_allow,
+            rights,
+            attributes,
+            place,
+            but_attributes,
+            but_places,
+            where_seen: rng.u8(0..5) == 0,
+            who,
+            network,
+            over_tls: rng.u8(0..8) == 0,
+        }
     }
 
     /// Its text, with this name.
@@ -96,8 +120,15 @@ impl Rule {
         if !self.attributes.is_empty() {
             text += &format!(" of {}", self.attributes.join(", "));
         }
+        if !self.but_attributes.is_empty() {
+            text += &format!(" but not of {}", self.but_attributes.join(", "));
+        }
         if let Some((word, dn)) = &self.place {
             text += &format!(" {word} '{dn}'");
+        }
+        self.but_places.iter().for_each(|(word, dn)| text += &format!(" but not {word} '{dn}'"));
+        if self.where_seen {
+            text += " where seen";
         }
         let who: Vec<_> = self.who.iter().map(Who::text).collect();
         text += &format!(" to {}", who.join(", "));
@@ -124,12 +155,8 @@ impl Rule {
     }
 
     fn is_at(&self, dn: &str) -> bool {
-        match &self.place {
-            None => true,
-            Some(("at", place)) => place == dn,
-            Some(("in", place)) => is_at_or_below(dn, place),
-            Some((_, place)) => dn != place && is_at_or_below(dn, place),
-        }
+        self.place.as_ref().is_none_or(|place| is_in(place, dn))
+            && !self.but_places.iter().any(|place| is_in(place, dn))
     }
 
     /// `allow read` allows search and compare, any `allow` allows to browse; `deny read` denies search and compare,
@@ -138,28 +165,41 @@ impl Rule {
         let named = |right: &str| self.rights.contains(&right);
         let by_read = matches!(right, "search" | "compare") && named("read");
         match self.is_allow {
-            true => named(right) || by_read || right == "browse",
+            true => named(right) || by_read || (right == "browse" && !self.where_seen),
             false => named(right) || by_read || named("browse"),
         }
     }
 
     fn is_about(&self, attribute: &str) -> bool {
-        if self.attributes.is_empty() {
-            return true;
-        }
-        let known = TYPES.iter().find(|(name, ..)| *name == attribute);
-        self.attributes.iter().any(|named| match *named {
-            "*" => !is_operational(attribute),
-            "+" => is_operational(attribute),
-            _ => {
-                *named == attribute
-                    || known.is_some_and(|(_, classes, above)| {
-                        above.contains(named)
-                            || named.strip_prefix('@').is_some_and(|class| classes.contains(&class))
-                    })
-            }
-        })
+        (self.attributes.is_empty() || names(&self.attributes, attribute))
+            && !names(&self.but_attributes, attribute)
     }
+}
+
+/// Whether an entry is at a place.
+fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
+    match *word {
+        "at" => place == dn,
+        "in" => is_at_or_below(dn, place),
+        "children of" => parent(dn) == place && dn != SUFFIX,
+        _ => dn != place && is_at_or_below(dn, place),
+    }
+}
+
+/// Whether one of these is the attribute, a supertype of it, or a word for it.
+fn names(named: &[&'static str], attribute: &str) -> bool {
+    let known = TYPES.iter().find(|(name, ..)| *name == attribute);
+    named.iter().any(|named| match *named {
+        "*" => !is_operational(attribute),
+        "+" => is_operational(attribute),
+        _ => {
+            *named == attribute
+                || known.is_some_and(|(_, classes, above)| {
+                    above.contains(named)
+                        || named.strip_prefix('@').is_some_and(|class| classes.contains(&class))
+                })
+        }
+    })
 }
 
 impl Who {
@@ -263,7 +303,7 @@ impl Rights<'_> {
             let sometimes = !self.asker.is_empty()
                 && rule.who.iter().any(|who| matches!(who, Who::Itself | Who::NamedBy(_)));
             match (always, sometimes) {
-                (true, _) => rule.place.is_none(),
+                (true, _) => rule.place.is_none() && rule.but_places.is_empty(),
                 (false, sometimes) => !sometimes,
             }
         })

@@ -32,13 +32,21 @@ impl Slapd {
     /// # Panics
     /// As [`Slapd::start`].
     pub fn start_with(scratch: &Scratch, global: &str, extra: &str) -> Slapd {
+        Slapd::start_ruled(scratch, global, &format!("access to * by * write\n{extra}"))
+    }
+
+    /// The same without any access clause but those of `rules`, which end the database's part.
+    ///
+    /// # Panics
+    /// As [`Slapd::start`].
+    pub fn start_ruled(scratch: &Scratch, global: &str, rules: &str) -> Slapd {
         assert!(
             Path::new(PROGRAM).exists(),
             "{PROGRAM} is missing: run the tests by ./dev test, which installs it"
         );
         let database = scratch.join("slapd-data");
         std::fs::create_dir_all(&database).unwrap();
-        let configuration = scratch.write("slapd.conf", configuration(&database, global, extra));
+        let configuration = scratch.write("slapd.conf", configuration(&database, global, rules));
         // Another process may take the port between our letting go and slapd's bind: then slapd exits, try again.
         let mut log = String::new();
         for _ in 0..10 {
@@ -85,7 +93,7 @@ impl Drop for Slapd {
     }
 }
 
-fn configuration(database: &Path, global: &str, extra: &str) -> String {
+fn configuration(database: &Path, global: &str, rules: &str) -> String {
     format!(
         "include /etc/ldap/schema/core.schema\n\
          include /etc/ldap/schema/cosine.schema\n\
@@ -100,8 +108,7 @@ fn configuration(database: &Path, global: &str, extra: &str) -> String {
          rootpw \"{ADMIN_PASSWORD}\"\n\
          directory {}\n\
          maxsize 1073741824\n\
-         access to * by * write\n\
-         {extra}\n",
+         {rules}\n",
         database.display()
     )
 }

@@ -1,0 +1,42 @@
+//! `pando access translate`: access rules of other servers.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use server::translate::translate_file;
+
+use crate::exit;
+
+pub(super) const HELP: &str = "\
+Reads a slapd.conf, or LDIF with olcAccess or aci values (slapcat -n 0, dsconf, ldapsearch of aci), and prints the
+setting access_rules. Each clause that could not be carried over is a line on standard error, in the words of the
+source. Look at the rules with `pando access rehearse` and state expectations before they are in force.
+
+Examples:
+  slapcat -n 0 | pando access translate /dev/stdin
+  ldapsearch -o ldif-wrap=no -LLL ... '(aci=*)' aci > aci.ldif && pando access translate aci.ldif
+
+Exit codes:
+  0  all of it is in the rules
+  2  the file cannot be read
+  6  some clauses are left out";
+
+/// The options of `pando access translate`.
+#[derive(Debug, Args)]
+pub(crate) struct TranslateArguments {
+    /// The file with the rules of the other server
+    file: PathBuf,
+}
+
+pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
+    let translation = match translate_file(&arguments.file) {
+        Ok(translation) => translation,
+        Err(error) => return exit::failed(&error),
+    };
+    println!("access_rules = [");
+    translation.rules.iter().for_each(|rule| println!("  {rule:?},"));
+    println!("]");
+    translation.left_out.iter().for_each(|left_out| eprintln!("left out: {left_out}"));
+    if translation.left_out.is_empty() { ExitCode::SUCCESS } else { exit::some_rejected() }
+}

@@ -1,0 +1,245 @@
+//! `aci` values of 389 DS and OpenDJ: allow and deny, where deny wins, as here.
+
+use super::{Translation, quoted};
+
+/// Translates a value that stands in the entry `dn`; empty for a global one.
+pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, value: &str) {
+    let Some((targets, rest)) = split_version(value) else {
+        return translation.leave_out(line, value, "there is no (version 3.0; acl ...)");
+    };
+    let mut place = (!dn.is_empty()).then(|| ("in", dn.to_owned()));
+    let mut attributes = None;
+    for target in targets {
+        let (key, negated, text) = match parts(target) {
+            Some(parts) => parts,
+            None => return translation.leave_out(line, target, "this is no target"),
+        };
+        let result = match key.as_str() {
+            "targetattr" => attributes_of(text, negated).map(|of| attributes = Some(of)),
+            "target" if !negated && !text.contains('*') && !text.contains('$') => {
+                let named = text.strip_prefix("ldap:///").unwrap_or(text);
+                let word = place.as_ref().map_or("in", |(word, _)| word);
+                place = (!named.is_empty()).then(|| (word, named.to_owned()));
+                Ok(())
+            }
+            "targetscope" => {
+                let word = match text.to_ascii_lowercase().as_str() {
+                    "base" | "baseobject" => "at",
+                    "onelevel" | "one" | "singlelevel" => "children of",
+                    "subordinate" | "children" => "below",
+                    _ => "in",
+                };
+                place = place.map(|(_, dn)| (word, dn));
+                Ok(())
+            }
+            _ => Err("entries, values, controls and operations cannot be chosen in this way here"),
+        };
+        if let Err(why) = result {
+            let clause = format!("({target}) of {}", first_words(value));
+            return translation.leave_out(line, &clause, format!("{why}; the whole aci is left out"));
+        }
+    }
+    let (name, permissions) = rest;
+    for permission in permissions {
+        let text = format!("{}: {permission}", name.trim());
+        match permitted(permission) {
+            Err(why) => translation.leave_out(line, &text, why),
+            Ok(said) => say(translation, (line, &text, &name), &said, attributes.as_deref(), place.as_ref()),
+        }
+    }
+}
+
+fn first_words(value: &str) -> String {
+    value.chars().take(60).collect()
+}
+
+/// The pieces in front of `(version`, and the name and the permissions in it.
+#[allow(clippy::type_complexity, reason = "read once, right above")]
+fn split_version(value: &str) -> Option<(Vec<&str>, (String, Vec<&str>))> {
+    let start = value.to_ascii_lowercase().find("version 3.0")?;
+    let head = value.get(..start)?.trim_end().strip_suffix('(')?;
+    let targets = head.split(')').map(|piece| piece.trim().trim_start_matches('(').trim());
+    let targets = targets.filter(|piece| !piece.is_empty()).collect();
+    let rest = value.get(start..)?;
+    let acl = rest.to_ascii_lowercase().find("acl")?;
+    let mut quotes = rest.get(acl..)?.splitn(3, '"');
+    let (_, name, body) = (quotes.next()?, quotes.next()?, quotes.next()?);
+    let body = body.trim().trim_start_matches(';').trim();
+    let body = body.strip_suffix(')').unwrap_or(body);
+    let permissions = body.split(';').map(str::trim).filter(|piece| !piece.is_empty()).collect();
+    Some((targets, (name.to_owned(), permissions)))
+}
+
+/// `key = "text"` or `key != "text"`.
+fn parts(target: &str) -> Option<(String, bool, &str)> {
+    let (key, text) = target.split_once('=')?;
+    let key = key.trim();
+    let negated = key.ends_with('!');
+    let key = key.trim_end_matches(['!', '>']).trim().to_ascii_lowercase();
+    Some((key, negated, text.trim().trim_matches('"').trim()))
+}
+
+fn attributes_of(text: &str, negated: bool) -> Result<String, &'static str> {
+    let names: Vec<&str> = text.split("||").map(str::trim).filter(|name| !name.is_empty()).collect();
+    if names.iter().any(|name| name.contains('*') && *name != "*") {
+        return Err("attributes by a pattern");
+    }
+    Ok(match negated {
+        true => format!(" of * but not of {}", names.join(", ")),
+        false => format!(" of {}", names.join(", ")),
+    })
+}
+
+/// A permission taken apart.
+struct Permitted {
+    is_allow: bool,
+    rights: Vec<String>,
+    who: Vec<String>,
+    rest: String,
+}
+
+fn permitted(text: &str) -> Result<Permitted, String> {
+    let (word, rest) = text.split_once('(').ok_or("there are no rights in brackets")?;
+    let is_allow = match word.trim().to_ascii_lowercase().as_str() {
+        "allow" => true,
+        "deny" => false,
+        other => return Err(format!("{other:?} is neither allow nor deny")),
+    };
+    let (rights, bind) = rest.split_once(')').ok_or("the rights do not end")?;
+    let rights = rights.split(',').map(|right| right.trim().to_ascii_lowercase()).collect();
+    let lower = bind.to_ascii_lowercase();
+    if lower.split_whitespace().any(|word| word == "not") || bind.contains("!=") {
+        return Err("a bind rule that is a negation".to_owned());
+    }
+    let (mut who, mut from, mut over_tls) = (Vec::new(), Vec::new(), false);
+    let conjunctions = lower.contains("\" and ") || lower.contains(") and ");
+    let mut kinds = 0;
+    for (key, value) in conditions(bind) {
+        match key.as_str() {
+            "userdn" | "groupdn" | "userattr" => {
+                kinds += 1;
+                for named in value.split("||").map(str::trim) {
+                    who.push(asker(&key, named)?);
+                }
+            }
+            "ip" => {
+                from.extend(value.split(',').map(|net| network(net.trim())).collect::<Result<Vec<_>, _>>()?)
+            }
+            "ssf" => over_tls = value.parse::<u32>().is_ok_and(|bits| bits > 1),
+            "authmethod" if value.eq_ignore_ascii_case("ssl") => over_tls = true,
+            _ => return Err(format!("{key} = {value:?} cannot be asked here")),
+        }
+    }
+    let has_more = !from.is_empty() || over_tls;
+    if (conjunctions && kinds > 1) || (has_more && lower.contains("\" or ")) {
+        return Err("conditions on who asks that hold together".to_owned());
+    }
+    if who.is_empty() {
+        who.push("anyone".to_owned());
+    }
+    let mut rest = String::new();
+    if !from.is_empty() {
+        rest = format!(" from {}", from.join(", "));
+    }
+    if over_tls {
+        rest += " over tls";
+    }
+    Ok(Permitted { is_allow, rights, who, rest })
+}
+
+/// `key = "value"` pairs of a bind rule.
+fn conditions(bind: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut pieces = bind.split('"');
+    while let (Some(before), Some(value)) = (pieces.next(), pieces.next()) {
+        let key = before.trim().trim_end_matches(['=', '>', ' ']);
+        let key = key.rsplit([' ', '(', ')']).next().unwrap_or_default();
+        all.push((key.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    all
+}
+
+fn asker(key: &str, named: &str) -> Result<String, String> {
+    if key == "userattr" {
+        return match named.split_once('#') {
+            Some((attribute, kind))
+                if kind.eq_ignore_ascii_case("USERDN") && !attribute.contains("parent") =>
+            {
+                Ok(format!("named by {attribute}"))
+            }
+            _ => Err(format!("userattr {named:?} names whom no rule can name here")),
+        };
+    }
+    let dn = named.strip_prefix("ldap:///").unwrap_or(named);
+    if dn.contains(['*', '?', '$']) {
+        return Err(format!("{named:?} is a pattern, a search, or a macro"));
+    }
+    Ok(match (key, dn.to_ascii_lowercase().as_str()) {
+        ("groupdn", _) => format!("group {}", quoted(dn)),
+        (_, "anyone") => "anyone".to_owned(),
+        (_, "all") => "authenticated".to_owned(),
+        (_, "self") => "self".to_owned(),
+        (_, "parent") => return Err("ldap:///parent names the entry above".to_owned()),
+        _ => format!("user {}", quoted(dn)),
+    })
+}
+
+/// An address, one with a prefix or a mask, or with `*` at its end.
+fn network(text: &str) -> Result<String, String> {
+    let octets: Vec<&str> = text.split('.').collect();
+    let fixed = octets.iter().take_while(|octet| **octet != "*").count();
+    let written = if text.contains('*') && fixed > 0 && fixed < 4 {
+        let mut all: Vec<&str> = octets.into_iter().take(fixed).collect();
+        all.resize(4, "0");
+        format!("{}/{}", all.join("."), fixed * 8)
+    } else {
+        text.replace('+', "/")
+    };
+    let is_network = written.parse::<ipnet::IpNet>().is_ok() || written.parse::<std::net::IpAddr>().is_ok();
+    if is_network { Ok(format!("'{written}'")) } else { Err(format!("{text:?} is no network")) }
+}
+
+fn say(
+    translation: &mut Translation,
+    (line, text, name): (usize, &str, &str),
+    said: &Permitted,
+    attributes: Option<&str>,
+    place: Option<&(&str, String)>,
+) {
+    let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
+    let has = |right: &str| said.rights.iter().any(|known| known == right || known == "all");
+    if has("read") {
+        of_attributes.push("read");
+    } else {
+        of_attributes.extend(has("search").then_some("search"));
+        of_attributes.extend(has("compare").then_some("compare"));
+    }
+    of_attributes.extend(has("write").then_some("write"));
+    if !has("write") && has("selfwrite") {
+        of_attributes.extend(["join", "leave"]);
+    }
+    of_entries.extend((has("add") || has("import")).then_some("add"));
+    of_entries.extend(has("delete").then_some("delete"));
+    of_entries.extend((has("write") || has("export")).then_some("rename"));
+    let is_proxy = said.rights.iter().any(|right| right == "proxy");
+    of_entries.extend(is_proxy.then_some("proxy"));
+    if said.is_allow && has("read") && !(has("search") && has("compare")) {
+        translation.leave_out(line, text, "read without search or compare: here it gives these too");
+    }
+    let word = if said.is_allow { "allow" } else { "deny" };
+    let at = place.map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
+    let to = format!(" to {}{}", said.who.join(", "), said.rest);
+    let known = [&of_attributes[..], &of_entries[..]].concat();
+    if known.is_empty() {
+        return translation.leave_out(line, text, "none of these rights is one here");
+    }
+    if let (false, Some(attributes)) = (of_attributes.is_empty(), attributes) {
+        translation.add(name, &format!("{word} {}{attributes}{at}{to}", of_attributes.join(", ")));
+    }
+    if !of_entries.is_empty() {
+        translation.add(name, &format!("{word} {}{at}{to}", of_entries.join(", ")));
+    }
+    if attributes.is_none() && of_entries.is_empty() {
+        translation.leave_out(line, text, "without targetattr it is about no attributes");
+    }
+}

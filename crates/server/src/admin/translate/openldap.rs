@@ -1,0 +1,533 @@
+//! `access to <what> by <who> <access> ...` (slapd.access(5)).
+//!
+//! There the first clause that is about something decides, and in it the first `by` that is about somebody. Here
+//! nothing depends on an order, so what earlier clauses are about is taken out of later ones: as attributes, and as
+//! places. Of the `by`s of a clause an earlier one with less access becomes a refusal.
+
+use super::{Translation, quoted};
+
+/// What a clause is about, or what is left of it.
+#[derive(Clone, Debug)]
+struct Region {
+    place: Option<(Reach, String)>,
+    but_places: Vec<(Reach, String)>,
+    /// `None` for all.
+    attributes: Option<Vec<String>>,
+    but_attributes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    In,
+    At,
+    Below,
+    Children,
+}
+
+impl Reach {
+    fn word(self) -> &'static str {
+        match self {
+            Reach::In => "in",
+            Reach::At => "at",
+            Reach::Below => "below",
+            Reach::Children => "children of",
+        }
+    }
+}
+
+/// Access, by its letters: c, s, r, a, z (w is both), x.
+#[derive(Clone, Debug, Default)]
+struct Grant {
+    who: String,
+    rights: Rights,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rights {
+    compare: bool,
+    search: bool,
+    read: bool,
+    add: bool,
+    delete: bool,
+    own: bool,
+}
+
+impl Rights {
+    fn is_none(self) -> bool {
+        self == Rights::default()
+    }
+
+    fn covers(self, other: Rights) -> bool {
+        let pairs = [
+            (self.compare, other.compare),
+            (self.search, other.search),
+            (self.read, other.read),
+            (self.add, other.add),
+            (self.delete, other.delete),
+            (self.own || (self.add && self.delete), other.own),
+        ];
+        pairs.iter().all(|(has, wants)| *has || !wants)
+    }
+}
+
+/// Translates clauses, each with its line, in their order.
+pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String)]) {
+    let mut decided: Vec<Region> = Vec::new();
+    for (number, (line, clause)) in clauses.iter().enumerate() {
+        let words = words(clause);
+        let mut words = words.iter().map(String::as_str).peekable();
+        if words.peek().is_some_and(|word| word.starts_with('{') && word.ends_with('}')) {
+            words.next();
+        }
+        if words.next().is_none_or(|word| strip_number(word) != "to") {
+            translation.leave_out(*line, clause, "this is no \"to ... by ...\"");
+            continue;
+        }
+        let mut what = Vec::new();
+        while let Some(word) = words.next_if(|word| *word != "by") {
+            what.push(word.to_owned());
+        }
+        let region = match region(&what) {
+            Ok(region) => region,
+            Err(why) => {
+                let why = format!("{why}; if it closes something, that is open by the clauses behind it");
+                translation.leave_out(*line, clause, why);
+                continue;
+            }
+        };
+        let mut bys = Vec::new();
+        while words.next().is_some() {
+            let mut by = Vec::new();
+            while let Some(word) = words.next_if(|word| *word != "by") {
+                by.push(word.to_owned());
+            }
+            bys.push(by);
+        }
+        let (grants, goes_on) = grants(translation, *line, &bys);
+        let mut left = vec![region.clone()];
+        for before in &decided {
+            left = left.iter().flat_map(|region| subtract(region, before)).collect();
+        }
+        if left.is_empty() {
+            translation.leave_out(*line, clause, "earlier clauses decide all that it is about");
+            continue;
+        }
+        if !goes_on {
+            decided.push(region.clone());
+        }
+        for region in &left {
+            say(translation, number + 1, region, &grants);
+        }
+    }
+}
+
+fn strip_number(word: &str) -> &str {
+    word.strip_prefix('{').and_then(|rest| Some(rest.split_once('}')?.1)).unwrap_or(word)
+}
+
+/// Words; quotes keep blanks together and go.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => word.push(c),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+fn region(what: &[String]) -> Result<Region, String> {
+    let mut region =
+        Region { place: None, but_places: Vec::new(), attributes: None, but_attributes: Vec::new() };
+    for word in what {
+        let lower = word.to_ascii_lowercase();
+        if word == "*" {
+            continue;
+        }
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(format!("{word:?} is not known"));
+        };
+        match lower.split_once('=').map_or("", |(key, _)| key) {
+            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" => {
+                region.place = Some((Reach::At, value.to_owned()));
+            }
+            "dn.subtree" | "dn.sub" if value.is_empty() => {}
+            "dn.subtree" | "dn.sub" => region.place = Some((Reach::In, value.to_owned())),
+            "dn.children" => region.place = Some((Reach::Below, value.to_owned())),
+            "dn.one" | "dn.onelevel" => region.place = Some((Reach::Children, value.to_owned())),
+            "attrs" | "attr" => {
+                let names: Vec<String> = value.split(',').map(|name| name.trim().to_owned()).collect();
+                if let Some(name) = names.iter().find(|name| name.starts_with('!')) {
+                    return Err(format!("{name} is the attributes that a class does not have"));
+                }
+                region.attributes = Some(names);
+            }
+            _ if key.starts_with("dn.regex") => return Err("a place by a regular expression".to_owned()),
+            "filter" => return Err("entries by a filter".to_owned()),
+            _ => return Err(format!("{word:?} is not known")),
+        }
+    }
+    Ok(region)
+}
+
+/// What is left of a region without another.
+fn subtract(region: &Region, other: &Region) -> Vec<Region> {
+    match nested(region.place.as_ref(), other.place.as_ref()) {
+        Nesting::Apart => vec![region.clone()],
+        Nesting::Around(_) if are_apart(region, other) => vec![region.clone()],
+        Nesting::Within => without_attributes(region, other).into_iter().collect(),
+        Nesting::Around(place) => {
+            let mut outside = region.clone();
+            outside.but_places.push(place.clone());
+            let mut inside = region.clone();
+            inside.place = Some(place);
+            let mut left = vec![outside];
+            left.extend(without_attributes(&inside, other));
+            left
+        }
+    }
+}
+
+/// Whether they name attributes, and none in common.
+fn are_apart(region: &Region, other: &Region) -> bool {
+    let (Some(own), Some(taken)) = (&region.attributes, &other.attributes) else { return false };
+    !own.iter().any(|name| taken.iter().any(|other| other.eq_ignore_ascii_case(name)))
+}
+
+fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
+    let taken = other.attributes.as_ref()?;
+    let mut left = region.clone();
+    match &mut left.attributes {
+        None => left.but_attributes.extend(taken.iter().cloned()),
+        Some(own) => {
+            own.retain(|name| !taken.iter().any(|other| other.eq_ignore_ascii_case(name)));
+            if own.is_empty() {
+                return None;
+            }
+        }
+    }
+    Some(left)
+}
+
+enum Nesting {
+    Apart,
+    /// The first is part of the second.
+    Within,
+    /// The second, which is this, is part of the first.
+    Around((Reach, String)),
+}
+
+fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nesting {
+    let (Some((reach, dn)), Some((other_reach, other_dn))) = (one, other) else {
+        return match other {
+            None => Nesting::Within,
+            Some(other) => Nesting::Around(other.clone()),
+        };
+    };
+    let (dn, other_key) = (normal(dn), normal(other_dn));
+    let is_below = |dn: &str, above: &str| dn.strip_suffix(above).is_some_and(|rest| rest.ends_with(','));
+    let is_child = |dn: &str, above: &str| dn.split_once(',').is_some_and(|(_, parent)| parent == above);
+    let is_within = match (reach, other_reach) {
+        _ if dn == other_key => {
+            reach == other_reach || *other_reach == Reach::In || {
+                *other_reach == Reach::Below && *reach == Reach::Children
+            }
+        }
+        (_, Reach::In | Reach::Below) => is_below(&dn, &other_key),
+        (Reach::At, Reach::Children) => is_child(&dn, &other_key),
+        _ => false,
+    };
+    let holds = match (other_reach, reach) {
+        _ if dn == other_key => {
+            *reach == Reach::In || (*reach == Reach::Below && *other_reach == Reach::Children)
+        }
+        (_, Reach::In | Reach::Below) => is_below(&other_key, &dn),
+        (Reach::At, Reach::Children) => is_child(&other_key, &dn),
+        _ => false,
+    };
+    match (is_within, holds) {
+        (true, _) => Nesting::Within,
+        (false, true) => Nesting::Around((*other_reach, other_dn.clone())),
+        (false, false) => Nesting::Apart,
+    }
+}
+
+/// A DN to be compared with others: as texts, which is enough for DNs that one person wrote.
+fn normal(dn: &str) -> String {
+    let parts: Vec<String> = dn.split(',').map(|part| part.trim().to_lowercase()).collect();
+    parts.join(",")
+}
+
+/// Who gets what, and whether a clause behind this one decides for others.
+fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (Vec<Grant>, bool) {
+    let (mut grants, mut goes_on) = (Vec::new(), false);
+    for by in bys {
+        let clause = format!("by {}", by.join(" "));
+        let mut by: Vec<&str> = by.iter().map(String::as_str).collect();
+        match by.last().copied() {
+            Some("break") if by.first() == Some(&"*") => {
+                goes_on = true;
+                continue;
+            }
+            Some("break" | "continue") => {
+                translation.leave_out(line, &clause, "clauses that go on for some");
+                continue;
+            }
+            Some("stop") => {
+                by.pop();
+            }
+            _ => {}
+        }
+        let access = match by.last().and_then(|word| rights(word)) {
+            Some(access) => {
+                by.pop();
+                access
+            }
+            // Without a level it is none.
+            None => Rights::default(),
+        };
+        if (access.search || access.compare) && !access.read {
+            let why = "search or compare without read: here the names of the entries show too";
+            translation.leave_out(line, &clause, why);
+        }
+        match who(&by) {
+            Ok(who) => grants.push(Grant { who, rights: access }),
+            Err(why) => translation.leave_out(line, &clause, why),
+        }
+    }
+    (grants, goes_on)
+}
+
+fn rights(word: &str) -> Option<Rights> {
+    let level = |level: u8| Rights {
+        compare: level >= 1,
+        search: level >= 2,
+        read: level >= 3,
+        add: level >= 4,
+        delete: level >= 4,
+        own: false,
+    };
+    let word = word.to_ascii_lowercase();
+    Some(match word.as_str() {
+        "none" | "disclose" | "auth" | "=0" | "=d" | "=x" | "=xd" | "=dx" => level(0),
+        "compare" => level(1),
+        "search" => level(2),
+        "read" => level(3),
+        "write" | "manage" => level(4),
+        "add" => Rights { add: true, ..level(3) },
+        "delete" => Rights { delete: true, ..level(3) },
+        "selfwrite" | "selfread" if word == "selfwrite" => Rights { own: true, ..level(3) },
+        _ => {
+            let letters = word.strip_prefix('=')?;
+            let has = |letter: char| letters.contains(letter);
+            if !letters.chars().all(|letter| "cdxsrwazm".contains(letter)) {
+                return None;
+            }
+            Rights {
+                compare: has('c'),
+                search: has('s'),
+                read: has('r'),
+                add: has('w') || has('a') || has('m'),
+                delete: has('w') || has('z') || has('m'),
+                own: false,
+            }
+        }
+    })
+}
+
+fn who(by: &[&str]) -> Result<String, String> {
+    let (mut whom, mut from, mut over_tls) = (None, None, false);
+    for word in by {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let found = match key.to_ascii_lowercase().as_str() {
+            "*" => "anyone".to_owned(),
+            "anonymous" => "anonymous".to_owned(),
+            "users" => "authenticated".to_owned(),
+            "self" => "self".to_owned(),
+            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" if value == "*" => "authenticated".to_owned(),
+            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" => {
+                if value.to_ascii_lowercase().contains("cn=auth") {
+                    return Err(
+                        "an identity of SASL without an entry; over the local socket it is the administrator"
+                            .into(),
+                    );
+                }
+                format!("user {}", quoted(value))
+            }
+            "dn.subtree" | "dn.sub" => format!("users in {}", quoted(value)),
+            "dnattr" => format!("named by {value}"),
+            key if key == "group" || key.starts_with("group/") || key.starts_with("group.exact") => {
+                let named = key.split('.').next().unwrap_or_default();
+                let attribute = named.split('/').nth(2).unwrap_or("member");
+                if !["member", "uniquemember"].contains(&attribute) {
+                    return Err(format!("groups by {attribute}: here they are by member and uniqueMember"));
+                }
+                format!("group {}", quoted(value))
+            }
+            "ssf" | "tls_ssf" | "transport_ssf" => {
+                over_tls |= value.parse::<u32>().is_ok_and(|bits| bits > 1);
+                continue;
+            }
+            "peername.ip" | "peername.ipv6" => {
+                from = Some(network(value)?);
+                continue;
+            }
+            _ => return Err(format!("{word:?} names whom no rule can name here")),
+        };
+        if whom.replace(found).is_some() {
+            return Err("two conditions on who asks".to_owned());
+        }
+    }
+    let mut text = whom.unwrap_or_else(|| "anyone".to_owned());
+    if let Some(from) = from {
+        text += &format!(" from '{from}'");
+    }
+    Ok(if over_tls { text + " over tls" } else { text })
+}
+
+/// `10.0.0.0%255.0.0.0`, with a port behind it that is of no interest.
+fn network(value: &str) -> Result<String, String> {
+    let wrong = || format!("{value:?} is no network");
+    let value = value.split('{').next().unwrap_or_default();
+    let Some((address, mask)) = value.split_once('%') else {
+        return value.parse::<std::net::IpAddr>().map(|address| address.to_string()).map_err(|_| wrong());
+    };
+    let (address, mask) = (address.parse().map_err(|_| wrong())?, mask.parse().map_err(|_| wrong())?);
+    let network = ipnet::IpNet::with_netmask(address, mask).map_err(|_| wrong())?;
+    Ok(network.trunc().to_string())
+}
+
+/// The rules of a clause for one region.
+fn say(translation: &mut Translation, number: usize, region: &Region, grants: &[Grant]) {
+    for (place, grant) in grants.iter().enumerate() {
+        let name = format!("to {number} by {}", place + 1);
+        let later = grants.get(place + 1..).unwrap_or_default();
+        if later.iter().any(|later| !grant.rights.covers(later.rights) && grant.who != "anyone") {
+            // Somebody whom a later `by` would give more.
+            let hides =
+                !grant.rights.read && has_entry(region) && later.iter().any(|later| later.rights.read);
+            let words = if hides { "browse".to_owned() } else { rights_missing(grant.rights, later) };
+            if let Some(about) = about(region, false, false) {
+                translation.add(&format!("{name} no more"), &format!("deny {words}{about} to {}", grant.who));
+            }
+        }
+        if grant.rights.is_none() {
+            continue;
+        }
+        let words = words_of(grant.rights);
+        if !words.is_empty()
+            && let Some(about) = about(region, false, true)
+        {
+            translation.add(&name, &format!("allow {words}{about} to {}", grant.who));
+        }
+        // The entry alone, without its attributes.
+        let names_entry = |names: &Vec<String>| names.iter().any(|name| name.eq_ignore_ascii_case("entry"));
+        if grant.rights.read && region.attributes.as_ref().is_some_and(names_entry) {
+            let alone = Region { attributes: None, but_attributes: Vec::new(), ..region.clone() };
+            if let Some(about) = about(&alone, false, true) {
+                translation.add(&format!("{name} entry"), &format!("allow browse{about} to {}", grant.who));
+            }
+        }
+        if grant.rights.add
+            && grant.rights.delete
+            && let Some(about) = about(region, true, true)
+        {
+            let text = format!("allow add, delete, rename{about} to {}", grant.who);
+            translation.add(&format!("{name} entries"), &text);
+        }
+    }
+}
+
+fn words_of(rights: Rights) -> String {
+    let mut words = Vec::new();
+    match (rights.compare, rights.search, rights.read) {
+        (_, _, true) => words.push("read"),
+        (compare, search, false) => {
+            words.extend(compare.then_some("compare"));
+            words.extend(search.then_some("search"));
+        }
+    }
+    match (rights.add, rights.delete) {
+        (true, true) => words.push("write"),
+        _ if rights.own => words.extend(["join", "leave"]),
+        // One of them alone cannot be said of other values than the own name.
+        _ => {}
+    }
+    words.join(", ")
+}
+
+/// What later `by`s give and this one does not.
+fn rights_missing(own: Rights, later: &[Grant]) -> String {
+    let any = |has: fn(Rights) -> bool| later.iter().any(|grant| has(grant.rights)) && !has(own);
+    let mut words = Vec::new();
+    words.extend(any(|rights| rights.read).then_some(if own.search {
+        "read"
+    } else {
+        "read, search, compare"
+    }));
+    words.extend((any(|rights| rights.search) && own.read).then_some("search"));
+    words.extend(any(|rights| rights.add || rights.delete).then_some("write"));
+    if words.is_empty() {
+        words.push("search, compare");
+    }
+    words.join(", ")
+}
+
+/// Whether a region has the entries themselves: there attributes are one thing and the entry that has them another.
+fn has_entry(region: &Region) -> bool {
+    match &region.attributes {
+        None => !region.but_attributes.iter().any(|name| name.eq_ignore_ascii_case("entry")),
+        Some(names) => names.iter().any(|name| name.eq_ignore_ascii_case("entry")),
+    }
+}
+
+/// What a region is about, as a rule has it; of its entries themselves or of its attributes. `None` for nothing.
+fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<String> {
+    let is_entry =
+        |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
+    let mut text = String::new();
+    if of_entries {
+        // Who may write all attributes may write those two, which stand for the entry and what is below it.
+        let has_both = match &region.attributes {
+            None => !region.but_attributes.iter().any(is_entry),
+            Some(names) => names.iter().filter(|name| is_entry(name)).count() == 2,
+        };
+        if !has_both {
+            return None;
+        }
+    } else {
+        let named: Option<Vec<&str>> = region
+            .attributes
+            .as_ref()
+            .map(|names| names.iter().filter(|name| !is_entry(name)).map(String::as_str).collect());
+        match named {
+            Some(names) if names.is_empty() => return None,
+            Some(names) => text += &format!(" of {}", names.join(", ")),
+            None => {}
+        }
+        let but: Vec<&str> =
+            region.but_attributes.iter().filter(|name| !is_entry(name)).map(String::as_str).collect();
+        if !but.is_empty() {
+            text += &format!(" but not of {}", but.join(", "));
+        }
+    }
+    if let Some((reach, dn)) = &region.place {
+        text += &format!(" {} {}", reach.word(), quoted(dn));
+    }
+    for (reach, dn) in &region.but_places {
+        text += &format!(" but not {} {}", reach.word(), quoted(dn));
+    }
+    if !of_entries && !has_entry(region) && is_allow {
+        text += " where seen";
+    }
+    Some(text)
+}
