@@ -41,7 +41,6 @@ pub struct Record {
 }
 
 /// The effect of an operation.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, on its way to the log or from there")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a record is made, written and gone; few are of settings")]
 pub enum Change {
