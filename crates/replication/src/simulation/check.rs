@@ -137,7 +137,7 @@ impl Model {
                     _ => false,
                 };
                 // Of a client that asked more than one node another copy may be carried out.
-                is_right && (fact.repeated || !self.effects.iter().any(|effect| is_its(effect)))
+                is_right && (fact.repeated || !self.effects.iter().any(is_its))
             }
             Told::Shown { position, value } => position <= end && self.value(key, position) == value,
             Told::Unavailable => true,
